@@ -1,0 +1,47 @@
+"""Every error that diffsim raises on purpose: what was expected, what was found, what to do about it."""
+
+from __future__ import annotations
+
+
+class DiffsimError(Exception):
+    """Base of all errors that diffsim raises on purpose."""
+
+
+class ShapeError(DiffsimError, ValueError):
+    """An array, an axis or a location on the cell does not fit."""
+
+
+class StabilityError(DiffsimError, ValueError):
+    """The time step exceeds what the explicit scheme can bear."""
+
+
+class ParameterError(DiffsimError, ValueError):
+    """A value outside what it may be: negative depth, unknown option, NaN."""
+
+
+class TraceError(DiffsimError, TypeError):
+    """An operation that a traced step cannot express or differentiate."""
+
+
+class StaleValueError(DiffsimError, RuntimeError):
+    """A value is used after what it depends on was changed."""
+
+
+class ScheduleError(DiffsimError, ValueError):
+    """A checkpointing schedule that cannot be, or an action that is not legal now."""
+
+
+class PlanError(DiffsimError, ValueError):
+    """A memory budget that cannot work."""
+
+
+class SceneError(DiffsimError, ValueError):
+    """A scene file, or a data file that it names, is not as it should be."""
+
+
+class DivergenceError(DiffsimError, ArithmeticError):
+    """A loss, a state or a gradient is no longer finite."""
+
+
+class BackendError(DiffsimError, RuntimeError):
+    """The requested arch, or an option of it, is not to be had on this machine."""
