@@ -1,0 +1,299 @@
+"""The expression graph: immutable, hash-consed nodes, and traversals that are linear in their number at any depth.
+
+The same operation on the same arguments is the same node, so a shared subexpression exists once. A node's id is larger
+than those of its arguments: increasing ids are an evaluation order, decreasing ids a reverse sweep.
+
+This layer knows nothing of grids or of locations on the cell; `diffsim.expr.symbol` adds them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from diffsim.errors import TraceError
+
+Offset: TypeAlias = tuple[int, ...]
+
+
+class Node:
+    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow"."""
+
+    __slots__ = ("args", "data", "id", "op")
+
+    def __init__(self, id: int, op: str, args: tuple[Node, ...], data: Any) -> None:
+        self.id = id
+        self.op = op
+        self.args = args
+        self.data = data
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"#{a.id}" for a in self.args)
+        return f"#{self.id} = {self.op}({inner}{', ' if inner and self.data is not None else ''}{'' if self.data is None else self.data})"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What an operation is: in NumPy, in Taichi source, and its partial derivatives as graph expressions.
+
+    `source` is a format with {0}, {1}, ... for the arguments and {data}. `partials(graph, node)` gives one node an
+    argument, or None where the derivative is zero everywhere.
+    """
+
+    evaluate: Callable[..., Any]
+    source: str
+    partials: Callable[[Graph, Node], tuple[Node | None, ...]]
+
+
+class Graph:
+    """Nodes of one trace, each existing once."""
+
+    def __init__(self) -> None:
+        self._interned: dict[tuple[Any, ...], Node] = {}
+        self._shifted: dict[tuple[int, Offset], Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._interned)
+
+    def _intern(self, op: str, args: tuple[Node, ...], data: Any = None) -> Node:
+        key = (op, data, *(a.id for a in args))
+        node = self._interned.get(key)
+        if node is None:
+            node = self._interned[key] = Node(len(self._interned), op, args, data)
+        return node
+
+    def const(self, value: float) -> Node:
+        value = float(value)
+        if not math.isfinite(value):
+            raise TraceError(f"a constant of a step is {value}, expected a finite number")
+        return self._intern("const", (), value + 0.0)  # + 0.0 turns -0.0 into 0.0, so that it is one node
+
+    def read(self, field: str, offset: Offset) -> Node:
+        """Value of `field` at the present cell displaced by `offset` cells."""
+        return self._intern("read", (), (field, tuple(offset)))
+
+    def apply(self, op: str, *args: Node, data: Any = None) -> Node:
+        """The node of an operation, simplified where that changes a value by no more than rounding."""
+        if all(a.op == "const" for a in args):
+            with np.errstate(all="ignore"):
+                values = [a.data for a in args] + ([data] if data is not None else [])
+                return self.const(float(OPERATIONS[op].evaluate(*values)))
+        simple = self._simplify(op, args, data)
+        if simple is not None:
+            return simple
+        if op in ("add", "mul") and args[0].id > args[1].id:
+            args = (args[1], args[0])
+        return self._intern(op, args, data)
+
+    def _simplify(self, op: str, args: tuple[Node, ...], data: Any) -> Node | None:
+        first = args[0]
+        second = args[1] if len(args) > 1 else None
+        match op:
+            case "add":
+                if is_const(first, 0):
+                    return second
+                if is_const(second, 0):
+                    return first
+            case "sub":
+                if is_const(second, 0):
+                    return first
+                if is_const(first, 0):
+                    return self.negative(second)  # type: ignore[arg-type]
+                if first is second:
+                    return self.const(0)
+            case "mul":
+                assert second is not None
+                if second.op == "const":
+                    first, second = second, first
+                if first.op == "const":
+                    if first.data == 0 or first.data == 1:
+                        return first if first.data == 0 else second
+                    if second.op == "mul" and second.args[0].op == "const":
+                        return self.mul(self.const(first.data * second.args[0].data), second.args[1])
+                    return self._intern("mul", (first, second))  # the constant comes first
+                for one, other in ((first, second), (second, first)):  # c x * y = c (x y): constants float outwards
+                    if one.op == "mul" and one.args[0].op == "const":
+                        return self.mul(one.args[0], self.mul(one.args[1], other))
+            case "div":
+                assert second is not None
+                if second.op == "const" and second.data != 0:
+                    return self.mul(self.const(1 / second.data), first)
+                if is_const(first, 0):
+                    return first
+            case "pow":
+                if data == 0:
+                    return self.const(1)
+                if data == 1:
+                    return first
+                if data == 2:
+                    return self.mul(first, first)
+                if data == 0.5:
+                    return self.apply("sqrt", first)
+                if data == 3:
+                    return self.mul(first, self.mul(first, first))
+                if data == -1:
+                    return self.div(self.const(1), first)
+            case "select":
+                if args[1] is args[2]:
+                    return args[1]
+                if first.op == "const":
+                    return args[1] if first.data else args[2]
+            case "min" | "max":
+                if first is second:
+                    return first
+        return None
+
+    def add(self, a: Node, b: Node) -> Node:
+        return self.apply("add", a, b)
+
+    def sub(self, a: Node, b: Node) -> Node:
+        return self.apply("sub", a, b)
+
+    def mul(self, a: Node, b: Node) -> Node:
+        return self.apply("mul", a, b)
+
+    def div(self, a: Node, b: Node) -> Node:
+        return self.apply("div", a, b)
+
+    def negative(self, a: Node) -> Node:
+        return self.mul(self.const(-1), a)
+
+    def sum(self, nodes: Iterable[Node]) -> Node:
+        total = self.const(0)
+        for node in nodes:
+            total = self.add(total, node)
+        return total
+
+    def replace(self, roots: Iterable[Node], leaf: Callable[[Node], Node], memo: dict[int, Node] | None = None) -> list[Node]:
+        """The roots with each read replaced by `leaf(read)`; shared nodes are rebuilt once."""
+        roots = list(roots)
+        done = {} if memo is None else memo
+        for node in ordered(roots, known=done):
+            if node.op == "read":
+                done[node.id] = leaf(node)
+            elif not node.args:
+                done[node.id] = node
+            else:
+                done[node.id] = self.apply(node.op, *(done[a.id] for a in node.args), data=node.data)
+        return [done[root.id] for root in roots]
+
+    def shift(self, node: Node, offset: Offset) -> Node:
+        """The expression `node` at the cell displaced by `offset`: every read in it moves."""
+        if not any(offset):
+            return node
+        known = self._shifted.get((node.id, offset))
+        if known is None:
+            (known,) = self.replace([node], lambda read: self.read(read.data[0], tuple(a + b for a, b in zip(read.data[1], offset, strict=True))))
+            self._shifted[node.id, offset] = known
+        return known
+
+
+def is_const(node: Node | None, value: float) -> bool:
+    return node is not None and node.op == "const" and node.data == value
+
+
+def ordered(roots: Iterable[Node], known: dict[int, Node] | None = None) -> list[Node]:
+    """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
+    found: dict[int, Node] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node.id in found or (known is not None and node.id in known):
+            continue
+        found[node.id] = node
+        stack.extend(node.args)
+    return [found[i] for i in sorted(found)]
+
+
+def reads(roots: Iterable[Node]) -> dict[str, set[Offset]]:
+    """Fields that the roots read, each with the offsets at which it is read."""
+    out: dict[str, set[Offset]] = {}
+    for node in ordered(roots):
+        if node.op == "read":
+            out.setdefault(node.data[0], set()).add(node.data[1])
+    return out
+
+
+def operations(roots: Iterable[Node]) -> int:
+    """Arithmetic operations of the roots, shared ones counted once."""
+    return sum(1 for node in ordered(roots) if node.args)
+
+
+def linear_terms(graph: Graph, node: Node) -> dict[int, tuple[Node, float]]:
+    """`node` as a sum of constant multiples: core node's id -> (core, coefficient). A constant has the core `1`."""
+    weights: dict[int, float] = {node.id: 1.0}
+    terms: dict[int, tuple[Node, float]] = {}
+    for current in reversed(ordered([node])):
+        weight = weights.pop(current.id, 0.0)
+        if weight == 0.0:
+            continue
+        if current.op in ("add", "sub"):
+            left, right = current.args
+            weights[left.id] = weights.get(left.id, 0.0) + weight
+            weights[right.id] = weights.get(right.id, 0.0) + (weight if current.op == "add" else -weight)
+        elif current.op == "mul" and current.args[0].op == "const":
+            inner = current.args[1]
+            weights[inner.id] = weights.get(inner.id, 0.0) + weight * current.args[0].data
+        elif current.op == "const":
+            one = graph.const(1)
+            terms[one.id] = (one, terms.get(one.id, (one, 0.0))[1] + weight * current.data)
+        else:
+            terms[current.id] = (current, weight)
+    return terms
+
+
+def _constant(*_: Any) -> tuple[Node | None, ...]:
+    return (None, None)
+
+
+def _extremum(compare_first: bool) -> Callable[[Graph, Node], tuple[Node | None, ...]]:
+    """A tie gives the whole derivative to the first operand."""
+
+    def partials(g: Graph, n: Node) -> tuple[Node | None, ...]:
+        a, b = n.args
+        wins = g.apply("le", a, b) if compare_first else g.apply("le", b, a)
+        one, zero = g.const(1), g.const(0)
+        return g.apply("select", wins, one, zero), g.apply("select", wins, zero, one)
+
+    return partials
+
+
+def _sign(g: Graph, x: Node) -> Node:
+    zero = g.const(0)
+    return g.apply("select", g.apply("lt", x, zero), g.const(-1), g.apply("select", g.apply("lt", zero, x), g.const(1), zero))
+
+
+def _power(g: Graph, n: Node) -> tuple[Node | None, ...]:
+    return (g.mul(g.const(n.data), g.apply("pow", n.args[0], data=n.data - 1)),)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "add": Operation(np.add, "{0} + {1}", lambda g, n: (g.const(1), g.const(1))),
+    "sub": Operation(np.subtract, "{0} - {1}", lambda g, n: (g.const(1), g.const(-1))),
+    "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
+    "div": Operation(
+        np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))
+    ),
+    "pow": Operation(np.power, "ti.pow({0}, {data})", _power),
+    "sqrt": Operation(np.sqrt, "ti.sqrt({0})", lambda g, n: (g.div(g.const(0.5), n),)),
+    "exp": Operation(np.exp, "ti.exp({0})", lambda g, n: (n,)),
+    "log": Operation(np.log, "ti.log({0})", lambda g, n: (g.div(g.const(1), n.args[0]),)),
+    "sin": Operation(np.sin, "ti.sin({0})", lambda g, n: (g.apply("cos", n.args[0]),)),
+    "cos": Operation(np.cos, "ti.cos({0})", lambda g, n: (g.negative(g.apply("sin", n.args[0])),)),
+    "tanh": Operation(np.tanh, "ti.tanh({0})", lambda g, n: (g.sub(g.const(1), g.mul(n, n)),)),
+    "abs": Operation(np.abs, "ti.abs({0})", lambda g, n: (_sign(g, n.args[0]),)),
+    "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),
+    "max": Operation(np.maximum, "ti.max({0}, {1})", _extremum(False)),
+    "lt": Operation(np.less, "{0} < {1}", _constant),
+    "le": Operation(np.less_equal, "{0} <= {1}", _constant),
+    "select": Operation(
+        np.where,
+        "ti.select({0}, {1}, {2})",
+        lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
+    ),
+}
+"""Every operation, one entry each: to add one is to add a line here."""

@@ -1,0 +1,127 @@
+"""Discrete operators that a step is written with: differences, interpolations and elementary functions.
+
+All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diffsim.errors import ShapeError
+from diffsim.expr.symbol import Operand, Symbol
+from diffsim.expr.weights import centred, staggered
+
+
+def laplacian(f: Symbol, order: int = 2) -> Symbol:
+    """∇²f with central differences of the given order; same location."""
+    reach = order // 2
+    weights = centred(2, order)
+    total = sum(weights[reach] / h**2 for h in f.spacing) * f
+    for k in range(1, reach + 1):
+        # neighbours of equal weight are added before they are multiplied
+        groups: dict[float, list[Symbol]] = {}
+        for axis, h in enumerate(f.spacing):
+            groups.setdefault(weights[reach + k] / h**2, []).append(f.shifted(axis, -k) + f.shifted(axis, k))
+        for weight, pairs in groups.items():
+            total = total + weight * _sum(pairs)
+    return total
+
+
+def diff(f: Symbol, axis: int, order: int = 2) -> Symbol:
+    """∂f/∂x_axis on the staggered grid: centre values give face values and face values give centre values."""
+    return _stagger(f, axis, order, derivative=1)
+
+
+def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
+    """f half a cell away along `axis`: from the centre to the upper face, or from the faces to the centre."""
+    return _stagger(f, axis, order, derivative=0)
+
+
+def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
+    """∂f/∂x_axis at the same location, by central differences."""
+    axis = _check_axis(f, axis)
+    weights = centred(1, order)
+    reach = order // 2
+    terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
+    return _sum(terms)
+
+
+def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
+    """∇f, component `a` on the faces of axis `a`."""
+    return tuple(diff(f, axis, order) for axis in range(f.ndim))
+
+
+def div(components: Sequence[Symbol], order: int = 2) -> Symbol:
+    """∇·u of face values, component `a` on the faces of axis `a`; the result lies at the centre."""
+    return _sum([diff(u, axis, order) for axis, u in enumerate(components)])
+
+
+def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
+    """a where the condition holds, b elsewhere; the condition is read, not differentiated."""
+    return condition.combine("select", a, b)
+
+
+def minimum(a: Symbol, b: Operand) -> Symbol:
+    """The smaller; a tie gives the whole derivative to `a`."""
+    return a.combine("min", b)
+
+
+def maximum(a: Symbol, b: Operand) -> Symbol:
+    """The larger; a tie gives the whole derivative to `a`."""
+    return a.combine("max", b)
+
+
+def sqrt(f: Symbol) -> Symbol:
+    return f.combine("sqrt")
+
+
+def exp(f: Symbol) -> Symbol:
+    return f.combine("exp")
+
+
+def log(f: Symbol) -> Symbol:
+    return f.combine("log")
+
+
+def sin(f: Symbol) -> Symbol:
+    return f.combine("sin")
+
+
+def cos(f: Symbol) -> Symbol:
+    return f.combine("cos")
+
+
+def tanh(f: Symbol) -> Symbol:
+    return f.combine("tanh")
+
+
+def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
+    axis = _check_axis(f, axis)
+    place = f.location[axis]
+    if place is None:
+        raise ShapeError(f"diff or interpolate along axis {axis} of an expression that does not vary along it")
+    weights = staggered(derivative, order)
+    scale = 1 / f.spacing[axis] if derivative else 1.0
+    first = -order // 2 + (0 if place else 1)  # centre i and face i + 1/2: face <- centres -order/2+1 .. order/2
+    half = order // 2
+    terms = []
+    for k in range(half):  # pairs of equal distance: symmetric for interpolation, antisymmetric for the derivative
+        left, right = f.shifted(axis, first + half - 1 - k), f.shifted(axis, first + half + k)
+        pair = right - left if derivative else left + right
+        terms.append(weights[half + k] * scale * pair)
+    location = tuple(1 - place if a == axis else p for a, p in enumerate(f.location))
+    total = _sum(terms)
+    return total.like(total.node, location)
+
+
+def _check_axis(f: Symbol, axis: int) -> int:
+    if not -f.ndim <= axis < f.ndim:
+        raise ShapeError(f"axis = {axis} of a {f.ndim}-D grid, expected {-f.ndim} to {f.ndim - 1}")
+    return axis % f.ndim
+
+
+def _sum(terms: Sequence[Symbol]) -> Symbol:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,126 @@
+"""What a user's step sees: expressions that know where on the cell they live.
+
+A location has an entry an axis: 0 the centre of the cell, 1 its upper face, None any (a constant, or a profile along
+another axis). Arithmetic between different locations raises: interpolate first.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, Union
+
+from diffsim.errors import ShapeError, TraceError
+from diffsim.expr.graph import Graph, Node
+
+PartialLocation: TypeAlias = tuple[Union[int, None], ...]
+Operand: TypeAlias = Union["Symbol", float, int]
+
+
+class Symbol:
+    """A symbolic field or an expression of symbolic fields."""
+
+    __slots__ = ("graph", "location", "node", "spacing")
+    __array_ufunc__ = None  # np.float64 * Symbol must come here
+
+    def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float, ...]) -> None:
+        self.graph = graph
+        self.node = node
+        self.location = location
+        self.spacing = spacing
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spacing)
+
+    def like(self, node: Node, location: PartialLocation | None = None) -> Symbol:
+        return Symbol(self.graph, node, self.location if location is None else location, self.spacing)
+
+    def _lift(self, value: Operand) -> Symbol:
+        if isinstance(value, Symbol):
+            if value.graph is not self.graph:
+                raise TraceError("fields of two different steps meet in one expression; use those that the step was given")
+            return value
+        if isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 1) == 0):
+            return self.like(self.graph.const(float(value)), (None,) * self.ndim)
+        raise TraceError(f"a step combines fields and numbers, got {type(value).__name__}; declare arrays as parameters or profiles")
+
+    def combine(self, op: str, *others: Operand) -> Symbol:
+        """Apply an operation of the graph to this and other operands of the same location."""
+        symbols = [self, *map(self._lift, others)]
+        location = self.location
+        for other in symbols[1:]:
+            location = merge_locations(location, other.location)
+        return self.like(self.graph.apply(op, *(s.node for s in symbols)), location)
+
+    def shifted(self, axis: int, cells: int) -> Symbol:
+        """The value `cells` cells further along `axis`."""
+        offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
+        return self.like(self.graph.shift(self.node, offset))
+
+    def __add__(self, other: Operand) -> Symbol:
+        return self.combine("add", other)
+
+    def __sub__(self, other: Operand) -> Symbol:
+        return self.combine("sub", other)
+
+    def __mul__(self, other: Operand) -> Symbol:
+        return self.combine("mul", other)
+
+    def __truediv__(self, other: Operand) -> Symbol:
+        return self.combine("div", other)
+
+    def __radd__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("add", self)
+
+    def __rsub__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("sub", self)
+
+    def __rmul__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("mul", self)
+
+    def __rtruediv__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("div", self)
+
+    def __neg__(self) -> Symbol:
+        return self.like(self.graph.negative(self.node))
+
+    def __pow__(self, exponent: float) -> Symbol:
+        if isinstance(exponent, Symbol):
+            raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+        return self.like(self.graph.apply("pow", self.node, data=float(exponent)))
+
+    def __lt__(self, other: Operand) -> Symbol:
+        return self.combine("lt", other)
+
+    def __le__(self, other: Operand) -> Symbol:
+        return self.combine("le", other)
+
+    def __gt__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("lt", self)
+
+    def __ge__(self, other: Operand) -> Symbol:
+        return self._lift(other).combine("le", self)
+
+    def __abs__(self) -> Symbol:
+        return self.like(self.graph.apply("abs", self.node))
+
+    def __bool__(self) -> bool:
+        raise TraceError("a step branches on the value of a field, which differs from cell to cell; use where(condition, a, b)")
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.node!r}, location={self.location})"
+
+
+def merge_locations(a: PartialLocation, b: PartialLocation) -> PartialLocation:
+    """The common location of two operands."""
+    if any(p is not None and q is not None and p != q for p, q in zip(a, b, strict=True)):
+        raise ShapeError(
+            f"operands live at different places of the cell, {describe(a)} and {describe(b)}; "
+            "bring one to the other's place with interpolate() or diff()"
+        )
+    return tuple(q if p is None else p for p, q in zip(a, b, strict=True))
+
+
+def describe(location: PartialLocation) -> str:
+    if not any(location):
+        return "the centre"
+    return "the face of axis " + ", ".join(str(axis) for axis, place in enumerate(location) if place)

@@ -1,0 +1,217 @@
+"""The program of the adjoint step: cotangents at time n from those at n + 1, as gathers.
+
+A step computes y(i) = F(x(i + o), ...) at every cell i. With g_o(i) the cotangent that cell i gives to the value it read
+at offset o (`diffsim.expr.derive.vjp`), the cotangent of x at cell j is the sum over o of g_o(j - o): each cell gathers.
+Cotangents are zero outside the grid, because nothing is computed there. What a boundary rule copied into the halo comes
+back by `Assign.scatter`, so the transposes are exact at the boundary as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from diffsim.expr.derive import vjp
+from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, reads
+from diffsim.field import Rule
+from diffsim.stepping.equation import TracedStep
+from diffsim.stepping.forward import (
+    nests,
+    receiver_points,
+    receiver_stream,
+    ring_depths,
+    source_points,
+    source_stream,
+    split_forcings,
+)
+from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program
+
+SCRATCH_COST = 6
+"""A product that would be recomputed at several offsets is stored once when that saves more operations than this a cell.
+
+Storing costs a write, a read and a barrier. Measured on acoustics at 1024 x 1024: order 2 (saving 4) is faster recomputed,
+order 4 (8) and order 8 (16) are faster stored.
+"""
+
+
+def bar(name: str) -> str:
+    """Name of the cotangent of a field."""
+    return f"{name}_bar"
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """The adjoint program, and how cotangents of delayed states come from those of their primaries.
+
+    Attributes:
+        program: one adjoint step. Rings: primal states at the level tables' times n, n - 1, ...; cotangents at n + 1, ...
+        depths: cotangents with storage -> how many later time levels a step reads.
+        delayed: states whose cotangent is not stored -> its expression, to be read at the next later level.
+    """
+
+    program: Program
+    depths: dict[str, int]
+    delayed: dict[str, Node]
+
+
+def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoint") -> Adjoint:
+    """Transpose of `forward_program(step, records)`, for states, coefficients and the forcings' amplitudes."""
+    graph, ndim = step.graph, step.grid.ndim
+    zero = (0,) * ndim
+    delays = step.delays()
+    outputs, forcings = split_forcings(step)
+    shared: dict[str, Assign] = {}
+    places: dict[str, Place] = {}
+
+    # cotangents of what was read, from those of the outputs and then of each stage, last to first
+    follows = {s: p for s, (p, steps) in delays.items() if steps}
+    terms: dict[str, dict[Offset, Node]] = {}
+    seeds: dict[Node, Node] = {}  # two states may have the same next value: their cotangents add
+    for state in step.states:
+        if state not in follows:
+            seeds[outputs[state]] = graph.add(seeds.get(outputs[state], graph.const(0)), graph.read(bar(state), zero))
+    wanted = {*step.states, *step.coefficients, *(s.name for s in step.stages)}
+    _merge(graph, terms, vjp(graph, seeds, wanted.__contains__))
+    for stage in reversed(step.stages):
+        given = terms.pop(stage.name, {})
+        shared[bar(stage.name)] = _gathered(graph, Place(bar(stage.name)), given, stage.rules, shared, places)
+        places[bar(stage.name)] = Place(bar(stage.name))
+        _merge(graph, terms, vjp(graph, {stage.node: graph.read(bar(stage.name), zero)}, wanted.__contains__))
+
+    delayed = _delayed(step, terms, follows)
+    own = [s for s in step.states if s not in delayed]
+    depths = {bar(s): 1 for s in own}
+    for state in delayed:
+        for other in _bars_read(terms[state].values()) if state in terms else ():
+            depths[other] = max(depths[other], 1 + delays[state][1])
+    for state, depth in ((s, depths[bar(s)]) for s in own):
+        places[bar(state)] = Place(bar(state), depth - 1)
+        for extra in range(1, depth):
+            places[_later(bar(state), extra)] = Place(bar(state), depth - 1 - extra)
+
+    assigns = dict(shared)
+    for state in own:
+        target = Place(bar(state), depths[bar(state)])
+        plain = _gathered(graph, target, terms.get(state, {}), step.states[state].rules, assigns, places)
+        node = plain.node
+        for follower, primary in follows.items():
+            if follower in delayed:
+                if primary == state:
+                    node = graph.add(node, _at_later(graph, delayed[follower], delays[follower][1]))
+            elif _follows_directly(step, follower, state):
+                node = graph.add(node, graph.read(bar(follower), zero))
+        assigns[f"next {bar(state)}"] = Assign(target, node, plain.rules, False, plain.scatter, plain.fold)
+    scatters: list[PointScatter] = []
+    gathers: list[Operation] = []
+    for state, forcing, factor in forcings:
+        seed = graph.read(bar(state), zero)
+        gathers.append(PointGather(graph.mul(factor, seed), source_points(forcing), bar(source_stream(forcing)), 0, accumulate=True))
+        for coefficient, given in vjp(graph, {factor: seed}, step.coefficients.__contains__).items():
+            scatters.append(PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0))
+    for coefficient, placed in step.coefficients.items():
+        target = Place(bar(coefficient))
+        if coefficient in terms:
+            plain = _gathered(graph, target, terms[coefficient], placed.rules, assigns, places)
+            assigns[f"next {bar(coefficient)}"] = Assign(target, plain.node, plain.rules, True, plain.scatter, plain.fold)
+    one = graph.const(1)
+    for state in records:
+        scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
+
+    ring = ring_depths(step)
+    places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
+    places |= {c: Place(c) for c in (*step.coefficients, *step.profiles)}
+    stored = {s.name: Assign(Place(s.name), s.node, s.rules) for s in step.stages}
+    needed = _needed_stages(stored, [*assigns.values()])
+    places |= {s: Place(s) for s in needed}
+    body = [*gathers, *nests(needed | assigns, scatters)]
+    entries = ring | {b: depth + 1 for b, depth in depths.items()}
+    return Adjoint(Program(name, tuple(body), places, -1, entries), depths, delayed)
+
+
+def _merge(graph: Graph, into: dict[str, dict[Offset, Node]], new: dict[str, dict[Offset, Node]]) -> None:
+    for name, contributions in new.items():
+        mine = into.setdefault(name, {})
+        for offset, node in contributions.items():
+            mine[offset] = graph.add(mine.get(offset, graph.const(0)), node)
+
+
+def _gathered(
+    graph: Graph,
+    target: Place,
+    contributions: dict[Offset, Node],
+    fold: tuple[Rule, ...],
+    assigns: dict[str, Assign],
+    places: dict[str, Place],
+) -> Assign:
+    """The gather form of a field's cotangent; products worth storing become assignments of their own in `assigns`."""
+    ndim = len(fold)
+    zero_rules: tuple[Rule, ...] = ("zero",) * ndim
+    cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
+    for offset, node in contributions.items():
+        for core, weight in linear_terms(graph, node).values():
+            cores.setdefault(core.id, (core, {}))[1][offset] = weight
+    near: dict[Offset, Node] = {}  # contributions as the reading cell sees them, with stored products read
+    total = graph.const(0)
+    for core, weights in cores.values():
+        saved = (len(weights) - 1) * operations([core])
+        if saved > SCRATCH_COST:
+            name = f"product {core.id}"
+            if name not in assigns:
+                assigns[name] = Assign(Place(name), core, zero_rules)
+                places[name] = Place(name)
+            core = graph.read(name, (0,) * ndim)
+        groups: dict[float, list[Node]] = {}
+        for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
+            groups.setdefault(weights[offset], []).append(graph.shift(core, tuple(-o for o in offset)))
+            near[offset] = graph.add(near.get(offset, graph.const(0)), graph.mul(graph.const(weights[offset]), core))
+        for weight, nodes in groups.items():
+            total = graph.add(total, graph.mul(graph.const(weight), graph.sum(nodes)))
+    folded = any(rule != "zero" for rule in fold)
+    scatter = {o: n for o, n in near.items() if folded and any(c and rule != "zero" for c, rule in zip(o, fold, strict=True))}
+    return Assign(target, total, zero_rules, False, scatter, fold if scatter else ())
+
+
+def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:
+    """Cotangents that need no storage: functions, at the same cell, of stored cotangents and of what does not change in time."""
+    fixed = step.coefficients.keys() | step.profiles.keys()
+    bars = {bar(s) for s in step.states if s not in follows}
+    zero = (0,) * step.grid.ndim
+    found: dict[str, Node] = {}
+    for state in follows:
+        contributions = terms.get(state, {})
+        used = reads(contributions.values())
+        local = contributions.keys() <= {zero} and all(offsets == {zero} for offsets in used.values())
+        if local and used.keys() <= fixed | bars:
+            found[state] = contributions.get(zero, step.graph.const(0))
+    # all followers of one primary, or none: the sums over time levels assume it
+    primaries = {step.delays()[s][0] for s in follows if s not in found}
+    return {s: node for s, node in found.items() if step.delays()[s][0] not in primaries}
+
+
+def _follows_directly(step: TracedStep, follower: str, state: str) -> bool:
+    node = step.outputs[follower]
+    return node.op == "read" and node.data[0] == state
+
+
+def _bars_read(nodes: Iterable[Node]) -> list[str]:
+    return [name for name in reads(nodes) if name.endswith("_bar")]
+
+
+def _later(name: str, steps: int) -> str:
+    return f"{name} {steps} later"
+
+
+def _at_later(graph: Graph, node: Node, steps: int) -> Node:
+    (moved,) = graph.replace([node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith("_bar") else read)
+    return moved
+
+
+def _needed_stages(stages: dict[str, Assign], assigns: list[Assign]) -> dict[str, Assign]:
+    """Stages of the primal step that the adjoint reads, and those that they read, in order."""
+    wanted = reads([node for a in assigns for node in (a.node, *a.scatter.values())]).keys()
+    found: set[str] = set()
+    for name in reversed(stages):
+        if name in wanted:
+            found.add(name)
+            wanted = wanted | reads([stages[name].node]).keys()
+    return {name: stages[name] for name in stages if name in found}

@@ -1,0 +1,264 @@
+"""How an equation is declared, and its step traced into expressions."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr.graph import Graph, Node
+from diffsim.expr.symbol import Symbol, describe
+from diffsim.field import Location, Rule, check_rules
+from diffsim.grid import Grid
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A field of an equation.
+
+    Attributes:
+        boundary: what it is outside the grid: "zero", "periodic" or "mirror", one for all axes or one an axis.
+        location: where in the cell its values sit, 0 centre or 1 upper face, an entry an axis; None: the centre.
+        unit: for labels.
+    """
+
+    boundary: Rule | tuple[Rule, ...] = "zero"
+    location: Location | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A given function of one coordinate, such as a damping profile; it is not differentiated.
+
+    Attributes:
+        axis: the axis along which it varies.
+        values: shape (cells along `axis`,). Outside the grid the end values go on.
+        location: 0: values at centres, 1: at upper faces.
+    """
+
+    axis: int
+    values: Array
+    location: int = 0
+
+
+class Equation(ABC):
+    """A partial differential equation with its time step, written once with symbolic fields.
+
+    A subclass sets the attributes below and writes `step`, and `coefficients` if the step uses derived fields. Both are
+    called with symbols by argument name: states, parameters (only `coefficients`), coefficients, profiles, forcings.
+
+    Attributes:
+        grid: the grid.
+        dt: time step, seconds.
+        states: what is advanced; names with a `Variable` each.
+        parameters: fields that are given, and differentiated for.
+        forcings: names of point-source terms; a step is linear in them.
+        profiles: given functions of one coordinate.
+        coefficient_boundaries: rules of coefficients where they are not "zero".
+    """
+
+    grid: Grid
+    dt: float
+    states: Mapping[str, Variable]
+    parameters: Mapping[str, Variable]
+    forcings: tuple[str, ...] = ()
+    profiles: Mapping[str, Profile] = {}
+    coefficient_boundaries: Mapping[str, Rule | tuple[Rule, ...]] = {}
+
+    @abstractmethod
+    def step(self, *fields: Symbol) -> dict[str, Symbol]:
+        """The states one step later."""
+
+    def coefficients(self, *parameters: Symbol) -> dict[str, Symbol]:
+        """Fields that the step uses, computed once from the parameters; without an override, the parameters themselves."""
+        raise NotImplementedError
+
+    def check(self, parameters: Mapping[str, Array]) -> None:
+        """Raise if the parameters are not physical or `dt` is not stable for them."""
+
+
+class Trace(Graph):
+    """The graph of a step, with the intermediate fields that it asks to be stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages: list[Stage] = []
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A traced field: location and boundary rule along each axis."""
+
+    location: Location
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class Stage(Placed):
+    """An intermediate field that is stored before it is read at neighbours."""
+
+    name: str
+    node: Node
+
+
+def stage(value: Symbol, boundary: Rule | tuple[Rule, ...] = "zero") -> Symbol:
+    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
+
+    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
+    by extending the fields that it reads.
+
+    Args:
+        value: the expression.
+        boundary: what the stored field is outside the grid.
+    """
+    if not isinstance(value.graph, Trace):
+        raise TraceError("stage() was called outside a step; coefficients need none")
+    location = tuple(place or 0 for place in value.location)
+    name = f"stage {len(value.graph.stages)}"
+    value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
+    return value.like(value.graph.read(name, (0,) * value.ndim), location)
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step as expressions: what the kernels, tangent and adjoint are generated from."""
+
+    graph: Trace
+    grid: Grid
+    states: dict[str, Placed]
+    coefficients: dict[str, Placed]
+    profiles: dict[str, Profile]
+    forcings: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    outputs: dict[str, Node]
+
+    def delays(self) -> dict[str, tuple[str, int]]:
+        """Which states are earlier values of another: state -> (that state, steps ago); others -> (themselves, 0).
+
+        A leap-frog's `p_prev`, whose next value is `p`, is `p` one step ago. It needs no storage and no copy of its own.
+        """
+        zero = (0,) * self.grid.ndim
+        follows = {}
+        for name, node in self.outputs.items():
+            if node.op == "read" and node.data[1] == zero and node.data[0] in self.states and node.data[0] != name:
+                if self.states[node.data[0]] == self.states[name] and node.data[0] not in follows.values():
+                    follows[name] = node.data[0]
+        out = {}
+        for name in self.states:
+            primary, steps, seen = name, 0, {name}
+            while primary in follows:
+                primary, steps = follows[primary], steps + 1
+                if primary in seen:  # states that swap places for ever
+                    primary, steps = name, 0
+                    break
+                seen.add(primary)
+            out[name] = (primary, steps)
+        return out
+
+
+@dataclass(frozen=True)
+class TracedCoefficients:
+    """The coefficients as expressions of the parameters."""
+
+    graph: Graph
+    parameters: dict[str, Placed]
+    profiles: dict[str, Profile]
+    outputs: dict[str, Node]
+    placed: dict[str, Placed] = field(default_factory=dict)
+
+
+def trace_coefficients(equation: Equation) -> TracedCoefficients:
+    """Trace `equation.coefficients`; an equation without it has its parameters as coefficients."""
+    graph, grid = Graph(), equation.grid
+    parameters = {name: _place(variable, grid) for name, variable in equation.parameters.items()}
+    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in parameters.items()}
+    symbols |= _profile_symbols(graph, equation)
+    if type(equation).coefficients is Equation.coefficients:
+        found = {name: symbols[name] for name in parameters}
+        placed = dict(parameters)
+    else:
+        found = _call(equation.coefficients, symbols, "coefficients")
+        placed = {}
+        for name, symbol in found.items():
+            location = tuple(p or 0 for p in _as_symbol(graph, grid, symbol, name).location)
+            placed[name] = Placed(location, check_rules(equation.coefficient_boundaries.get(name, "zero"), grid.ndim, location))
+    outputs = {name: _as_symbol(graph, grid, symbol, name).node for name, symbol in found.items()}
+    return TracedCoefficients(graph, parameters, dict(equation.profiles), outputs, placed)
+
+
+def trace_step(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedStep:
+    """Trace `equation.step` once with symbolic fields."""
+    graph, grid = Trace(), equation.grid
+    states = {name: _place(variable, grid) for name, variable in equation.states.items()}
+    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
+    symbols |= _profile_symbols(graph, equation)
+    symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in equation.forcings}
+    expected = len(states) + len(coefficients) + len(equation.profiles) + len(equation.forcings)
+    if len(symbols) != expected:
+        raise TraceError(f"{type(equation).__name__} uses a name twice among states, coefficients, profiles and forcings; rename one")
+    found = _call(equation.step, symbols, "step")
+    if set(found) != set(states):
+        raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
+    outputs = {}
+    for name, placed in states.items():
+        symbol = _as_symbol(graph, grid, found[name], name)
+        if any(p is not None and p != q for p, q in zip(symbol.location, placed.location, strict=True)):
+            raise ShapeError(f"step gives {name} at {describe(symbol.location)}, but it is declared at {describe(placed.location)}")
+        outputs[name] = symbol.node
+    return TracedStep(graph, grid, states, dict(coefficients), dict(equation.profiles), equation.forcings, tuple(graph.stages), outputs)
+
+
+def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
+    """Values of a profile along its axis with the halo, end values continued."""
+    values = np.asarray(profile.values, dtype)
+    expected = grid.shape[profile.axis]
+    if values.shape != (expected,):
+        raise ShapeError(f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},)")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite")
+    return np.pad(values, halo[profile.axis], mode="edge")
+
+
+def _place(variable: Variable, grid: Grid) -> Placed:
+    location = variable.location or (0,) * grid.ndim
+    if len(location) != grid.ndim or any(p not in (0, 1) for p in location):
+        raise ShapeError(f"location = {location}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face)")
+    return Placed(location, check_rules(variable.boundary, grid.ndim, location))
+
+
+def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:
+    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.spacing)
+
+
+def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
+    ndim = equation.grid.ndim
+    return {
+        name: _symbol(graph, equation.grid, name, tuple(p.location if axis == p.axis else None for axis in range(ndim)))
+        for name, p in equation.profiles.items()
+    }
+
+
+def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
+    if isinstance(value, Symbol):
+        return value
+    if isinstance(value, (int, float)):
+        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.spacing)
+    raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
+
+
+def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
+    names = list(inspect.signature(function).parameters)
+    unknown = [name for name in names if name not in symbols]
+    if unknown:
+        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(symbols)}")
+    found = function(**{name: symbols[name] for name in names})
+    if not isinstance(found, dict):
+        raise TraceError(f"{what}() gave a {type(found).__name__}, expected a dict of names and expressions")
+    return found

@@ -1,0 +1,252 @@
+"""What the source of a CPU kernel and that of a GPU kernel have in common: arguments, and everything done cell by cell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from diffsim.expr.graph import Graph, reads
+from diffsim.expr.source import CellLoader, ExpressionWriter, Text, cell, identifier
+from diffsim.field import Layout
+from diffsim.runtime import compile_kernel, taichi
+from diffsim.stepping.equation import Profile
+from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program
+
+STEPS, FIRST, BARRIER = 0, 1, 64
+"""Entries of the control array: steps of this launch, index of its first step, the workers' arrival counter."""
+HEADER = 128
+CAPACITY = 16384
+"""Steps that a launch can hold: the length of a level table."""
+SLACK = 8
+
+Kind = Literal["control", "ring", "field", "profile", "stream", "cells", "starts", "members", "weights", "slabs", "point starts", "point cells", "point weights"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One kernel argument: its identifier in the source, what it is, and of what."""
+
+    name: str
+    kind: Kind
+    key: str
+
+
+def table_offset(program: Program, array: str) -> int:
+    """Where the level table of a ring starts in the control array."""
+    return HEADER + sorted(program.entries).index(array) * (CAPACITY + SLACK)
+
+
+def control_size(program: Program) -> int:
+    return HEADER + len(program.entries) * (CAPACITY + SLACK)
+
+
+class Kernel(ABC):
+    """Source of the kernel of a program.
+
+    Args:
+        program: what a step does.
+        graph: the graph of its expressions.
+        layout: of every field.
+        reach: array -> how far along each axis any kernel reads it beyond a cell; the halo is filled that far.
+        profiles: one-axis fields by name.
+    """
+
+    def __init__(self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile]) -> None:
+        self.program, self.graph, self.layout, self.reach = program, graph, layout, reach
+        self.ndim = len(layout.shape)
+        self.lanes = layout.lanes
+        self.rows = ("i",) if len(layout.rows) == 1 else ("k", "i")
+        self.text = Text()
+        used = reads(program.roots())
+        self.profiles = {name: (identifier(name), p.axis) for name, p in profiles.items() if name in used}
+        self.arrays = [a for a in program.arrays() if a not in self.profiles]
+        self.arguments = self._arguments()
+
+    def _arguments(self) -> list[Argument]:
+        out = [Argument("control", "control", "")]
+        out += [Argument(identifier(a), "ring" if a in self.program.entries else "field", a) for a in self.arrays]
+        out += [Argument(identifier(p), "profile", p) for p in self.profiles]
+        kinds: dict[str, dict[Kind, None]] = {}
+        streams: dict[str, None] = {}
+        for scatter in self.program.scatters:
+            wanted: tuple[Kind, ...] = ("cells", "starts", "members", "weights", "slabs")
+            kinds.setdefault(scatter.points, {}).update(dict.fromkeys(wanted))
+            streams[scatter.stream] = None
+        for gather in self.program.gathers:
+            kinds.setdefault(gather.points, {}).update(dict.fromkeys(("point starts", "point cells", "point weights")))
+            streams[gather.stream] = None
+        out += [Argument(identifier(f"{points} {kind}"), kind, points) for points, found in kinds.items() for kind in found]
+        return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
+
+    @property
+    def source(self) -> str:
+        """The kernel as readable Taichi source."""
+        if not self.text.lines:
+            self._write()
+        return str(self.text)
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Fill `self.text`."""
+
+    def compile(self) -> Any:
+        """The Taichi kernel."""
+        ti = taichi()
+        scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
+        element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
+        namespace: dict[str, Any] = {"F": scalar, "Tile": element}
+        leading = len(self.layout.rows) + 1
+        for argument in self.arguments:
+            ndim, dtype = {
+                "ring": (leading + 1, element),
+                "field": (leading, element),
+                "stream": (2, scalar),
+                "cells": (2, ti.i32),
+                "point cells": (2, ti.i32),
+                "weights": (1, scalar),
+                "point weights": (1, scalar),
+            }.get(argument.kind, (1, ti.i32))
+            if argument.kind == "profile":
+                ndim, dtype = 1, (element if self.profiles[argument.key][1] == self.ndim - 1 else scalar)
+            namespace[f"{identifier(argument.kind)}_of_{argument.name}"] = ti.types.ndarray(dtype=dtype, ndim=ndim)
+        for lane in range(1, self.lanes):
+            namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
+        return compile_kernel(self.source, self.program.name, namespace)
+
+    def header(self, extra: str = "") -> str:
+        declared = ", ".join(f"{a.name}: {identifier(a.kind)}_of_{a.name}" for a in self.arguments)
+        return f"def {self.program.name}({declared}{extra})"
+
+    # addresses
+
+    def level(self, place: Place) -> str:
+        """Name of the local variable with the pool level of a ring."""
+        return f"{identifier(place.array)}_at_{place.level}"
+
+    def lead(self, place: Place) -> str:
+        return "" if place.level is None else f"{self.level(place)}, "
+
+    def prefixes(self) -> dict[str, tuple[str, str]]:
+        return {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
+
+    def levels_used(self) -> list[Place]:
+        """Ring levels that the program touches."""
+        used = {self.program.places[name] for name in reads(self.program.roots())}
+        used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
+        return sorted((p for p in used if p.level is not None), key=lambda p: (p.array, p.level or 0))
+
+    def stream_row(self, row: int) -> str:
+        return "n" if row == 0 else f"n + {row}"
+
+    # work done cell by cell
+
+    def cell_writer(self, rows: tuple[str, ...], x: str, prefix: str) -> ExpressionWriter:
+        loader = CellLoader(self.prefixes(), rows, x, self.lanes, self.profiles, self.ndim)
+        return ExpressionWriter(self.text, loader, prefix)
+
+    def target_cell(self, place: Place, rows: str, x: str) -> str:
+        return cell(identifier(place.array), self.lead(place) + rows, x, self.lanes)
+
+    @property
+    def first_column(self) -> int:
+        """Padded position of the first cell along the last axis."""
+        return self.layout.halo_tiles * self.lanes
+
+    def write_scatter(self, scatter: PointScatter, index: int) -> None:
+        """target[cell] += factor * sum of the stream over the cell's members, for the cell in table row `e`."""
+        name = identifier(scatter.points)
+        rows = tuple(f"s{index}_{row}" for row in self.rows)
+        for column, row in enumerate(rows):
+            self.text(f"{row} = {name}_cells[e, {column}]")
+        self.text(f"s{index}_x = {name}_cells[e, {len(rows)}]")
+        self.text(f"s{index} = F(0.0)")
+        with self.text.block(f"for q in range({name}_starts[e], {name}_starts[e + 1])"):
+            self.text(f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]")
+        factor = self.cell_writer(rows, f"s{index}_x", f"s{index}_v")(scatter.factor)
+        target = self.target_cell(scatter.target, "".join(f"{row}, " for row in rows), f"s{index}_x")
+        self.text(f"{target} = {target} + {factor} * s{index}")
+
+    def write_gather(self, gather: PointGather, index: int) -> None:
+        """stream[row, point] = weighted sum over the point's cells, for point `r`."""
+        name, stream = identifier(gather.points), f"{identifier(gather.stream)}[{self.stream_row(gather.row)}, r]"
+        rows = tuple(f"g{index}_{row}" for row in self.rows)
+        self.text(f"g{index} = F(0.0)")
+        with self.text.block(f"for q in range({name}_point_starts[r], {name}_point_starts[r + 1])"):
+            for column, row in enumerate(rows):
+                self.text(f"{row} = {name}_point_cells[q, {column}]")
+            self.text(f"g{index}_x = {name}_point_cells[q, {len(rows)}]")
+            value = self.cell_writer(rows, f"g{index}_x", f"g{index}_v")(gather.node)
+            self.text(f"g{index} = g{index} + {name}_point_weights[q] * {value}")
+        self.text(f"{stream} = {stream} + g{index}" if gather.accumulate else f"{stream} = g{index}")
+
+    def fold_reach(self, assign: Assign) -> tuple[int, ...]:
+        """How far into the grid contributions come back from the halo, an entry an axis (0 where nothing does)."""
+        reach = [max(abs(o[axis]) for o in assign.scatter) for axis in range(self.ndim)]
+        return tuple(r if rule != "zero" else 0 for r, rule in zip(reach, assign.fold, strict=True))
+
+    def write_fold(self, assign: Assign, index: int, position: Callable[[int], str]) -> None:
+        """target[cell] += what reached the cell through the halo, for the cell at `position(axis)`.
+
+        A cell within reach of the edge is the image of at most two halo cells along an axis; each image, and each
+        offset at which a cell of the grid read it, gives one contribution.
+        """
+        reach, text = self.fold_reach(assign), self.text
+        text(f"f{index} = F(0.0)")
+        depth = text.depth
+        inside, moved = [], []
+        for axis in range(self.ndim):
+            n, here, image = self.layout.shape[axis], position(axis), f"f{index}_{axis}"
+            text(f"for side{axis} in range({3 if reach[axis] else 1}):")
+            text.depth += 1
+            text(f"{image} = {here}")
+            text(f"ok{axis} = 1")
+            if reach[axis]:
+                near_low, near_high = f"{here} < {reach[axis]}", f"{here} >= {n - reach[axis]}"
+                if assign.fold[axis] == "mirror":
+                    first, second = (f"-1 - {here}", near_low), (f"{2 * n - 1} - {here}", near_high)
+                else:
+                    first, second = (f"{here} - {n}", near_high), (f"{here} + {n}", near_low)
+                for side, (value, near) in enumerate((first, second), start=1):
+                    with text.block(f"if side{axis} == {side}"):
+                        text(f"{image} = {value}")
+                        text(f"ok{axis} = ti.cast({near}, ti.i32)")
+            moved.append(f"side{axis}")
+            inside.append(f"ok{axis} == 1")
+        with text.block(f"if {' and '.join(inside)} and {' + '.join(moved)} > 0"):
+            for number, (offset, node) in enumerate(assign.scatter.items()):
+                names = [f"f{index}_{number}_{axis}" for axis in range(self.ndim)]
+                for axis, name in enumerate(names):
+                    text(f"{name} = f{index}_{axis} - {offset[axis]}" if offset[axis] >= 0 else f"{name} = f{index}_{axis} + {-offset[axis]}")
+                bounds = " and ".join(f"0 <= {name} and {name} < {n}" for name, n in zip(names, self.layout.shape, strict=True))
+                with text.block(f"if {bounds}"):
+                    stored = [f"{name}_s" for name in names]
+                    for axis, name in enumerate(stored[:-1]):
+                        text(f"{name} = {names[axis]} + {self.layout.halo[axis]}")
+                    text(f"{stored[-1]} = {names[-1]} + {self.first_column}")
+                    rows = tuple(stored[:-1]) or ("0",)
+                    value = self.cell_writer(rows, stored[-1], f"f{index}_{number}_v")(node)
+                    text(f"f{index} = f{index} + {value}")
+        text.depth = depth
+        rows_text = "".join(f"{position(axis)} + {self.layout.halo[axis]}, " for axis in range(self.ndim - 1)) or "0, "
+        target = self.target_cell(assign.target, rows_text, f"{position(self.ndim - 1)} + {self.first_column}")
+        text(f"{target} = {target} + f{index}")
+
+
+def _splice(ti: Any, element: Any, lanes: int, lane: int) -> Any:
+    """A function that gives the `lanes` values which start at `lane` of the first of two neighbouring tiles."""
+
+    @ti.func
+    def splice(first, second):  # type: ignore[no-untyped-def]
+        out = element(0.0)
+        for position in ti.static(range(lanes)):
+            if ti.static(position + lane < lanes):
+                out[position] = first[position + lane]
+            else:
+                out[position] = second[position + lane - lanes]
+        return out
+
+    return splice

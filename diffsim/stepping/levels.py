@@ -1,0 +1,134 @@
+"""Which pool level holds which time: saving and loading a state moves no data.
+
+A ring is the storage of one state and of its earlier values. Its levels are used in turns while the working state
+advances; a level that a slot or a record still needs is left alone and another one is taken. So a checkpoint is a
+list of level numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffsim.errors import ScheduleError
+from diffsim.typing import IntArray
+
+
+class Ring:
+    """Levels of one state.
+
+    Args:
+        depth: how many time levels make up the state.
+        in_place: whether a step may overwrite the oldest of them.
+        capacity: levels in the pool.
+    """
+
+    def __init__(self, depth: int, in_place: bool, capacity: int) -> None:
+        self.depth = depth
+        self.in_place = in_place and depth > 1
+        self.capacity = capacity
+        self.clear()
+
+    @staticmethod
+    def working_levels(depth: int, in_place: bool) -> int:
+        """Levels that advancing needs beyond those that are kept."""
+        return depth if in_place and depth > 1 else depth + 1
+
+    def clear(self) -> None:
+        """Forget every state; the working state takes the first levels, oldest first."""
+        self.users = [0] * self.capacity
+        self.free = list(range(self.capacity))[::-1]
+        self.slots: dict[int, list[int]] = {}
+        self.recorded: list[int] = []
+        self.record_start = 0
+        self.working = [self._take() for _ in range(self.depth)]
+
+    def _take(self) -> int:
+        if not self.free:
+            raise ScheduleError(f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`")
+        level = self.free.pop()
+        self.users[level] = 1
+        return level
+
+    def _drop(self, level: int) -> None:
+        self.users[level] -= 1
+        if not self.users[level]:
+            self.free.append(level)
+
+    def _next(self) -> int:
+        """Level of the coming time; the working window moves on by one."""
+        oldest = self.working[0]
+        if self.in_place and self.users[oldest] == 1:
+            level = oldest
+        else:
+            level = self._take()
+            self._drop(oldest)
+        self.working = [*self.working[1:], level]
+        return level
+
+    def advance(self, steps: int) -> IntArray:
+        """Level table of an advance: entry e belongs to time (now - depth + 1 + e); length steps + depth."""
+        table = np.empty(steps + self.depth, np.int32)
+        table[: self.depth] = self.working
+        settled = min(steps, 2 * self.depth + 2)  # by then no level of the window belongs to a slot
+        for step in range(settled):
+            table[self.depth + step] = self._next()
+        end = self.depth + settled
+        if steps > settled:  # from here on the levels recur
+            cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
+            table[end:] = np.resize(cycle, steps - settled)
+            self._hold(cycle, table[-self.depth :])
+        return table
+
+    def _hold(self, cycle: IntArray, window: IntArray) -> None:
+        """Of the levels of `cycle`, keep those of `window` as the working state and free the others."""
+        self.working = [int(level) for level in window]
+        for level in map(int, cycle):
+            if level not in self.working and self.users[level]:
+                self._drop(level)
+            elif level in self.working and not self.users[level]:
+                self.free.remove(level)
+                self.users[level] = 1
+
+    def record(self, steps: int, start: int) -> IntArray:
+        """Level table of an advance from step `start` whose every state is kept until it is dropped."""
+        self.record_start = start
+        self.recorded = list(self.working)
+        for level in self.recorded:
+            self.users[level] += 1
+        table = [*self.working]
+        for _ in range(steps):
+            oldest, level = self.working[0], self._take()
+            self._drop(oldest)
+            self.working = [*self.working[1:], level]
+            self.users[level] += 1
+            self.recorded.append(level)
+            table.append(level)
+        return np.array(table, np.int32)
+
+    def recorded_before(self, stop: int, steps: int) -> IntArray:
+        """Levels of times stop - 1, stop - 2, ... as the adjoints of `steps` steps read them."""
+        last = stop - 1 - self.record_start + self.depth - 1
+        first = last - steps - self.depth + 2
+        return np.array(self.recorded[first : last + 1][::-1], np.int32)
+
+    def drop_record(self) -> None:
+        for level in self.recorded:
+            self._drop(level)
+        self.recorded = []
+
+    def save(self, slot: int) -> None:
+        self.slots[slot] = list(self.working)
+        for level in self.working:
+            self.users[level] += 1
+
+    def load(self, slot: int) -> None:
+        kept = self.slots[slot]
+        for level in kept:
+            self.users[level] += 1
+        for level in self.working:
+            self._drop(level)
+        self.working = list(kept)
+
+    def release(self, slot: int) -> None:
+        for level in self.slots.pop(slot):
+            self._drop(level)

@@ -1,0 +1,92 @@
+"""Points between cells: linear interpolation from a field, and its transpose."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from diffsim.errors import ShapeError
+from diffsim.field import Location
+from diffsim.grid import Grid
+from diffsim.typing import Array, IntArray
+
+SNAP = 1e-9
+"""A point closer than this many cells to a cell's place takes that cell alone."""
+
+
+@dataclass(frozen=True)
+class PointTable:
+    """Each point as a weighted sum of cells.
+
+    Attributes:
+        cells: shape (entries, axes), the cells, point after point.
+        weights: shape (entries,).
+        starts: shape (points + 1,), where each point's entries start.
+    """
+
+    cells: IntArray
+    weights: Array
+    starts: IntArray
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def by_cell(self) -> tuple[IntArray, IntArray, IntArray, Array]:
+        """The transpose: distinct cells in C order, where each one's entries start, their points, their weights."""
+        owners = np.repeat(np.arange(self.count), np.diff(self.starts))
+        cells, inverse = np.unique(self.cells, axis=0, return_inverse=True)
+        inverse = inverse.ravel()
+        order = np.argsort(inverse, kind="stable")
+        starts = np.searchsorted(inverse[order], np.arange(len(cells) + 1))
+        return cells, starts, owners[order], self.weights[order]
+
+    def gather(self, values: Array) -> Array:
+        """Values at the points, shape (points,), of a field over the cells."""
+        products = self.weights * values[tuple(self.cells.T)]
+        return np.add.reduceat(products, self.starts[:-1]).astype(values.dtype) if self.count else np.zeros(0, values.dtype)
+
+    def scatter(self, amplitudes: Array, into: Array) -> None:
+        """Transpose of `gather`: add each point's amplitude to its cells."""
+        np.add.at(into, tuple(self.cells.T), self.weights * np.repeat(amplitudes, np.diff(self.starts)))
+
+
+def linear_table(grid: Grid, location: Location, coordinates: Array, scale: float = 1.0, what: str = "point") -> PointTable:
+    """Multilinear interpolation from a field's values at `location` to points.
+
+    Args:
+        grid: the grid.
+        location: where in the cell the field's values sit.
+        coordinates: shape (points, axes), in the grid's units.
+        scale: factor on all weights.
+        what: what the points are, for messages.
+
+    Raises:
+        ShapeError: coordinates of a wrong shape, or a point not between the first and the last value of the field.
+    """
+    coordinates = np.atleast_2d(np.asarray(coordinates, float))
+    if coordinates.ndim != 2 or coordinates.shape[1] != grid.ndim:
+        raise ShapeError(f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim})")
+    cells, weights, starts = [], [], [0]
+    for number, point in enumerate(coordinates):
+        pairs = []
+        for axis, coordinate in enumerate(point):
+            values = grid.coordinates(axis, location[axis])
+            position = (coordinate - values[0]) / grid.spacing[axis]
+            if not -SNAP <= position <= len(values) - 1 + SNAP:
+                raise ShapeError(
+                    f"{what} {number} at {tuple(float(c) for c in point)} lies outside the grid: {grid.axes[axis]} = {coordinate:g}, "
+                    f"expected {values[0]:g} to {values[-1]:g}; move it or enlarge the grid"
+                )
+            lower = int(np.clip(np.floor(position + SNAP), 0, len(values) - 1))
+            part = position - lower
+            pairs.append([(lower, 1.0)] if abs(part) <= SNAP else [(lower, 1 - part), (lower + 1, part)])
+        for corner in itertools.product(*pairs):
+            cells.append([cell for cell, _ in corner])
+            weights.append(scale * float(np.prod([weight for _, weight in corner])))
+        starts.append(len(cells))
+    return PointTable(np.array(cells, np.int64).reshape(-1, grid.ndim), np.array(weights), np.array(starts, np.int64))

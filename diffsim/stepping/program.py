@@ -1,0 +1,128 @@
+"""What a kernel does in one time step, before it is text: loop nests over cells, and sums at points.
+
+A program knows nothing of CPU or GPU. `diffsim.stepping.workers` and `diffsim.stepping.device` turn it into source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from diffsim.expr.graph import Node, Offset, reads
+from diffsim.field import Rule
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a field of the expressions is stored: a kernel argument, and for a ring of time levels which level.
+
+    `level` = k means that local step t uses the pool level in entry t + k of the array's level table.
+    """
+
+    array: str
+    level: int | None = None
+
+
+@dataclass(frozen=True)
+class Assign:
+    """target = node at every cell (or target += node), then the target's halo by `rules`.
+
+    `scatter` holds what the gather form of an adjoint leaves out: contributions that reached a cell through the halo.
+    Offset o -> the contribution of a reading cell i to the cell i + o, folded back into the grid by `fold`.
+    """
+
+    target: Place
+    node: Node
+    rules: tuple[Rule, ...]
+    accumulate: bool = False
+    scatter: dict[Offset, Node] = field(default_factory=dict)
+    fold: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class PointScatter:
+    """target += factor * (weighted sum of a stream's values) at the cells of a point table, one row of the stream a step."""
+
+    target: Place
+    factor: Node
+    points: str
+    stream: str
+    row: int
+
+
+@dataclass(frozen=True)
+class PointGather:
+    """stream[row] = weighted sum of `node` over each point's cells (or += it)."""
+
+    node: Node
+    points: str
+    stream: str
+    row: int
+    accumulate: bool = False
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Assignments that share one loop nest, then point sums into their targets, then the targets' halos."""
+
+    assigns: tuple[Assign, ...]
+    scatters: tuple[PointScatter, ...] = ()
+
+
+Operation: TypeAlias = Nest | PointGather
+
+
+@dataclass(frozen=True)
+class Program:
+    """One time step of a kernel.
+
+    Attributes:
+        name: of the kernel.
+        operations: in order; after each `Nest` its targets are complete, halo included, before the next one starts.
+        places: every field that the expressions read.
+        direction: +1 if the step index grows within a launch, -1 if it falls. Stream row of local step t is
+            first + direction * t + row.
+        entries: for each array of time levels, how many table entries a step spans.
+    """
+
+    name: str
+    operations: tuple[Operation, ...]
+    places: dict[str, Place]
+    direction: int
+    entries: dict[str, int]
+
+    @property
+    def nests(self) -> Iterator[Nest]:
+        return (operation for operation in self.operations if isinstance(operation, Nest))
+
+    @property
+    def gathers(self) -> Iterator[PointGather]:
+        return (operation for operation in self.operations if isinstance(operation, PointGather))
+
+    @property
+    def scatters(self) -> Iterator[PointScatter]:
+        return (scatter for nest in self.nests for scatter in nest.scatters)
+
+    def roots(self) -> list[Node]:
+        """Every expression of the program."""
+        nodes: list[Node] = []
+        for nest in self.nests:
+            for assign in nest.assigns:
+                nodes += [assign.node, *assign.scatter.values()]
+            nodes += [scatter.factor for scatter in nest.scatters]
+        return nodes + [gather.node for gather in self.gathers]
+
+    def arrays(self) -> list[str]:
+        """Field arrays that the kernel touches, in order of name."""
+        targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
+        return sorted(targets | {self.places[name].array for name in reads(self.roots())})
+
+    def reach(self) -> dict[str, tuple[int, ...]]:
+        """Largest offset along each axis at which each array is read; 0 for those read in place."""
+        out: dict[str, tuple[int, ...]] = {}
+        for name, offsets in reads(self.roots()).items():
+            array = self.places[name].array
+            widest = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(next(iter(offsets)))))
+            out[array] = tuple(map(max, out.get(array, widest), widest))
+        return out

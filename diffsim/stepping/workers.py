@@ -1,0 +1,209 @@
+"""The CPU kernel: the time loop runs inside it, on persistent workers.
+
+There is one worker a pool thread, each with a slab of the first axis, and a spin barrier after each loop nest. The
+barrier counts arrivals and is safe because Taichi's pool has exactly as many threads as there are workers. Each cell is
+computed by the same instructions whoever's slab it is in, so the number of workers never changes a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.source import ExpressionWriter, TileLoader, identifier
+from diffsim.field import Layout
+from diffsim.stepping.equation import Profile
+from diffsim.stepping.kernel import BARRIER, FIRST, STEPS, Kernel, table_offset
+from diffsim.stepping.program import Assign, Nest, Place, Program
+
+ROW_BLOCK = 2
+"""Rows computed together, so that rows which both read are loaded once. More costs registers."""
+
+
+def slab_bounds(rows: int, workers: int) -> list[int]:
+    """First row of each worker's slab, and the end: multiples of the row block, so that blocks never depend on the workers."""
+    blocks = rows // ROW_BLOCK
+    return [worker * blocks // workers * ROW_BLOCK for worker in range(workers)] + [rows]
+
+
+class WorkerKernel(Kernel):
+    """Source of a program for `workers` CPU threads."""
+
+    def __init__(
+        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile], workers: int
+    ) -> None:
+        super().__init__(program, graph, layout, reach, profiles)
+        self.workers = workers
+
+    def _write(self) -> None:
+        text, program = self.text, self.program
+        text("@ti.kernel")
+        with text.block(self.header()):
+            text("ti.loop_config(serialize=True)" if self.workers == 1 else "ti.loop_config(block_dim=1)")
+            with text.block(f"for w in range({self.workers})"):
+                blocks = self.layout.rows[0] // ROW_BLOCK
+                text(f"lo = w * {blocks} // {self.workers} * {ROW_BLOCK}")
+                text(f"hi = (w + 1) * {blocks} // {self.workers} * {ROW_BLOCK}")
+                if self.layout.rows[0] % ROW_BLOCK:
+                    with text.block(f"if w == {self.workers - 1}"):
+                        text(f"hi = {self.layout.rows[0]}")
+                text("arrivals = 0")
+                with text.block(f"for t in range(control[{STEPS}])"):
+                    text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
+                    for place in self.levels_used():
+                        text(f"{self.level(place)} = control[{table_offset(program, place.array)} + t + {place.level}]")
+                    for index, operation in enumerate(program.operations):
+                        if isinstance(operation, Nest):
+                            self._nest(operation)
+                            self._barrier()
+                        else:
+                            with text.block(f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"):
+                                text(f"r = w + turn * {self.workers}")
+                                self.write_gather(operation, index)
+
+    def _points(self, points: str) -> str:
+        return f"{identifier(points)}_point_starts.shape[0] - 1"
+
+    def _barrier(self) -> None:
+        if self.workers == 1:
+            return
+        self.text(f"arrivals = arrivals + {self.workers}")
+        self.text(f"ti.atomic_add(control[{BARRIER}], 1)")
+        with self.text.block(f"while ti.atomic_add(control[{BARRIER}], 0) < arrivals"):
+            self.text("pass")
+
+    def _nest(self, nest: Nest) -> None:
+        text, halo = self.text, self.layout.row_halo
+        offsets = [o for found in reads([a.node for a in nest.assigns]).values() for o in found]
+        block = ROW_BLOCK if self.ndim > 1 and any(o[-2] for o in offsets) else 1
+        if nest.assigns:
+            if len(self.rows) == 1:
+                self._row_loop(nest, block, "lo", "hi", halo[0])
+            else:
+                with text.block(f"for k in range(lo + {halo[0]}, hi + {halo[0]})"):
+                    self._row_loop(nest, block, "0", str(self.layout.rows[1]), halo[1])
+        for index, assign in enumerate(nest.assigns):
+            if assign.scatter:
+                self._fold(assign, index)
+        for index, scatter in enumerate(nest.scatters):
+            name = identifier(scatter.points)
+            with text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
+                self.write_scatter(scatter, index)
+        for assign in nest.assigns:
+            self._extend(assign)
+
+    def _row_loop(self, nest: Nest, block: int, first: str, last: str, halo: int) -> None:
+        text = self.text
+        if block == 1:
+            with text.block(f"for i in range({first} + {halo}, {last} + {halo})"):
+                self._tile_loop(nest, 1)
+            return
+        with text.block(f"for b in range({first} // {block}, {last} // {block})"):
+            text(f"i = b * {block} + {halo}")
+            self._tile_loop(nest, block)
+        rows = self.layout.rows[-1]
+        if rows % block:
+            with text.block(f"for i in range({last} // {block} * {block} + {halo}, {last} + {halo})"):
+                self._tile_loop(nest, 1)
+
+    def _tile_loop(self, nest: Nest, rows: int) -> None:
+        text, layout = self.text, self.layout
+        with text.block(f"for j in range({layout.halo_tiles}, {layout.halo_tiles + layout.tiles})"):
+            loader = TileLoader(text, self.prefixes(), self.rows, self.lanes, self.profiles, self.ndim)
+            writer = ExpressionWriter(text, loader)
+            stores = []
+            for row in range(rows):
+                for assign in nest.assigns:
+                    node: Node = assign.node if row == 0 else self.graph.shift(assign.node, (*(0,) * (self.ndim - 2), row, 0))
+                    target = self._tile(assign.target, row)
+                    value = writer(node)
+                    if node.op == "const":
+                        value = f"Tile({node.data!r})"
+                    stores.append(f"{target} = {target} + {value}" if assign.accumulate else f"{target} = {value}")
+                if rows == 1 or row == rows - 1:
+                    for store in stores:
+                        text(store)
+
+    def _tile(self, place: Place, row: int) -> str:
+        rows = "k, " if len(self.rows) == 2 else ""
+        return f"{identifier(place.array)}[{self.lead(place)}{rows}{'i' if row == 0 else f'i + {row}'}, j]"
+
+    def _fold(self, assign: Assign, index: int) -> None:
+        """Visit the cells within reach of a folding edge: whole rows near an edge of the leading axes, both ends of the others."""
+        text, shape = self.text, self.layout.shape
+        reach = self.fold_reach(assign)
+        if len(self.rows) == 2:
+            text("for kk in range(lo, hi):")
+            text.depth += 1
+            text(f"for ii in range({shape[1]}):")
+        else:
+            text("for ii in range(lo, hi):")
+        text.depth += 1
+        ends = min(2 * reach[-1], shape[-1])
+        text(f"count = {ends}")
+        leading = ("kk", "ii") if len(self.rows) == 2 else ("ii",)
+        for axis, name in enumerate(leading if self.ndim > 1 else ()):
+            if reach[axis]:
+                with text.block(f"if {name} < {reach[axis]} or {name} >= {shape[axis] - reach[axis]}"):
+                    text(f"count = {shape[-1]}")
+        with text.block("for c in range(count)"):
+            text("x = c")
+            with text.block(f"if count < {shape[-1]} and c >= {reach[-1]}"):
+                text(f"x = c + {shape[-1] - ends}")
+            self.write_fold(assign, index, lambda axis: "x" if axis == self.ndim - 1 else leading[axis])
+        text.depth -= len(self.rows)
+
+    def _extend(self, assign: Assign) -> None:
+        """Fill the halo of the slab's own rows; rows of the halo are copied by the owner of their source."""
+        array = assign.target.array
+        reach = self.reach.get(array, (0,) * self.ndim)
+        if not any(reach):
+            return
+        text, layout, rules = self.text, self.layout, assign.rules
+        name, lead = identifier(array), self.lead(assign.target)
+        planes = len(self.rows) == 2
+        if reach[-1] and (rules[-1] != "zero" or layout.shape[-1] % self.lanes):
+            if planes:
+                text(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}):")
+                text.depth += 1
+                bounds = f"{layout.row_halo[1]}, {layout.row_halo[1] + layout.rows[1]}"
+            else:
+                bounds = f"lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}"
+            with text.block(f"for i in range({bounds})"):
+                self._extend_row(assign, reach[-1])
+            text.depth -= planes
+        copy = f"for j in range({layout.stride})"
+        if planes and reach[1] and rules[1] != "zero":
+            with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+                for target, source in _images(rules[1], layout.rows[1], layout.row_halo[1], reach[1]):
+                    with text.block(copy):
+                        text(f"{name}[{lead}k, {target}, j] = {name}[{lead}k, {source}, j]")
+        if self.ndim > 1 and reach[0] and rules[0] != "zero":
+            h = layout.row_halo[0]
+            for target, source in _images(rules[0], layout.rows[0], h, reach[0]):
+                with text.block(f"if lo + {h} <= {source} and {source} < hi + {h}"):
+                    if planes:
+                        with text.block(f"for i in range({layout.storage[1]})"), text.block(copy):
+                            text(f"{name}[{lead}{target}, i, j] = {name}[{lead}{source}, i, j]")
+                    else:
+                        with text.block(copy):
+                            text(f"{name}[{lead}{target}, j] = {name}[{lead}{source}, j]")
+
+    def _extend_row(self, assign: Assign, reach: int) -> None:
+        rows = "".join(f"{row}, " for row in self.rows)
+        n, first = self.layout.shape[-1], self.first_column
+        if assign.rules[-1] == "zero":  # only what whole tiles wrote beyond the last cell
+            for x in range(n, min(n + reach, self.layout.tiles * self.lanes)):
+                self.text(f"{self.target_cell(assign.target, rows, str(x + first))} = F(0.0)")
+            return
+        for target, source in _images(assign.rules[-1], n, first, reach):
+            self.text(f"{self.target_cell(assign.target, rows, str(target))} = {self.target_cell(assign.target, rows, str(source))}")
+
+
+def _images(rule: str, n: int, first: int, reach: int) -> list[tuple[int, int]]:
+    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis."""
+    out = []
+    for q in range(reach):
+        low, high = (q, n - 1 - q) if rule == "mirror" else (n - 1 - q, q)
+        out += [(first - 1 - q, first + low), (first + n + q, first + high)]
+    return out
