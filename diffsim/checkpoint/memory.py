@@ -84,13 +84,12 @@ def _linux_memory(root: Path) -> int | None:
         else:
             continue
         group = mount / path.strip("/")
-        # A limit of any ancestor binds too. Inside a container the path may be the host's and lead nowhere: the mount itself is then ours.
+        # The limit of any ancestor binds too, and above the mount there is none to be found. Inside a container the path may be the
+        # host's and lead nowhere: the mount itself is then ours.
         for folder in (group, *group.parents):
             room = _group_room(folder, *names)
             if room is not None:
                 limits.append(room)
-            if folder == mount:
-                break
     return max(min(limits), 0)
 
 

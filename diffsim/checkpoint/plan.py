@@ -44,8 +44,8 @@ def choose(steps: int, state_bytes: int, budget_bytes: int, recorded_bytes: int 
     if working_bytes + steps * recorded_bytes <= budget_bytes:
         return StoreAll(steps)
     slots = (budget_bytes - working_bytes - recorded_bytes) // state_bytes
-    if slots < 1 or steps == 1:  # a single step needs its record and no slot
-        smallest = working_bytes + min(steps * recorded_bytes, state_bytes + recorded_bytes)
+    if slots < 1:
+        smallest = working_bytes + recorded_bytes + min((steps - 1) * recorded_bytes, state_bytes)  # all recorded, or one slot
         raise PlanError(
             f"expected a budget of at least {smallest} bytes for {steps} steps with states of {state_bytes} bytes, "
             f"got {budget_bytes} bytes; raise the budget, or make the state smaller by a coarser grid or lower precision"

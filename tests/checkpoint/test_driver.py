@@ -120,29 +120,31 @@ def test_closing_frees_once():
 
 
 BROKEN_FORWARD = {
-    "ends without EndForward": (Record(0, 2),),
-    "reverses before EndForward": (Record(0, 2), Reverse(0, 2)),
-    "holds no action": ("rest",),
+    "ends without EndForward": ((Record(0, 2),), "expected EndForward, got the end"),
+    "reverses before EndForward": ((Record(0, 2), Reverse(0, 2)), r"expected EndForward before Reverse\(start=0, stop=2\), got none"),
+    "holds no action": (("rest",), "expected an action of diffsim.checkpoint.actions, got 'rest'"),
 }
 BROKEN_REVERSE = {
-    "leaves steps": (Save(0, 0), Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2)),
-    "leaves a slot": (Save(0, 0), Record(0, 2), EndForward(2), Reverse(0, 2)),
+    "leaves steps": ((Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2)), r"got 1 steps left and slots \[\] in use"),
+    "leaves a slot": ((Save(0, 0), Record(0, 2), EndForward(2), Reverse(0, 2)), r"got 0 steps left and slots \[0\] in use"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN_FORWARD)
 def test_a_schedule_broken_on_the_way_forward_is_refused(name):
     log = Log()
-    with pytest.raises(ScheduleError, match=r"expected .*, got .*; check the schedule"):
-        Sweep(scripted(2, 1, BROKEN_FORWARD[name]), log).forward()
+    listed, message = BROKEN_FORWARD[name]
+    with pytest.raises(ScheduleError, match=rf"{message}.*; check the schedule"):
+        Sweep(scripted(2, 1, listed), log).forward()
     assert not [call for call in log.calls if call[0] == "reverse"]
 
 
 @pytest.mark.parametrize("name", BROKEN_REVERSE)
 def test_a_schedule_broken_on_the_way_back_is_refused(name):
-    sweep = Sweep(scripted(2, 1, BROKEN_REVERSE[name]), Log())
+    listed, message = BROKEN_REVERSE[name]
+    sweep = Sweep(scripted(2, 1, listed), Log())
     sweep.forward()
-    with pytest.raises(ScheduleError, match=r"all steps reversed and all slots freed .*, got \d steps left and slots \[0\] in use"):
+    with pytest.raises(ScheduleError, match=f"all steps reversed and all slots freed at the end of the schedule, {message}"):
         sweep.reverse()
 
 

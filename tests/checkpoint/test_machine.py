@@ -60,6 +60,10 @@ ILLEGAL = {
     "reverse twice": (with_change(5, Reverse(1, 2)), r"stop = 1, the steps still to be reversed, got stop = 2"),
     "reverse without a record": (with_change(2, Advance(1, 2)), r"a record of steps 1\.\.1, or .*, got no record, working state at 2"),
     "reverse more than is recorded": (with_change(4, Reverse(0, 2)), r"a record of steps 0\.\.1, or .* got a record of steps 1\.\.1"),
+    "reverse two steps from one state": (
+        (Save(0, 0), Advance(0, 2), EndForward(2), Load(0, 0), Reverse(0, 2)),
+        r"a record of steps 0\.\.1, or a single step .*, got no record, working state at 0",
+    ),
     "reverse from an undefined state": (with_change(5, drop=2), r"a record of steps 0\.\.0, or .* working state undefined"),
     "go on after the end": ((*LEGAL, Load(0, 0)), r"nothing but Free after the last step is reversed"),
     "end too early": (LEGAL[:-1], r"every step reversed when the schedule ends, got steps 0\.\.0 not reversed"),
