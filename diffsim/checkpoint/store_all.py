@@ -1,0 +1,47 @@
+"""Keep every state: no step runs twice, at the price of memory for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from diffsim.checkpoint.actions import Action, EndForward, Record, Reverse
+from diffsim.checkpoint.schedule import require_count
+
+
+@dataclass(frozen=True)
+class StoreAll:
+    """Record all steps in one forward run, then reverse them in one go.
+
+    Args:
+        steps: number of primal steps, at least 1.
+
+    Raises:
+        ScheduleError: `steps` is not a positive integer.
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", require_count("steps", self.steps))
+
+    @property
+    def slots(self) -> int:
+        """0: the record keeps the states, no slot does."""
+        return 0
+
+    @property
+    def advances(self) -> int:
+        """0: every step is recorded, none is run merely to get past it."""
+        return 0
+
+    @property
+    def recorded(self) -> int:
+        """All of `steps`."""
+        return self.steps
+
+    def actions(self) -> Iterator[Action]:
+        """Return the three actions: record, evaluate the loss, reverse."""
+        yield Record(0, self.steps)
+        yield EndForward(self.steps)
+        yield Reverse(0, self.steps)
