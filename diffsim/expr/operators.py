@@ -5,7 +5,7 @@ All take and give `Symbol`s. Operators whose result lies elsewhere on the cell s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Operand, Symbol
@@ -23,7 +23,7 @@ def laplacian(f: Symbol, order: int = 2) -> Symbol:
         for axis, h in enumerate(f.spacing):
             groups.setdefault(weights[reach + k] / h**2, []).append(f.shifted(axis, -k) + f.shifted(axis, k))
         for weight, pairs in groups.items():
-            total = total + weight * _sum(pairs)
+            total = total + weight * add(pairs)
     return total
 
 
@@ -43,7 +43,7 @@ def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     weights = centred(1, order)
     reach = order // 2
     terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
-    return _sum(terms)
+    return add(terms)
 
 
 def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
@@ -53,7 +53,15 @@ def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
 
 def div(components: Sequence[Symbol], order: int = 2) -> Symbol:
     """∇·u of face values, component `a` on the faces of axis `a`; the result lies at the centre."""
-    return _sum([diff(u, axis, order) for axis, u in enumerate(components)])
+    return add([diff(u, axis, order) for axis, u in enumerate(components)])
+
+
+def add(terms: Iterable[Symbol]) -> Symbol:
+    """The sum of one or more expressions."""
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first
 
 
 def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
@@ -110,7 +118,7 @@ def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
         pair = right - left if derivative else left + right
         terms.append(weights[half + k] * scale * pair)
     location = tuple(1 - place if a == axis else p for a, p in enumerate(f.location))
-    total = _sum(terms)
+    total = add(terms)
     return total.like(total.node, location)
 
 
@@ -118,10 +126,3 @@ def _check_axis(f: Symbol, axis: int) -> int:
     if not -f.ndim <= axis < f.ndim:
         raise ShapeError(f"axis = {axis} of a {f.ndim}-D grid, expected {-f.ndim} to {f.ndim - 1}")
     return axis % f.ndim
-
-
-def _sum(terms: Sequence[Symbol]) -> Symbol:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total

@@ -70,7 +70,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     for state in step.states:
         if state not in follows:
             seeds[outputs[state]] = graph.add(seeds.get(outputs[state], graph.const(0)), graph.read(bar(state), zero))
-    wanted = {*step.states, *step.coefficients, *(s.name for s in step.stages)}
+    wanted = {*step.states, *step.active, *(s.name for s in step.stages)}
     _merge(graph, terms, vjp(graph, seeds, wanted.__contains__))
     for stage in reversed(step.stages):
         given = terms.pop(stage.name, {})
@@ -106,7 +106,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     for state, forcing, factor in forcings:
         seed = graph.read(bar(state), zero)
         gathers.append(PointGather(graph.mul(factor, seed), source_points(forcing), bar(source_stream(forcing)), 0, accumulate=True))
-        for coefficient, given in vjp(graph, {factor: seed}, step.coefficients.__contains__).items():
+        for coefficient, given in vjp(graph, {factor: seed}, step.active.__contains__).items():
             scatters.append(PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0))
     for coefficient, placed in step.coefficients.items():
         target = Place(bar(coefficient))

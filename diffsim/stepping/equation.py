@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,8 @@ class Equation(ABC):
     """A partial differential equation with its time step, written once with symbolic fields.
 
     A subclass sets the attributes below and writes `step`, and `coefficients` if the step uses derived fields. Both are
-    called with symbols by argument name: states, parameters (only `coefficients`), coefficients, profiles, forcings.
+    called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings;
+    an argument `**others` gets all that are not named.
 
     Attributes:
         grid: the grid.
@@ -61,6 +62,7 @@ class Equation(ABC):
         parameters: fields that are given, and differentiated for.
         forcings: names of point-source terms; a step is linear in them.
         profiles: given functions of one coordinate.
+        initials: what `initial` is given, if it is overridden.
         coefficient_boundaries: rules of coefficients where they are not "zero".
     """
 
@@ -70,14 +72,19 @@ class Equation(ABC):
     parameters: Mapping[str, Variable]
     forcings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = {}
+    initials: Mapping[str, Variable] = {}
     coefficient_boundaries: Mapping[str, Rule | tuple[Rule, ...]] = {}
 
     @abstractmethod
-    def step(self, *fields: Symbol) -> dict[str, Symbol]:
+    def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
         """The states one step later."""
 
-    def coefficients(self, *parameters: Symbol) -> dict[str, Symbol]:
+    def coefficients(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
         """Fields that the step uses, computed once from the parameters; without an override, the parameters themselves."""
+        raise NotImplementedError
+
+    def initial(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
+        """The states before the first step, from `initials` and the coefficients; without an override, they are given."""
         raise NotImplementedError
 
     def check(self, parameters: Mapping[str, Array]) -> None:
@@ -134,6 +141,7 @@ class TracedStep:
     grid: Grid
     states: dict[str, Placed]
     coefficients: dict[str, Placed]
+    active: frozenset[str]  # coefficients that are differentiated for
     profiles: dict[str, Profile]
     forcings: tuple[str, ...]
     stages: tuple[Stage, ...]
@@ -164,42 +172,74 @@ class TracedStep:
 
 
 @dataclass(frozen=True)
-class TracedCoefficients:
-    """The coefficients as expressions of the parameters."""
+class TracedMap:
+    """Fields computed once from others, cell by cell and from neighbours: the coefficients, the initial state."""
 
     graph: Graph
-    parameters: dict[str, Placed]
+    inputs: dict[str, Placed]
     profiles: dict[str, Profile]
     outputs: dict[str, Node]
-    placed: dict[str, Placed] = field(default_factory=dict)
+    placed: dict[str, Placed]
 
 
-def trace_coefficients(equation: Equation) -> TracedCoefficients:
+def trace_coefficients(equation: Equation) -> TracedMap:
     """Trace `equation.coefficients`; an equation without it has its parameters as coefficients."""
-    graph, grid = Graph(), equation.grid
-    parameters = {name: _place(variable, grid) for name, variable in equation.parameters.items()}
-    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in parameters.items()}
-    symbols |= _profile_symbols(graph, equation)
+    parameters = _placed(equation.parameters, equation.grid)
     if type(equation).coefficients is Equation.coefficients:
-        found = {name: symbols[name] for name in parameters}
-        placed = dict(parameters)
-    else:
-        found = _call(equation.coefficients, symbols, "coefficients")
-        placed = {}
-        for name, symbol in found.items():
-            location = tuple(p or 0 for p in _as_symbol(graph, grid, symbol, name).location)
-            placed[name] = Placed(location, check_rules(equation.coefficient_boundaries.get(name, "zero"), grid.ndim, location))
-    outputs = {name: _as_symbol(graph, grid, symbol, name).node for name, symbol in found.items()}
-    return TracedCoefficients(graph, parameters, dict(equation.profiles), outputs, placed)
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
+        return TracedMap(graph, parameters, {}, nodes, parameters)
+    rules = equation.coefficient_boundaries
+    return _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"))
 
 
-def trace_step(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedStep:
-    """Trace `equation.step` once with symbolic fields."""
+def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
+    """Trace `equation.initial`; an equation without it is started from its states."""
+    states = _placed(equation.states, equation.grid)
+    if type(equation).initial is Equation.initial:
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in states}
+        return TracedMap(graph, states, {}, nodes, states)
+    inputs = _placed(equation.initials, equation.grid)
+    traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero")
+    if set(traced.outputs) != set(states):
+        raise TraceError(f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}")
+    return TracedMap(traced.graph, inputs, traced.profiles, traced.outputs, states)
+
+
+def _trace_map(
+    equation: Equation, function: Callable[..., dict[str, Symbol]], what: str, inputs: dict[str, Placed], rules: Callable[[str], Rule | tuple[Rule, ...]]
+) -> TracedMap:
+    graph, grid = Graph(), equation.grid
+    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
+    found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
+    placed = {}
+    for name, symbol in found.items():
+        location = tuple(p or 0 for p in symbol.location)
+        placed[name] = Placed(location, check_rules(rules(name), grid.ndim, location))
+    return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
+
+
+def trace_step(
+    equation: Equation, coefficients: Mapping[str, Placed], forcings: Collection[str] | None = None, active: Collection[str] | None = None
+) -> TracedStep:
+    """Trace `equation.step` once with symbolic fields.
+
+    Args:
+        equation: the equation.
+        coefficients: fields of its `coefficients`.
+        forcings: which of its forcings are there; None: all.
+        active: which coefficients are differentiated for; None: all.
+    """
+    wanted = frozenset(coefficients if active is None else active)
+    present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
     graph, grid = Trace(), equation.grid
-    states = {name: _place(variable, grid) for name, variable in equation.states.items()}
+    states = _placed(equation.states, grid)
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
     symbols |= _profile_symbols(graph, equation)
-    symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in equation.forcings}
+    for name in equation.forcings:
+        forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
+        symbols[name] = forcing if name in present else forcing.like(graph.const(0))
     expected = len(states) + len(coefficients) + len(equation.profiles) + len(equation.forcings)
     if len(symbols) != expected:
         raise TraceError(f"{type(equation).__name__} uses a name twice among states, coefficients, profiles and forcings; rename one")
@@ -212,7 +252,7 @@ def trace_step(equation: Equation, coefficients: Mapping[str, Placed]) -> Traced
         if any(p is not None and p != q for p, q in zip(symbol.location, placed.location, strict=True)):
             raise ShapeError(f"step gives {name} at {describe(symbol.location)}, but it is declared at {describe(placed.location)}")
         outputs[name] = symbol.node
-    return TracedStep(graph, grid, states, dict(coefficients), dict(equation.profiles), equation.forcings, tuple(graph.stages), outputs)
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
 
 
 def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
@@ -224,6 +264,10 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
     if not np.isfinite(values).all():
         raise ParameterError(f"profile along axis {profile.axis} has values that are not finite")
     return np.pad(values, halo[profile.axis], mode="edge")
+
+
+def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
+    return {name: _place(variable, grid) for name, variable in variables.items()}
 
 
 def _place(variable: Variable, grid: Grid) -> Placed:
@@ -254,7 +298,10 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
 
 
 def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
-    names = list(inspect.signature(function).parameters)
+    declared = inspect.signature(function).parameters
+    names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
+    if len(names) < len(declared):  # **fields: everything that is not named
+        names = list(dict.fromkeys([*names, *symbols]))
     unknown = [name for name in names if name not in symbols]
     if unknown:
         raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(symbols)}")

@@ -63,6 +63,8 @@ class Stepper:
         self.kernels: dict[tuple[str, int], tuple[BoundKernel, Kernel, Any]] = {}
         self.pace = {program.name: Pace(settings().threads if settings().arch == "cpu" else 1) for program in programs}
         self.in_place = {p.name: {a: _in_place(p, a) for a in p.entries} for p in programs}
+        self.needs_primal = bool(self.adjoint) and any(a in self.depths for a in self.adjoint.program.arrays())
+        """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.streams: dict[str, Any] = {}
@@ -79,7 +81,7 @@ class Stepper:
 
     def plan(self, slots: int, recorded: int) -> None:
         """Make room for `slots` saved states and a record of `recorded` steps; keeps what is large enough."""
-        needs = {name: self._levels(name, slots, recorded) for name in self.depths}
+        needs = {name: self._levels(name, slots, recorded if self.needs_primal else 0) for name in self.depths}
         for name, capacity in needs.items():
             if name not in self.rings or self.rings[name].capacity < capacity:
                 self.rings[name] = Ring(self.depths[name], self.in_place["forward"][name], capacity)
@@ -99,8 +101,8 @@ class Stepper:
         return sum(self.depths.values()) * self.layout.nbytes
 
     def recorded_bytes(self) -> int:
-        """Bytes that each step of a record keeps."""
-        return len(self.depths) * self.layout.nbytes
+        """Bytes that each step of a record keeps: none if the adjoint needs no states."""
+        return len(self.depths) * self.layout.nbytes if self.needs_primal else 0
 
     def working_bytes(self) -> int:
         """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
@@ -202,7 +204,7 @@ class Stepper:
             self._set_stream(bar(receiver_stream(state)), bars)
         for forcing in self.step.forcings:
             self._set_stream(bar(source_stream(forcing)), np.zeros((self.steps, self.points[source_points(forcing)].count), self.dtype))
-        for name in self.step.coefficients:
+        for name in self.step.active:
             self.memory.write(self._field(bar(name)), np.zeros(self.layout.storage, self.dtype))
         self._pending: dict[str, dict[int, Array]] = {}
         blank = np.zeros(self.layout.storage, self.dtype)
@@ -243,7 +245,7 @@ class Stepper:
                 if pending_late == late:
                     total += value
             states[state] = total
-        coefficients = {name: self.layout.cells(self.memory.read(self._field(bar(name)))).copy() for name in self.step.coefficients}
+        coefficients = {name: self.layout.cells(self.memory.read(self._field(bar(name)))).copy() for name in sorted(self.step.active)}
         amplitudes = {f: self.memory.read(self.streams[bar(source_stream(f))]).copy() for f in self.step.forcings}
         return states, coefficients, amplitudes
 
@@ -281,6 +283,8 @@ class Stepper:
 
     def record(self, start: int, stop: int) -> None:
         """The same, keeping every state that the adjoints of these steps need."""
+        if not self.needs_primal:
+            return self.advance(start, stop)
         tables = {name: ring.record(stop - start, start) for name, ring in self.rings.items()}
 
         def cut(done: int, count: int) -> dict[str, Array]:
@@ -294,6 +298,8 @@ class Stepper:
         recorded = any(ring.recorded for ring in self.rings.values())
 
         def primal(last: int, count: int) -> dict[str, Array]:
+            if not self.needs_primal:
+                return {}
             if recorded:
                 return {name: ring.recorded_before(last, count) for name, ring in self.rings.items()}
             return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()}

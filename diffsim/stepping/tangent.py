@@ -37,6 +37,7 @@ def tangent_step(step: TracedStep) -> TracedStep:
         step.grid,
         step.states | {dot(name): placed for name, placed in step.states.items()},
         step.coefficients | {dot(name): placed for name, placed in step.coefficients.items()},
+        step.active | set(map(dot, step.active)),
         step.profiles,
         (*step.forcings, *map(dot, step.forcings)),
         tuple(stages),

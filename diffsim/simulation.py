@@ -1,0 +1,285 @@
+"""An equation with its sources and receivers: run it, and take derivatives through all of its time steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.checkpoint import Schedule, Sweep, resolve
+from diffsim.checkpoint.actions import Action
+from diffsim.errors import DivergenceError, ParameterError, ShapeError, StaleValueError
+from diffsim.expr.graph import reads
+from diffsim.runtime import PRECISIONS, settings
+from diffsim.stepping.equation import Equation, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.once import Once
+from diffsim.stepping.points import PointTable, linear_table
+from diffsim.stepping.stepper import Stepper
+from diffsim.stepping.tangent import dot, tangent_step
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a simulation gives, or the tangents or cotangents of that.
+
+    Attributes:
+        final: each state after the last step, over the cells.
+        traces: each recorded state at its receivers, shape (steps + 1, receivers); row 0 is the initial state.
+    """
+
+    final: Mapping[str, Array] = field(default_factory=dict)
+    traces: Mapping[str, Array] = field(default_factory=dict)
+
+
+Pullback = Callable[[Solution], dict[str, Array]]
+
+
+class Simulation:
+    """An equation, compiled for the present arch, with point sources and receivers.
+
+    Its inputs are named: the equation's parameters (over the cells), its initial fields (over the cells; zero if left
+    out), and the amplitudes of its forcings (shape (steps, sources)).
+
+    Args:
+        equation: what is solved.
+        sources: forcing -> coordinates, shape (sources, axes), in the grid's units. Between cells the amplitude is
+            shared among the neighbours. An amplitude a stands for a density a * delta(x - x_source).
+        receivers: state -> coordinates, shape (receivers, axes); values are interpolated linearly.
+        wrt: inputs that gradients are wanted for; None: all. Leaving out parameters makes the adjoint cheaper, and a
+            linear equation whose parameters are all left out needs no stored states at all.
+        precision: "f32" or "f64"; None: the default of `diffsim.init`.
+
+    Raises:
+        ShapeError: a source or receiver outside the grid, or a grid smaller than the stencil.
+        ParameterError: an unknown forcing, state or precision.
+    """
+
+    def __init__(
+        self,
+        equation: Equation,
+        *,
+        sources: Mapping[str, npt.ArrayLike] | None = None,
+        receivers: Mapping[str, npt.ArrayLike] | None = None,
+        wrt: Collection[str] | None = None,
+        precision: str | None = None,
+    ) -> None:
+        precision = precision or settings().precision
+        if precision not in PRECISIONS:
+            raise ParameterError(f"precision = {precision!r} is unknown; choose f32 or f64")
+        self.equation, self.grid, self.precision = equation, equation.grid, precision
+        self.dtype = np.dtype(PRECISIONS[precision])
+        sources, receivers = sources or {}, receivers or {}
+        _check_names("sources", sources, equation.forcings, "forcings")
+        _check_names("receivers", receivers, equation.states, "states")
+        coefficients = trace_coefficients(equation)
+        self._coefficients = Once(coefficients, self.grid, {}, self.dtype)
+        self._initial = Once(trace_initial(equation, coefficients.placed), self.grid, coefficients.placed, self.dtype)
+        known = (*coefficients.inputs, *self._initial.traced.inputs, *sources)
+        _check_names("wrt", known if wrt is None else wrt, known, "inputs")
+        self.wrt = tuple(name for name in known if wrt is None or name in wrt)
+        active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(self.wrt)}
+        self._step = trace_step(equation, coefficients.placed, sources, active)
+        self._points: dict[str, PointTable] = {}
+        for name, coordinates in sources.items():
+            table = linear_table(self.grid, (0,) * self.grid.ndim, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {name}")
+            self._points[source_points(name)] = table
+        for name, coordinates in receivers.items():
+            self._points[receiver_points(name)] = linear_table(self.grid, self._step.states[name].location, np.asarray(coordinates), 1.0, f"receiver of {name}")
+        self.receivers = tuple(receivers)
+        self._stepper = Stepper(self._step, self._points, self.receivers, self.dtype)
+        self._tangent: Stepper | None = None
+        self._runs = 0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of all inputs."""
+        return (*self._coefficients.traced.inputs, *self._initial.traced.inputs, *self._step.forcings)
+
+    def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
+        """The generated kernel, as Taichi source."""
+        if kind == "jvp":
+            stepper = self._tangents()
+            return stepper.source_of(stepper.forward, settings().threads).source
+        if kind not in ("forward", "vjp"):
+            raise ParameterError(f"kind = {kind!r} is unknown; choose forward, jvp or vjp")
+        assert self._stepper.adjoint is not None
+        program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
+        return self._stepper.source_of(program, settings().threads).source
+
+    def schedule(self, steps: int, checkpoint: str | int | Schedule = "auto") -> Schedule:
+        """The checkpointing schedule that `vjp` would use."""
+        stepper = self._stepper
+        return resolve(checkpoint, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes())
+
+    def predicted_bytes(self, schedule: Schedule) -> int:
+        """Memory of all fields of a gradient by `schedule`."""
+        stepper = self._stepper
+        return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
+
+    def allocated_bytes(self) -> int:
+        """Memory of all fields now."""
+        return self._stepper.allocated_bytes()
+
+    def run(self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None) -> Solution:
+        """Solve forward.
+
+        Args:
+            inputs: arrays by name, see the class.
+            steps: time steps.
+            every: call `watch` after each `every` steps, if positive.
+            watch: is given the number of steps done and the states then.
+        """
+        stepper = self._stepper
+        self._start(stepper, self._checked(inputs, steps), steps)
+        interval = every if every > 0 and watch is not None else steps
+        for begin in range(0, steps, interval):
+            end = min(begin + interval, steps)
+            stepper.advance(begin, end)
+            if watch is not None and every > 0:
+                watch(end, stepper.state())
+        return self._solution(stepper)
+
+    def vjp(
+        self,
+        inputs: Mapping[str, npt.ArrayLike],
+        steps: int,
+        checkpoint: str | int | Schedule = "auto",
+        on_action: Callable[[Action], None] | None = None,
+    ) -> tuple[Solution, Pullback]:
+        """Solve forward, ready for the reverse sweep.
+
+        Args:
+            inputs: arrays by name, see the class.
+            steps: time steps.
+            checkpoint: "auto", a memory size such as "4 GB", a number of slots, or a schedule.
+            on_action: called after each action of the schedule.
+
+        Returns:
+            The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
+            input in `wrt`. It can be called once, and only until this simulation is run again.
+        """
+        schedule = self.schedule(steps, checkpoint)
+        stepper, fields = self._stepper, self._checked(inputs, steps)
+        stepper.plan(schedule.slots, schedule.recorded)
+        coefficients = self._start(stepper, fields, steps)
+        sweep = Sweep(schedule, stepper, on_action=on_action)
+        sweep.forward()
+        solution, run = self._solution(stepper), self._runs
+
+        def pullback(cotangents: Solution) -> dict[str, Array]:
+            if self._runs != run:
+                raise StaleValueError("this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew")
+            self._check_cotangents(cotangents, solution)
+            stepper.seed(cotangents.final, cotangents.traces)
+            sweep.reverse()
+            states, coefficient_bars, amplitudes = stepper.cotangents()
+            initial = self._initial.vjp({**fields, **coefficients}, states)
+            for name in coefficients:
+                through_start = initial.pop(name, None)
+                if name in coefficient_bars and through_start is not None:
+                    coefficient_bars[name] += through_start
+            found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
+            return {name: found[name] for name in self.wrt}
+
+        return solution, pullback
+
+    def value_and_grad(
+        self,
+        loss: Callable[[Solution], tuple[float, Solution]],
+        inputs: Mapping[str, npt.ArrayLike],
+        steps: int,
+        checkpoint: str | int | Schedule = "auto",
+    ) -> tuple[float, dict[str, Array]]:
+        """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`."""
+        solution, pullback = self.vjp(inputs, steps, checkpoint)
+        value, cotangents = loss(solution)
+        return value, pullback(cotangents)
+
+    def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
+        """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
+        stepper, fields = self._tangents(), self._checked(inputs, steps)
+        moving = self._checked({name: tangents.get(name, np.zeros_like(value)) for name, value in fields.items()}, steps, fields)
+        coefficients = self._coefficients(fields)
+        coefficient_dots = self._coefficients.jvp(fields, {n: moving[n] for n in self._coefficients.traced.inputs})
+        state_inputs = {n: moving[n] for n in self._initial.traced.inputs} | coefficient_dots
+        stepper.plan(0, 0)
+        stepper.set_coefficients(coefficients | {dot(n): v for n, v in coefficient_dots.items()})
+        everything = {**fields, **coefficients}
+        states = self._initial(everything) | {dot(n): v for n, v in self._initial.jvp(everything, state_inputs).items()}
+        amplitudes = {f: fields[f] for f in self._step.forcings} | {dot(f): moving[f] for f in self._step.forcings}
+        stepper.start(states, amplitudes, steps)
+        stepper.advance(0, steps)
+        both, traces = stepper.state(), stepper.traces()
+        primal = Solution({s: both[s] for s in self._step.states}, {s: traces[s] for s in self.receivers})
+        return primal, Solution({s: both[dot(s)] for s in self._step.states}, {s: traces[dot(s)] for s in self.receivers})
+
+    def _tangents(self) -> Stepper:
+        if self._tangent is None:
+            points = dict(self._points)
+            points |= {source_points(dot(f)): points[source_points(f)] for f in self._step.forcings}
+            points |= {receiver_points(dot(s)): points[receiver_points(s)] for s in self.receivers}
+            records = (*self.receivers, *map(dot, self.receivers))
+            self._tangent = Stepper(tangent_step(self._step), points, records, self.dtype, differentiable=False)
+        return self._tangent
+
+    def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:
+        self._runs += 1
+        if not stepper.rings:
+            stepper.plan(0, 0)
+        coefficients = self._coefficients(fields)
+        stepper.set_coefficients(coefficients)
+        stepper.start(self._initial({**fields, **coefficients}), {f: fields[f] for f in self._step.forcings}, steps)
+        return coefficients
+
+    def _solution(self, stepper: Stepper) -> Solution:
+        solution = Solution(stepper.state(), stepper.traces())
+        for name, value in (*solution.final.items(), *solution.traces.items()):
+            if not np.isfinite(value).all():
+                raise DivergenceError(f"{name} is no longer finite after {stepper.steps} steps; lower dt, or check the parameters")
+        return solution
+
+    def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int, primal: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """All inputs as arrays of this precision; zero for initial fields that are left out."""
+        if steps < 1:
+            raise ParameterError(f"steps = {steps}, expected at least 1")
+        _check_names("inputs", inputs, self.inputs, "inputs")
+        out: dict[str, Array] = {}
+        for name in self.inputs:
+            forcing = name in self._step.forcings
+            shape = (steps, self._points[source_points(name)].count) if forcing else self.grid.shape
+            if name not in inputs:
+                if name in self._initial.traced.inputs:
+                    out[name] = np.zeros(shape, self.dtype)
+                    continue
+                raise ParameterError(f"input {name} is missing; give an array of shape {shape}")
+            value = np.asarray(inputs[name], self.dtype)
+            if value.shape != shape:
+                raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}")
+            if not np.isfinite(value).all():
+                raise ParameterError(f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite; mend the data")
+            out[name] = value
+        if primal is None:
+            self.equation.check({name: out[name] for name in self.equation.parameters})
+        return out
+
+    def _check_cotangents(self, cotangents: Solution, solution: Solution) -> None:
+        for given, made, what in ((cotangents.final, solution.final, "final"), (cotangents.traces, solution.traces, "traces")):
+            _check_names(f"{what} cotangents", given, made, f"{what} entries")
+            for name, value in given.items():
+                if np.shape(value) != made[name].shape:
+                    raise ShapeError(f"cotangent of {what} {name} has shape {np.shape(value)}, expected {made[name].shape}")
+                if not np.isfinite(value).all():
+                    raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
+
+
+def _check_names(what: str, given: object, known: object, kind: str) -> None:
+    unknown = sorted(set(given) - set(known))  # type: ignore[call-overload]
+    if unknown:
+        raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")  # type: ignore[call-overload]
+
+

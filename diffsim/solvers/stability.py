@@ -1,0 +1,32 @@
+"""How large a time step explicit schemes bear, from the largest eigenvalue of their discrete operators."""
+
+from __future__ import annotations
+
+from diffsim.errors import ParameterError, StabilityError
+from diffsim.expr.weights import centred
+from diffsim.grid import Grid
+from diffsim.typing import Array
+
+
+def laplacian_bound(grid: Grid, order: int) -> float:
+    """Largest eigenvalue of the negative discrete Laplacian of `diffsim.expr.laplacian`, 1/m²."""
+    weights = centred(2, order)
+    reach = order // 2
+    alternating = -sum(w * (-1) ** k for k, w in zip(range(-reach, reach + 1), weights, strict=True))
+    return sum(alternating / h**2 for h in grid.spacing)
+
+
+def check_step(dt: float, limit: float, why: str) -> None:
+    """Raise `StabilityError` if `dt` exceeds `limit` (s), naming the reason."""
+    if not dt > 0:
+        raise ParameterError(f"dt = {dt:g} s, expected a positive time step")
+    if dt > limit:
+        raise StabilityError(f"dt = {dt:.4g} s exceeds the stable {limit:.4g} s for {why}; lower dt or coarsen the grid")
+
+
+def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> None:
+    """Raise `ParameterError` unless all values are positive (or, with `positive=False`, none is negative)."""
+    least = float(values.min())
+    if least < 0 or (positive and least == 0):
+        kind = "positive" if positive else "zero or more"
+        raise ParameterError(f"{name} has a value of {least:g} {unit}, expected {kind} everywhere; mend the data")

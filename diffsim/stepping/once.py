@@ -1,0 +1,65 @@
+"""Fields computed once before the first step, and the transpose and tangent of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from diffsim.expr.derive import jvp
+from diffsim.expr.evaluate import evaluate, pad, pullback
+from diffsim.expr.graph import Node, reads
+from diffsim.grid import Grid
+from diffsim.stepping.equation import Placed, TracedMap, profile_array
+from diffsim.stepping.tangent import dot
+from diffsim.typing import Array
+
+
+class Once:
+    """A `TracedMap` on arrays, by NumPy.
+
+    Args:
+        traced: the map.
+        grid: the grid.
+        others: further fields that it reads (the coefficients, for an initial state), with their rules.
+        dtype: of inputs and outputs.
+    """
+
+    def __init__(self, traced: TracedMap, grid: Grid, others: Mapping[str, Placed], dtype: np.dtype) -> None:
+        self.traced, self.grid, self.dtype = traced, grid, dtype
+        self.placed = {**traced.inputs, **others}
+        offsets = [o for found in reads(traced.outputs.values()).values() for o in found]
+        self.halo = tuple(max((abs(o[axis]) for o in offsets), default=0) for axis in range(grid.ndim))
+        self.profiles = {}
+        for name, profile in traced.profiles.items():
+            values = profile_array(profile, grid, self.halo, dtype)
+            self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
+
+    def _extended(self, fields: Mapping[str, Array]) -> dict[str, Array]:
+        found = {name: pad(np.asarray(fields[name], self.dtype), self.halo, p.rules) for name, p in self.placed.items() if name in fields}
+        return found | self.profiles
+
+    def __call__(self, fields: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs over the cells, from inputs over the cells."""
+        names = list(self.traced.outputs)
+        values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo)
+        return {name: np.array(value, self.dtype) for name, value in zip(names, values, strict=True)}
+
+    def jvp(self, fields: Mapping[str, Array], tangents: Mapping[str, Array]) -> dict[str, Array]:
+        """Tangents of the outputs; inputs without a tangent count as fixed."""
+        graph = self.traced.graph
+
+        def tangent_of(read: Node) -> Node | None:
+            return graph.read(dot(read.data[0]), read.data[1]) if read.data[0] in tangents else None
+
+        names = list(self.traced.outputs)
+        nodes = jvp(graph, [self.traced.outputs[n] for n in names], tangent_of)
+        extended = self._extended(fields)
+        for name, tangent in tangents.items():
+            extended[dot(name)] = pad(np.asarray(tangent, self.dtype), self.halo, self.placed[name].rules)
+        return {n: np.array(v, self.dtype) for n, v in zip(names, evaluate(nodes, extended, self.grid.shape, self.halo), strict=True)}
+
+    def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
+        """Cotangents of the inputs (and of the other fields), given those of the outputs."""
+        wanted = {name: placed.rules for name, placed in self.placed.items()}
+        return pullback(self.traced.graph, self.traced.outputs, cotangents, wanted, self._extended(fields), self.grid.shape, self.halo)
