@@ -128,7 +128,7 @@ def test_integers_are_refused(case: Case) -> None:
 
 def test_l2_values() -> None:
     data = np.array([[1.0, 2.0], [3.0, -1.0]])
-    predicted = data + [[1.0, 0.0], [2.0, 3.0]]
+    predicted = data + np.array([[1.0, 0.0], [2.0, 3.0]])
     assert L2Misfit(data).value_and_grad(predicted)[0] == 0.5 * (1 + 4 + 9)
     assert L2Misfit(data, weight=[1.0, 2.0]).value_and_grad(predicted)[0] == 0.5 * (1 + 4 + 18)
     assert L2Misfit(data, mask=[[True, True], [True, False]]).value_and_grad(predicted)[0] == 0.5 * (1 + 4)
