@@ -51,7 +51,7 @@ class Box:
 
     def open_gradient(self, point: Point) -> npt.NDArray[np.float64]:
         """The gradient, zero where descending would leave the box."""
-        held = (point.x <= self.lower) & (point.gradient > 0) | (point.x >= self.upper) & (point.gradient < 0) | (self.lower == self.upper)
+        held = (point.x <= self.lower) & (point.gradient > 0) | (point.x >= self.upper) & (point.gradient < 0)
         return np.where(held, 0.0, point.gradient)
 
     def check(self, x0: npt.NDArray[np.float64]) -> None:

@@ -133,7 +133,7 @@ def _check(
 ) -> tuple[npt.NDArray[np.float64], Box, Limits]:
     if method not in METHODS:
         raise ParameterError(f"method: expected one of {sorted(METHODS)}, got {method!r}; choose one of these")
-    start = np.array(x0, dtype=np.float64)
+    start = np.asarray(x0, dtype=np.float64)
     if start.ndim != 1 or start.size == 0:
         raise ShapeError(f"x0: expected a vector of at least one entry, got shape {start.shape}; use a parametrisation's from_field")
     if not np.all(np.isfinite(start)):

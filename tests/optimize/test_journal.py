@@ -125,6 +125,7 @@ def test_resumes_from_a_file_cut_anywhere(complete: Path, uninterrupted: Result,
 def test_resumes_from_a_torn_header(complete: Path, uninterrupted: Result, size: int) -> None:
     complete.write_bytes(complete.read_bytes()[:size])
     assert_same_bits(resume(complete)[0], uninterrupted)
+    assert resume(complete)[1] == 0
 
 
 @pytest.mark.parametrize("offset", [0, 9, 20, 33, 41, 60, RECORD - 3])
@@ -220,6 +221,17 @@ def test_a_run_that_goes_another_way_is_refused(complete: Path) -> None:
 def test_appending_before_all_is_recalled_is_refused(complete: Path) -> None:
     with Journal(complete, FINGERPRINT) as journal, pytest.raises(JournalError, match="recalled"):
         journal.record(rosenbrock_run.X0, Evaluation(*rosenbrock(rosenbrock_run.X0), seconds=0.0))
+
+
+def test_what_follows_the_last_whole_record_goes_when_the_next_is_written(complete: Path) -> None:
+    data = bytearray(complete.read_bytes())
+    data[HEADER + 60] ^= 4
+    complete.write_bytes(data)
+    with Journal(complete, FINGERPRINT) as journal:
+        assert journal.recall(rosenbrock_run.X0) is None
+        assert complete.read_bytes() == data  # looking does no harm
+        journal.record(rosenbrock_run.X0, Evaluation(*rosenbrock(rosenbrock_run.X0), seconds=0.0))
+    assert complete.stat().st_size == HEADER + RECORD
 
 
 def test_a_gradient_that_does_not_fit_is_refused(path: Path) -> None:

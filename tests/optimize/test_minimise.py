@@ -11,6 +11,7 @@ from scipy.optimize import Bounds
 
 from diffsim.errors import DiffsimError, DivergenceError, ParameterError, ShapeError
 from diffsim.optimize import Iteration, Journal, NonFiniteError, minimise
+from diffsim.optimize.evaluation import Evaluator
 from diffsim.optimize.minimise import METHODS
 from diffsim.typing import Array
 
@@ -63,10 +64,12 @@ def test_the_result_belongs_together(method: str) -> None:
 
 def test_history_starts_at_the_start_and_counts_all_evaluations(method: str) -> None:
     values: list[float] = []
+    places: list[bytes] = []
 
     def objective(x: Array) -> tuple[float, Array]:
         value, gradient = rosenbrock(x)
         values.append(value)
+        places.append(x.tobytes())
         return value, gradient
 
     seen: list[Iteration] = []
@@ -77,7 +80,7 @@ def test_history_starts_at_the_start_and_counts_all_evaluations(method: str) -> 
     assert history[0].value == rosenbrock(X0)[0]
     assert history[0].gradient_norm == np.max(np.abs(rosenbrock(X0)[1]))
     assert history[0].evaluations == 1
-    assert history[-1].evaluations == len(values)
+    assert history[-1].evaluations == len(values) == len(set(places))  # none was done twice
     for record in history:
         assert record.value == values[record.evaluations - 1]
     assert np.all(np.diff([record.value for record in history]) < 0)
@@ -126,6 +129,21 @@ def test_the_objective_may_keep_and_spoil_its_arguments_and_reuse_its_gradient(m
     np.testing.assert_array_equal(start, X0)
 
 
+def test_an_evaluation_keeps_its_x_and_gradient_when_the_method_moves_on() -> None:
+    buffer = np.zeros(2)
+
+    def objective(x: Array) -> tuple[float, Array]:
+        buffer[:] = quadratic(x)[1]
+        return quadratic(x)[0], buffer
+
+    evaluate, x = Evaluator(objective, None), np.ones(2)
+    point = evaluate.accept(x)
+    x[:] = 5.0
+    evaluate(x)
+    np.testing.assert_array_equal(point.x, 1.0)
+    np.testing.assert_array_equal(point.gradient, [1.0, 2.0])
+
+
 def test_a_f32_gradient_is_welcome(method: str) -> None:
     result = minimise(lambda x: (quadratic(x)[0], quadratic(x)[1].astype(np.float32)), np.ones(5), method)
     assert result.gradient.dtype == np.float64
@@ -168,6 +186,12 @@ def test_a_start_that_is_a_minimum_is_left_as_it_is(method: str) -> None:
         assert (result.reason, result.converged, len(result.history)) == ("gradient", True, 1)
 
 
+def test_with_all_entries_fixed_there_is_nothing_to_do(method: str) -> None:
+    result = minimise(quadratic, np.ones(3), method, bounds=Bounds(1.0, 1.0))
+    assert (result.reason, result.converged, result.history[-1].evaluations) == ("gradient", True, 1)
+    np.testing.assert_array_equal(result.x, 1.0)
+
+
 def test_entries_fixed_by_equal_bounds_stay(method: str) -> None:
     result = minimise(quadratic, np.ones(3), method, bounds=[(1, 1), (None, None), (0.25, None)])
     np.testing.assert_allclose(result.x, [1, 0, 0.25], atol=1e-6)
@@ -201,7 +225,8 @@ REFUSED: dict[str, tuple[type[DiffsimError], str, Callable[[], object]]] = {
     "NaN tolerance": (ParameterError, "tolerance", call(tolerance=np.nan)),
     "number of bounds": (ShapeError, "bounds", call(bounds=[(0, 1)] * 2)),
     "number of Bounds": (ShapeError, "bounds", call(bounds=Bounds(np.zeros(2), np.ones(2)))),
-    "crossed bounds": (ParameterError, "bounds", call(bounds=[(2, 1)] * 3)),
+    "crossed bounds": (ParameterError, "crossed bounds", call(bounds=[(2, 1)] * 3)),
+    "NaN bounds": (ParameterError, "crossed bounds or NaN", call(bounds=[(0, np.nan)] * 3)),
     "start out of bounds": (ParameterError, r"x0\[0\] <= 0.5", call(bounds=[(0, 0.5)] * 3)),
     "gradient's shape": (ShapeError, "gradient", call(objective=lambda x: (1.0, np.ones(2)))),
 }
