@@ -150,7 +150,7 @@ CASES = [
     *(
         Case(
             f"nonlinear {boundary}",
-            lambda boundary=boundary: Nonlinear(ds.Grid((13, 18), 1.0), 0.05, boundary),
+            lambda boundary=boundary: Nonlinear(ds.Grid((13, 18), 1.0), 0.02, boundary),
             20,
             {},
             {"b": [[3.0, 5.2]]},
