@@ -57,9 +57,6 @@ class Graph:
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._shifted: dict[tuple[int, Offset], Node] = {}
 
-    def __len__(self) -> int:
-        return len(self._interned)
-
     def _intern(self, op: str, args: tuple[Node, ...], data: Any = None) -> Node:
         key = (op, data, *(a.id for a in args))
         node = self._interned.get(key)
