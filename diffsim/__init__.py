@@ -1,6 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import checkpoint, errors, solvers
+from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
@@ -18,6 +19,7 @@ __all__ = [
     "Solution",
     "Variable",
     "__version__",
+    "certify",
     "checkpoint",
     "errors",
     "init",
