@@ -6,7 +6,8 @@ from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
 from diffsim.simulation import Simulation, Solution
-from diffsim.stepping.equation import Equation, Profile, Variable, stage
+from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.trace import stage
 
 __version__ = "0.1.0"
 

@@ -14,12 +14,13 @@ from diffsim.checkpoint.actions import Action
 from diffsim.errors import DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
-from diffsim.stepping.equation import Equation, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
 from diffsim.stepping.tangent import dot, tangent_step
+from diffsim.stepping.trace import trace_coefficients, trace_initial, trace_step
 from diffsim.typing import Array
 
 
@@ -89,7 +90,9 @@ class Simulation:
             table = linear_table(self.grid, (0,) * self.grid.ndim, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {name}")
             self._points[source_points(name)] = table
         for name, coordinates in receivers.items():
-            self._points[receiver_points(name)] = linear_table(self.grid, self._step.states[name].location, np.asarray(coordinates), 1.0, f"receiver of {name}")
+            self._points[receiver_points(name)] = linear_table(
+                self.grid, self._step.states[name].location, np.asarray(coordinates), 1.0, f"receiver of {name}"
+            )
         self.receivers = tuple(receivers)
         self._stepper = Stepper(self._step, self._points, self.receivers, self.dtype)
         self._tangent: Stepper | None = None
@@ -125,7 +128,9 @@ class Simulation:
         """Memory of all fields now."""
         return self._stepper.allocated_bytes()
 
-    def run(self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None) -> Solution:
+    def run(
+        self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None
+    ) -> Solution:
         """Solve forward.
 
         Args:
@@ -173,7 +178,9 @@ class Simulation:
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             if self._runs != run:
-                raise StaleValueError("this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew")
+                raise StaleValueError(
+                    "this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew"
+                )
             self._check_cotangents(cotangents, solution)
             stepper.seed(cotangents.final, cotangents.traces)
             sweep.reverse()
@@ -281,5 +288,3 @@ def _check_names(what: str, given: object, known: object, kind: str) -> None:
     unknown = sorted(set(given) - set(known))  # type: ignore[call-overload]
     if unknown:
         raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")  # type: ignore[call-overload]
-
-

@@ -25,7 +25,10 @@ STAMP = ENVIRONMENT / "diffsim-installed"
 
 def main() -> int:
     if not (3, 10) <= sys.version_info[:2] <= (3, 13):
-        print(f"Python {sys.version.split()[0]} found, 3.10 to 3.13 needed (Taichi has no wheels for others); run this with one of those", file=sys.stderr)
+        print(
+            f"Python {sys.version.split()[0]} found, 3.10 to 3.13 needed (Taichi has no wheels for others); run this with one of those",
+            file=sys.stderr,
+        )
         return 2
     if len(sys.argv) < 2:
         print(__doc__)

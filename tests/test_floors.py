@@ -40,7 +40,13 @@ def imports(path: Path) -> set[str]:
     """Parts of diffsim that a module imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names = (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
         for name in names:
             pieces = name.split(".")
             if pieces[0] == "diffsim":
@@ -58,5 +64,7 @@ def test_imports_go_down(path: Path) -> None:
 
 
 def test_taichi_is_imported_in_one_place() -> None:
-    users = {p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if "import taichi" in p.read_text() or "from taichi" in p.read_text()}
+    users = {
+        p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if "import taichi" in p.read_text() or "from taichi" in p.read_text()
+    }
     assert users == {"runtime.py"}

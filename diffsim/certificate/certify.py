@@ -23,7 +23,9 @@ MOST_REPEATED = 12.0
 Loss = Callable[[Solution], tuple[float, Solution]]
 
 
-def certify(simulation: Simulation, loss: Loss, inputs: Mapping[str, npt.ArrayLike], steps: int, seed: int = 0, directions: int = 3) -> Certificate:
+def certify(
+    simulation: Simulation, loss: Loss, inputs: Mapping[str, npt.ArrayLike], steps: int, seed: int = 0, directions: int = 3
+) -> Certificate:
     """Measure whether the gradient of a loss through a simulation is right.
 
         dot product     <J v, w> = <v, Jᵀ w> for random v and w, input by input
@@ -51,7 +53,9 @@ def certify(simulation: Simulation, loss: Loss, inputs: Mapping[str, npt.ArrayLi
     return Certificate(tuple(_lines(simulation, loss, point, steps, np.random.default_rng(seed), directions)))
 
 
-def _lines(simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, rng: np.random.Generator, directions: int) -> Iterator[Line]:
+def _lines(
+    simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, rng: np.random.Generator, directions: int
+) -> Iterator[Line]:
     names = [name for name in simulation.wrt if name in point]
     limit = MISMATCH["f64"]
 

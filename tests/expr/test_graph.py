@@ -44,7 +44,21 @@ def test_sharing_costs_nothing_and_depth_is_no_limit() -> None:
     assert time.perf_counter() - start < 20  # linear: about a second; a tree would never end
 
 
-UNARY = [sqrt, exp, log, sin, cos, tanh, abs, lambda x: -x, lambda x: x**3, lambda x: x**2.5, lambda x: x**-1, lambda x: 1 / x, lambda x: 2 - x]
+UNARY = [
+    sqrt,
+    exp,
+    log,
+    sin,
+    cos,
+    tanh,
+    abs,
+    lambda x: -x,
+    lambda x: x**3,
+    lambda x: x**2.5,
+    lambda x: x**-1,
+    lambda x: 1 / x,
+    lambda x: 2 - x,
+]
 BINARY = [
     lambda x, y: x + y,
     lambda x, y: x - y,
@@ -103,7 +117,11 @@ def test_linear_terms() -> None:
     x, y = symbol("x", graph), symbol("y", graph)
     s = sin(x)
     terms = linear_terms(graph, (2 * (s - 3 * y) + 0.5 * s + 4).node)
-    assert {core.op if core.op != "read" else core.data[0]: weight for core, weight in terms.values()} == {"sin": 2.5, "y": -6.0, "const": 4.0}
+    assert {core.op if core.op != "read" else core.data[0]: weight for core, weight in terms.values()} == {
+        "sin": 2.5,
+        "y": -6.0,
+        "const": 4.0,
+    }
     assert operations([s.node]) == 1
 
 

@@ -94,6 +94,8 @@ def test_the_sponge_absorbs() -> None:
     pulse = np.exp(-((x - 475) ** 2 + (y - 475) ** 2) / 60**2)
     left = []
     for sponge in (0, 24):
-        solution = ds.Simulation(Acoustic(grid, dt, 8, "zero", sponge, c)).run({"c": np.full(grid.shape, c), "p": pulse, "p_prev": pulse}, 500)
+        solution = ds.Simulation(Acoustic(grid, dt, 8, "zero", sponge, c)).run(
+            {"c": np.full(grid.shape, c), "p": pulse, "p_prev": pulse}, 500
+        )
         left.append((solution.final["p"] ** 2).sum())
     assert left[1] < 5e-3 * left[0]  # the rest is the slow wake of a pulse in two dimensions
