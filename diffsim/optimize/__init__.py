@@ -1,0 +1,12 @@
+"""From a loss and its gradient to the unknowns: parametrisations, bounds, optimisers, and runs that can be resumed."""
+
+from diffsim.optimize.evaluation import NonFiniteError as NonFiniteError
+from diffsim.optimize.journal import Journal as Journal
+from diffsim.optimize.journal import JournalError as JournalError
+from diffsim.optimize.minimise import Iteration as Iteration
+from diffsim.optimize.minimise import Result as Result
+from diffsim.optimize.minimise import minimise as minimise
+from diffsim.optimize.parametrise import Parametrisation as Parametrisation
+from diffsim.optimize.parametrise import Unknown as Unknown
+from diffsim.optimize.regions import Regions as Regions
+from diffsim.optimize.stacked import Stacked as Stacked

@@ -1,0 +1,69 @@
+"""Argument checks that misfits and regularisers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.typing import Array
+
+
+def check_floating(name: str, values: npt.ArrayLike) -> Array:
+    """`values` as an array of floats; the gradient will have the same dtype."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        raise ParameterError(f"{name}: expected floating numbers, got dtype {array.dtype}; convert with .astype(numpy.float64)")
+    return array
+
+
+def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float64]:
+    """A copy of `values` in f64; entries where `used` is False may be anything and become 0."""
+    array = np.array(values, dtype=np.float64)
+    if used is not None:
+        try:
+            array = np.where(used, array, 0.0)
+        except ValueError:
+            raise ShapeError(
+                f"{name}: expected a shape that goes with mask's {used.shape}, got {array.shape}; reshape or crop it"
+            ) from None
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(i) for i in bad[0])
+        raise ParameterError(
+            f"{name}: expected finite numbers, got {array[index]} at {index} and {len(bad) - 1} more; "
+            "fill the gaps or exclude them by `mask`"
+        )
+    return array
+
+
+def check_not_negative(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """A copy of `values` in f64, finite and nowhere below zero."""
+    array = check_finite(name, values)
+    if array.size and array.min() < 0:
+        raise ParameterError(f"{name}: expected numbers >= 0, got {array.min():g}; use 0 to switch an entry off")
+    return array
+
+
+def check_mask(mask: npt.ArrayLike | None) -> npt.NDArray[np.bool_] | None:
+    """A copy of `mask`, which must be boolean: integer masks are mistaken for indices too easily."""
+    if mask is None:
+        return None
+    array = np.array(mask)
+    if array.dtype != np.bool_:
+        raise ParameterError(f"mask: expected booleans (True: counts), got dtype {array.dtype}; write `mask != 0`")
+    return array
+
+
+def check_fits(name: str, array: npt.NDArray[Any] | None, shape: tuple[int, ...], whose: str) -> None:
+    """`array` must broadcast to `shape` without enlarging it."""
+    if array is None:
+        return
+    try:
+        fits = np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{name}: expected a shape that broadcasts to {whose}'s {shape}, got {array.shape}; reshape or crop it")

@@ -1,0 +1,181 @@
+"""A record on disk of every evaluation, from which a killed run resumes with the same bits."""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.typing import Array
+
+_MAGIC = b"DSJRNL01"
+_HEAD = struct.Struct("<QQ16sdd")  # number of the evaluation, entries of the gradient, digest of x, value, seconds
+_DIGEST_BYTES = 16
+
+
+class JournalError(ParameterError):
+    """A journal belongs to other settings, or to a run that went another way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What an evaluation of the objective gave: value, gradient, and the seconds it took."""
+
+    value: float
+    gradient: npt.NDArray[np.float64]
+    seconds: float
+
+
+class Journal:
+    """Append-only record of the evaluations of one optimisation.
+
+    To resume, the optimiser starts anew from x0 and is fed the recorded evaluations until they are used up. An optimiser that computes
+    the same from the same inputs then stands, bit for bit, where it stood. Each record holds a digest of its x, so a run that goes
+    another way (another x0, method, SciPy, BLAS or number of BLAS threads) is found out at the first evaluation that differs.
+
+    What survives: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
+    a power cut loses an evaluation that was recorded. Each record has its length and a checksum; what follows the last whole record is
+    dropped when the next one is written. Records are read one at a time, so memory holds one gradient. On disk a record takes 64 bytes
+    and 8 more for each unknown.
+
+    One process at a time may use a journal.
+
+    Args:
+        path: The file; made if it is not there. Its folder must exist.
+        fingerprint: All settings that decide the objective's values (a canonical text of them, or a digest); another one is refused.
+            Leave out what may change on resuming, such as the number of iterations.
+
+    Raises:
+        JournalError: The file is another's, or was written under another fingerprint. It is left as it is.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str | bytes) -> None:
+        self.path = Path(path)
+        text = fingerprint.encode() if isinstance(fingerprint, str) else fingerprint
+        header = _MAGIC + sha256(text).digest()
+        self.path.touch()
+        self._file = self.path.open("r+b")
+        try:
+            found = self._file.read(len(header))
+            self._check_header(found, header)
+            if len(found) < len(header):  # new, or killed while it was made
+                self._file.seek(0)
+                self._file.write(header)
+                self._sync()
+        except BaseException:
+            self._file.close()
+            raise
+        self._first = len(header)
+        self.rewind()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; every record is on disk already."""
+        self._file.close()
+
+    def rewind(self) -> None:
+        """Go back to the first record; `minimise` does this at its start."""
+        self._position = self._first
+        self._number = 0
+        self._used_up = False
+
+    def recall(self, x: Array) -> Evaluation | None:
+        """The next recorded evaluation, or None when all are used up.
+
+        Args:
+            x: Where the optimiser asks for it.
+
+        Raises:
+            JournalError: The next record is of another x.
+        """
+        if self._used_up:
+            return None
+        record = self._read()
+        if record is None:
+            self._used_up = True
+            return None
+        number, digest, evaluation = record
+        if number != self._number or evaluation.gradient.shape != x.shape or digest != _digest_of(x):
+            raise JournalError(
+                f"{self.path}: evaluation {self._number + 1} was recorded at another x than the optimiser asks for now; resume with the "
+                "same x0, bounds, method, SciPy and number of BLAS threads (OMP_NUM_THREADS), or start anew with a new journal"
+            )
+        self._position = self._file.tell()
+        self._number += 1
+        return evaluation
+
+    def record(self, x: Array, evaluation: Evaluation) -> None:
+        """Append an evaluation and wait until it is on disk.
+
+        Raises:
+            JournalError: Records are left that were not recalled; appending here would destroy them.
+            ShapeError: The gradient has not x's shape.
+        """
+        if not self._used_up:
+            raise JournalError(
+                f"{self.path}: expected all records to be recalled first, got one to append; call recall(x) until it gives None"
+            )
+        if evaluation.gradient.shape != x.shape:
+            raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {evaluation.gradient.shape}; return one entry an unknown")
+        head = _HEAD.pack(self._number, x.size, _digest_of(x), evaluation.value, evaluation.seconds)
+        body = np.ascontiguousarray(evaluation.gradient, dtype="<f8")
+        self._file.truncate(self._position)  # a torn tail
+        self._file.seek(self._position)
+        self._file.write(head)
+        self._file.write(body.data)
+        self._file.write(_checksum(head, body))
+        self._sync()
+        self._position = self._file.tell()
+        self._number += 1
+
+    def _read(self) -> tuple[int, bytes, Evaluation] | None:
+        """The record at the present position, or None if there is no whole one."""
+        left = os.fstat(self._file.fileno()).st_size - self._position
+        self._file.seek(self._position)
+        head = self._file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        number, entries, digest, value, seconds = _HEAD.unpack(head)
+        if _HEAD.size + 8 * entries + _DIGEST_BYTES > left:  # before allocating: a torn length may say anything
+            return None
+        body = np.empty(entries, dtype="<f8")
+        self._file.readinto(body.data)
+        if self._file.read(_DIGEST_BYTES) != _checksum(head, body):
+            return None
+        return number, digest, Evaluation(value, body.astype(np.float64, copy=False), seconds)
+
+    def _check_header(self, found: bytes, header: bytes) -> None:
+        magic = len(_MAGIC)
+        if found[:magic] != header[: min(magic, len(found))]:
+            raise JournalError(f"{self.path}: expected a journal or an empty file, got something else; name another file")
+        if found != header[: len(found)]:
+            raise JournalError(
+                f"{self.path}: expected a journal of these settings, got one written under other settings (the fingerprints differ); "
+                "restore the settings to resume, or name another file to start anew"
+            )
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _digest_of(x: Array) -> bytes:
+    return blake2b(np.ascontiguousarray(x, dtype="<f8").data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _checksum(head: bytes, body: npt.NDArray[np.float64]) -> bytes:
+    digest = blake2b(head, digest_size=_DIGEST_BYTES)
+    digest.update(body.data)
+    return digest.digest()

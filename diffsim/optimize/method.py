@@ -1,0 +1,97 @@
+"""What an optimisation method gets and gives.
+
+A new method is a function of this kind in a file of its own, and a line in `minimise.METHODS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds
+
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.optimize.evaluation import Evaluator, Point
+from diffsim.typing import Array
+
+Reason: TypeAlias = Literal["gradient", "value", "iterations", "line search", "callback"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: after so many iterations, or after one that lowers the value by no more than this fraction of its start."""
+
+    iterations: int
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a method stopped."""
+
+    reason: Reason
+    converged: bool
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Bounds on x, one pair an entry, infinite where there are none."""
+
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is bounded."""
+        return bool(np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
+
+    def open_gradient(self, point: Point) -> npt.NDArray[np.float64]:
+        """The gradient, zero where descending would leave the box."""
+        held = (point.x <= self.lower) & (point.gradient > 0) | (point.x >= self.upper) & (point.gradient < 0)
+        return np.where(held, 0.0, point.gradient)
+
+    def check(self, x0: npt.NDArray[np.float64]) -> None:
+        """Raise unless x0 lies inside."""
+        if self.lower.shape != x0.shape or self.upper.shape != x0.shape:
+            raise ShapeError(
+                f"bounds: expected one pair for each of {x0.size} unknowns, got shapes {self.lower.shape} and {self.upper.shape}; "
+                "take them from the same parametrisation as x0"
+            )
+        if not np.all(self.lower <= self.upper):
+            raise ParameterError("bounds: expected lower <= upper, got crossed bounds or NaN; exchange or widen them")
+        outside = (x0 < self.lower) | (x0 > self.upper)
+        if np.any(outside):
+            k = int(np.argmax(outside))
+            raise ParameterError(
+                f"x0: expected {self.lower[k]:g} <= x0[{k}] <= {self.upper[k]:g}, got {x0[k]:g} and "
+                f"{np.count_nonzero(outside) - 1} more outside; clip x0 or widen the bounds"
+            )
+
+
+def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None, size: int) -> Box:
+    """Bounds as SciPy takes them, as a Box."""
+    if bounds is None:
+        return Box(np.full(size, -np.inf), np.full(size, np.inf))
+    if isinstance(bounds, Bounds):
+        # SciPy lets a single number stand for all entries.
+        lower, upper = (np.array(np.broadcast_to(b, size) if np.size(b) == 1 else b, dtype=np.float64) for b in (bounds.lb, bounds.ub))
+        return Box(lower, upper)
+    lower = np.array([-np.inf if low is None else low for low, _ in bounds], dtype=np.float64)
+    upper = np.array([np.inf if high is None else high for _, high in bounds], dtype=np.float64)
+    return Box(lower, upper)
+
+
+class Method(Protocol):
+    """A minimisation method.
+
+    It evaluates by `evaluate` alone, calls `accept(x)` once after each iteration (`StopIteration` from it means stop), and depends on
+    nothing but what it is given: the same evaluations must lead to the same x, or a journal cannot be resumed.
+    """
+
+    def __call__(self, evaluate: Evaluator, start: Point, box: Box, limits: Limits, accept: Callable[[Array], None]) -> Stop:
+        """Minimise from `start`, inside `box`."""
+        ...

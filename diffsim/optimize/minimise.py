@@ -1,0 +1,147 @@
+"""Minimise a loss from its value and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds
+
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.optimize.evaluation import Evaluator, Objective, Point
+from diffsim.optimize.journal import Journal
+from diffsim.optimize.lbfgsb import minimise_lbfgsb
+from diffsim.optimize.method import Box, Limits, Method, Reason, Stop, make_box
+from diffsim.typing import Array
+
+METHODS: dict[str, Method] = {"L-BFGS-B": minimise_lbfgsb}
+"""Every method by its name."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """State of a minimisation after an iteration; iteration 0 is the start.
+
+    Attributes:
+        iteration: Its number.
+        evaluations: Evaluations of the objective so far, recalled ones included.
+        value: The objective.
+        gradient_norm: Largest |entry| of the gradient, entries held by a bound left out.
+        seconds: Spent in the objective so far, by this run and those that it resumes.
+    """
+
+    iteration: int
+    evaluations: int
+    value: float
+    gradient_norm: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Outcome of a minimisation.
+
+    Attributes:
+        x: The last accepted point.
+        value: The objective there.
+        gradient: Its gradient there.
+        history: The start and every iteration.
+        message: Why it stopped, as a sentence.
+        converged: Whether it stopped because there was nothing left to gain.
+        reason: Why it stopped, as a word.
+    """
+
+    x: npt.NDArray[np.float64]
+    value: float
+    gradient: npt.NDArray[np.float64]
+    history: list[Iteration]
+    message: str
+    converged: bool
+    reason: Reason
+
+
+def minimise(
+    objective: Objective,
+    x0: Array,
+    method: str = "L-BFGS-B",
+    bounds: Bounds | Sequence[tuple[float | None, float | None]] | None = None,
+    iterations: int = 60,
+    tolerance: float = 1e-9,
+    journal: Journal | None = None,
+    callback: Callable[[Iteration], object] | None = None,
+) -> Result:
+    """Find a local minimum of `objective`.
+
+    Interrupted in any way (Ctrl-C and other exceptions pass through), a run with a journal resumes when called again with the same
+    arguments: recorded evaluations are not computed anew, and the result has the same bits. `iterations` may be raised, to go on from
+    a run that has used them up.
+
+    Args:
+        objective: x -> (value, gradient), on f64 vectors. It gets a copy of x.
+        x0: Start, shape (n,), inside the bounds. Scale x such that 1 is a change to be expected: the first step has about that length.
+        method: "L-BFGS-B".
+        bounds: SciPy's `Bounds`, or a pair (lower, upper) an entry, None for no bound.
+        iterations: At most this many.
+        tolerance: Stop when an iteration lowers the value by no more than this fraction of the starting value (of 1 if that is 0);
+            0 goes on until nothing is gained.
+        journal: Where evaluations are recorded, and from which they are recalled.
+        callback: Called with each iteration after it was accepted; the start is not one. StopIteration from it ends the run.
+
+    Returns:
+        The last accepted point, also when the run stopped short of a minimum: see `converged` and `reason`.
+
+    Raises:
+        NonFiniteError: A value or gradient is not finite; has the last good x. A DivergenceError.
+        JournalError: The journal's evaluations are not those of this run.
+        ShapeError: x0, bounds or gradient do not fit.
+        ParameterError: Any other argument outside what it may be.
+    """
+    start_x, box, limits = _check(x0, method, bounds, iterations, tolerance)
+    evaluate = Evaluator(objective, journal)
+    history: list[Iteration] = []
+
+    def accept(x: Array) -> None:
+        point = evaluate.accept(x)
+        norm = float(np.max(np.abs(box.open_gradient(point))))
+        history.append(Iteration(evaluate.iteration, evaluate.evaluations, point.value, norm, evaluate.seconds))
+        if callback is not None and evaluate.iteration > 0:
+            callback(history[-1])
+
+    accept(start_x)
+    start = _accepted(evaluate)
+    if history[0].gradient_norm == 0.0:
+        stop = Stop("gradient", True, "the gradient is zero at the start, along every direction that the bounds leave open")
+    else:
+        stop = METHODS[method](evaluate, start, box, limits, accept)
+    end = _accepted(evaluate)
+    return Result(end.x.copy(), end.value, end.gradient.copy(), history, stop.message, stop.converged, stop.reason)
+
+
+def _accepted(evaluate: Evaluator) -> Point:
+    assert evaluate.accepted is not None
+    return evaluate.accepted
+
+
+def _check(
+    x0: Array,
+    method: str,
+    bounds: Bounds | Sequence[tuple[float | None, float | None]] | None,
+    iterations: int,
+    tolerance: float,
+) -> tuple[npt.NDArray[np.float64], Box, Limits]:
+    if method not in METHODS:
+        raise ParameterError(f"method: expected one of {sorted(METHODS)}, got {method!r}; choose one of these")
+    start = np.asarray(x0, dtype=np.float64)
+    if start.ndim != 1 or start.size == 0:
+        raise ShapeError(f"x0: expected a vector of at least one entry, got shape {start.shape}; use a parametrisation's from_field")
+    if not np.all(np.isfinite(start)):
+        raise ParameterError("x0: expected finite numbers, got NaN or infinity; check the starting field")
+    if iterations < 1:
+        raise ParameterError(f"iterations: expected at least 1, got {iterations}; call the objective itself for a value without a step")
+    if not 0 <= tolerance < 1:
+        raise ParameterError(f"tolerance: expected 0 <= tolerance < 1, got {tolerance}; 1e-9 is a good start, 0 never stops early")
+    box = make_box(bounds, start.size)
+    box.check(start)
+    return start, box, Limits(int(iterations), float(tolerance))

@@ -1,0 +1,60 @@
+"""Several unknown fields as one flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds
+
+from diffsim.errors import ParameterError
+from diffsim.optimize.parametrise import Unknown, check_theta
+from diffsim.typing import Array
+
+
+class Stacked:
+    """Named unknowns one after another in theta, in the order of the mapping.
+
+    Args:
+        parts: A `Parametrisation`, `Regions` or other `Unknown` for each name.
+
+    Raises:
+        ParameterError: No parts.
+    """
+
+    def __init__(self, parts: Mapping[str, Unknown]) -> None:
+        if not parts:
+            raise ParameterError("parts: expected at least one unknown, got none; give {name: parametrisation}")
+        self._parts = dict(parts)
+        ends = np.cumsum([part.size for part in self._parts.values()]).tolist()
+        self.size: int = ends[-1]
+        """Number of entries of theta."""
+        self.slices: dict[str, slice] = dict(zip(self._parts, map(slice, [0, *ends[:-1]], ends), strict=True))
+        """Where in theta each unknown lies."""
+
+    def split(self, theta: Array) -> dict[str, Array]:
+        """The physical field of each unknown at theta."""
+        theta = check_theta(theta, self.size)
+        return {name: part.to_field(theta[self.slices[name]]) for name, part in self._parts.items()}
+
+    def join(self, fields: Mapping[str, Array]) -> npt.NDArray[np.float64]:
+        """The theta of a field for each unknown."""
+        self._check_names("fields", fields)
+        return np.concatenate([part.from_field(fields[name]) for name, part in self._parts.items()])
+
+    def pullback(self, theta: Array, field_bars: Mapping[str, Array]) -> npt.NDArray[np.float64]:
+        """The gradient by theta from the gradient by each field; none may be missing, for a zero must be meant."""
+        theta = check_theta(theta, self.size)
+        self._check_names("field_bars", field_bars)
+        return np.concatenate([part.pullback(theta[self.slices[name]], field_bars[name]) for name, part in self._parts.items()])
+
+    def bounds(self) -> Bounds:
+        """Bounds on theta; infinite where there are none."""
+        parts = [part.bounds() for part in self._parts.values()]
+        return Bounds(np.concatenate([b.lb for b in parts]), np.concatenate([b.ub for b in parts]))
+
+    def _check_names(self, what: str, given: Mapping[str, Any]) -> None:
+        if set(given) != set(self._parts):
+            raise ParameterError(f"{what}: expected one entry for each of {sorted(self._parts)}, got {sorted(given)}; add or drop some")

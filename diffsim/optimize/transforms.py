@@ -1,0 +1,132 @@
+"""Pointwise maps from a step z in the optimiser's space to a physical value, with z = 0 at the reference value.
+
+A new one is a class with these four methods and a line in `make_transform`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from diffsim.errors import ParameterError
+
+F64 = npt.NDArray[np.float64]
+
+
+class Transform(Protocol):
+    """A strictly increasing map of z, one for each reference value."""
+
+    neutral: float | F64
+    """The reference where the user gives none; a number, or one for each free cell."""
+
+    boxed: bool
+    """Whether the bounds on values become bounds on z (otherwise the map itself keeps them)."""
+
+    def check(self, reference: F64) -> None:
+        """Raise ParameterError where `reference` has no z."""
+        ...
+
+    def apply(self, z: F64, reference: F64) -> F64:
+        """The value at z."""
+        ...
+
+    def invert(self, value: F64, reference: F64) -> F64:
+        """The z of a value; -inf or inf at the end of the range."""
+        ...
+
+    def slope(self, z: F64, reference: F64) -> F64:
+        """∂ value / ∂ z."""
+        ...
+
+
+class Identity:
+    """m = m_ref + z."""
+
+    neutral: float | F64 = 0.0
+    boxed = True
+
+    def check(self, reference: F64) -> None:
+        pass
+
+    def apply(self, z: F64, reference: F64) -> F64:
+        return reference + z
+
+    def invert(self, value: F64, reference: F64) -> F64:
+        return value - reference
+
+    def slope(self, z: F64, reference: F64) -> F64:
+        return np.ones_like(z)
+
+
+class Log:
+    """m = m_ref exp(z): positive whatever z is."""
+
+    neutral: float | F64 = 1.0
+    boxed = True
+
+    def check(self, reference: F64) -> None:
+        if np.any(reference <= 0):
+            raise ParameterError(
+                f'reference: expected values > 0 for transform="log", got {reference.min():g}; raise it or use transform="identity"'
+            )
+
+    def apply(self, z: F64, reference: F64) -> F64:
+        with np.errstate(over="ignore"):  # an infinite value is reported by the caller, with its cell
+            return reference * np.exp(z)
+
+    def invert(self, value: F64, reference: F64) -> F64:
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(value, 0.0) / reference)
+
+    def slope(self, z: F64, reference: F64) -> F64:
+        return self.apply(z, reference)
+
+
+class Logit:
+    """m = a + (b - a) σ(σ⁻¹((m_ref - a)/(b - a)) + z), σ(z) = 1/(1 + e⁻ᶻ): between a and b whatever z is."""
+
+    boxed = False
+
+    def __init__(self, lower: F64, upper: F64) -> None:
+        if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)) and np.all(lower < upper)):
+            raise ParameterError('transform="logit": expected finite lower < upper in free cells, got another; give both bounds')
+        self._lower, self._range = lower, upper - lower
+        self.neutral: float | F64 = lower + 0.5 * self._range
+
+    def _fraction(self, value: F64) -> F64:
+        return (value - self._lower) / self._range
+
+    def _inner(self, z: F64, reference: F64) -> F64:
+        return logit(self._fraction(reference)) + z
+
+    def check(self, reference: F64) -> None:
+        fraction = self._fraction(reference)
+        if np.any((fraction <= 0) | (fraction >= 1)):
+            raise ParameterError(
+                'reference: expected values strictly between lower and upper for transform="logit", got one on or beyond a bound; '
+                "widen the bounds or move the reference"
+            )
+
+    def apply(self, z: F64, reference: F64) -> F64:
+        return self._lower + self._range * expit(self._inner(z, reference))
+
+    def invert(self, value: F64, reference: F64) -> F64:
+        return logit(self._fraction(value)) - logit(self._fraction(reference))
+
+    def slope(self, z: F64, reference: F64) -> F64:
+        inner = self._inner(z, reference)
+        return self._range * expit(inner) * expit(-inner)
+
+
+def make_transform(name: str, lower: F64, upper: F64) -> Transform:
+    """The transform of that name, for values between `lower` and `upper`."""
+    if name == "identity":
+        return Identity()
+    if name == "log":
+        return Log()
+    if name == "logit":
+        return Logit(lower, upper)
+    raise ParameterError(f'transform: expected "identity", "log" or "logit", got {name!r}; choose one of these')

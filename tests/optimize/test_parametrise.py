@@ -1,0 +1,287 @@
+"""Every parametrisation: pullbacks, round trips, bounds, masks, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from diffsim.errors import DiffsimError, DivergenceError, ParameterError, ShapeError
+from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+
+SHAPE = (6, 9)
+ROUND_OFF = 1e-12
+CENTRAL = 1e-8  # central differences at h = 1e-5
+SLOPE = 0.1
+
+
+def draw(*key: int) -> np.random.Generator:
+    return np.random.default_rng([21, *key])
+
+
+MASK = draw(0).random(SHAPE) < 0.6
+SPEED = 1500 + 500 * draw(1).random(SHAPE)
+SCALE = 50 + 100 * draw(2).random(SHAPE)
+LABELS = np.repeat(np.arange(3), 18).reshape(SHAPE)
+LABELS_WITH_GAPS = np.where(MASK, LABELS, -1)
+
+
+class Case(NamedTuple):
+    make: Callable[[], Unknown]
+    smooth: bool = False
+
+
+UNKNOWNS = {
+    "identity": Case(lambda: Parametrisation(SHAPE)),
+    "masked": Case(lambda: Parametrisation(SHAPE, mask=MASK, reference=SPEED, scale=100.0)),
+    "scale a cell": Case(lambda: Parametrisation(SHAPE, mask=MASK, reference=SPEED, scale=SCALE)),
+    "bounded": Case(lambda: Parametrisation(SHAPE, lower=1400.0, upper=SPEED + 1, reference=SPEED, scale=100.0)),
+    "log": Case(lambda: Parametrisation(SHAPE, transform="log", scale=0.3, lower=0.1)),
+    "log masked": Case(lambda: Parametrisation(SHAPE, mask=MASK, transform="log", reference=np.where(MASK, SPEED, -7.0), scale=0.1)),
+    "logit": Case(lambda: Parametrisation(SHAPE, lower=SPEED - 600, upper=2500.0, transform="logit")),
+    "smooth": Case(lambda: Parametrisation(SHAPE, reference=SPEED, scale=100.0, smooth=1.5), smooth=True),
+    "smooth along one axis": Case(lambda: Parametrisation(SHAPE, reference=SPEED, smooth=(0.0, 2.0)), smooth=True),
+    "smooth, wider than the grid": Case(lambda: Parametrisation(SHAPE, reference=SPEED, smooth=5.0), smooth=True),
+    "smooth masked log": Case(
+        lambda: Parametrisation(SHAPE, mask=MASK, reference=SPEED, scale=SCALE / 500, smooth=(1.0, 2.0), transform="log"), smooth=True
+    ),
+    "smooth logit": Case(
+        lambda: Parametrisation(SHAPE, lower=1000.0, upper=3000.0, transform="logit", reference=SPEED, smooth=2), smooth=True
+    ),
+    "regions": Case(lambda: Regions(LABELS, reference=[1.0, 2.0, 3.0], scale=0.5)),
+    "regions with a background": Case(
+        lambda: Regions(LABELS_WITH_GAPS, background=SPEED, transform="log", lower=0.2, upper=[5.0, 6.0, 7.0])
+    ),
+}
+
+
+@pytest.fixture(params=UNKNOWNS.values(), ids=UNKNOWNS.keys())
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+def directions(size: int) -> list[np.ndarray]:
+    """Three random ones, and the last entry alone: a corner of the grid."""
+    return [draw(3, k).normal(size=size) for k in range(3)] + [np.eye(1, size, k=size - 1)[0]]
+
+
+def test_pullback_agrees_with_central_differences(case: Case) -> None:
+    unknown, h = case.make(), 1e-5
+    theta = 0.5 * draw(4).normal(size=unknown.size)
+    field_bar = draw(5).normal(size=SHAPE)
+    theta_bar = unknown.pullback(theta, field_bar)
+    assert theta_bar.shape == (unknown.size,)
+    assert theta_bar.dtype == np.float64
+    for v in directions(unknown.size):
+        change = (unknown.to_field(theta + h * v) - unknown.to_field(theta - h * v)) / (2 * h)
+        round_off = np.finfo(np.float64).eps * np.linalg.norm(unknown.to_field(theta)) / h
+        tolerance = (CENTRAL * np.linalg.norm(change) + round_off) * np.linalg.norm(field_bar)
+        assert abs(np.sum(change * field_bar) - np.sum(v * theta_bar)) <= tolerance
+
+
+def test_taylor_remainder_has_slope_2_with_the_pullback(case: Case) -> None:
+    """Of ½ |field|², which is curved even where the parametrisation is linear."""
+    unknown = case.make()
+    theta = 0.5 * draw(4).normal(size=unknown.size)
+    field = unknown.to_field(theta)
+    theta_bar = unknown.pullback(theta, field)
+    steps = 1e-2 * 0.5 ** np.arange(4)
+    for v in directions(unknown.size)[:3]:
+        change = np.array([0.5 * np.sum(unknown.to_field(theta + h * v) ** 2 - field**2) for h in steps])
+        assert np.diff(np.log2(np.abs(change))) == pytest.approx(-np.ones(3), abs=SLOPE)
+        assert np.diff(np.log2(np.abs(change - steps * np.sum(v * theta_bar)))) == pytest.approx(-2 * np.ones(3), abs=SLOPE)
+
+
+LINEAR = ["identity", "masked", "scale a cell", "smooth", "smooth along one axis", "smooth, wider than the grid", "regions"]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_dot_product_of_linear_parametrisations(name: str) -> None:
+    """<J v, w> = <v, Jᵀ w>, where J v is the difference of two fields over a reference of round numbers."""
+    unknown = UNKNOWNS[name].make()
+    origin = unknown.to_field(np.zeros(unknown.size))
+    for k, v in enumerate(directions(unknown.size)):
+        w = draw(6, k).normal(size=SHAPE)
+        forward = np.sum((unknown.to_field(1e3 * v) - origin) / 1e3 * w)
+        backward = np.sum(v * unknown.pullback(np.zeros(unknown.size), w))
+        assert abs(forward - backward) <= ROUND_OFF * np.linalg.norm(w) * np.linalg.norm(unknown.to_field(v))
+
+
+@pytest.mark.parametrize("deviation", [0.7, 2.0, 5.0, (0.0, 3.0)])
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all free", "masked"])
+def test_smoothing_is_its_own_transpose(deviation: float | tuple[float, float], mask: np.ndarray | None) -> None:
+    unknown = Parametrisation(SHAPE, mask=mask, reference=0.0, smooth=deviation)
+    matrix = np.array([unknown.to_field(row)[unknown._free] for row in np.eye(unknown.size)]).T
+    transpose = np.array(
+        [unknown.pullback(np.zeros(unknown.size), np.eye(1, 54, k=k).reshape(SHAPE)) for k in np.flatnonzero(unknown._free)]
+    ).T
+    np.testing.assert_allclose(transpose, matrix.T, rtol=0, atol=1e-15)
+    assert np.linalg.norm(matrix - np.eye(unknown.size)) > 1
+    if mask is None:
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=ROUND_OFF)  # a constant stays what it is
+
+
+def test_field_and_theta_go_there_and_back(case: Case) -> None:
+    unknown = case.make()
+    theta = (
+        np.zeros(unknown.size)
+        if case.smooth
+        else np.clip(0.3 * draw(4).normal(size=unknown.size), unknown.bounds().lb, unknown.bounds().ub)
+    )
+    field = unknown.to_field(theta)
+    np.testing.assert_allclose(unknown.from_field(field), theta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(unknown.to_field(unknown.from_field(field)), field, rtol=ROUND_OFF)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transform", ["identity", "log", "logit"])
+def test_the_field_stays_within_its_bounds_at_the_ends_of_theta(dtype: type, transform: str) -> None:
+    unknown = Parametrisation(SHAPE, dtype, lower=SPEED - 333.3, upper=SPEED + 0.7, transform=transform, reference=SPEED, scale=0.3)
+    bounds = unknown.bounds()
+    low, high = (SPEED - 333.3).astype(dtype), (SPEED + 0.7).astype(dtype)
+    far = 1e3 if transform == "logit" else np.inf
+    for end, limit in ((np.clip(bounds.lb, -far, None), low), (np.clip(bounds.ub, None, far), high)):
+        field = unknown.to_field(end)
+        assert np.all((field >= low) & (field <= high))
+        np.testing.assert_allclose(field, limit, rtol=2 * np.finfo(dtype).eps)
+        if transform != "logit":
+            theta = unknown.from_field(field)
+            assert np.all((theta >= bounds.lb) & (theta <= bounds.ub))
+            np.testing.assert_allclose(unknown.from_field(limit), end, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+
+
+def test_a_theta_beyond_its_bounds_is_not_clipped() -> None:
+    """Clipping it would make the pullback wrong without a word."""
+    unknown = Parametrisation((2,), lower=0.0, upper=1.0)
+    np.testing.assert_array_equal(unknown.to_field(np.array([-2.0, 3.0])), [-2.0, 3.0])
+
+
+def test_bounds_of_log() -> None:
+    bounds = Parametrisation((2,), lower=[0.0, 1.0], upper=4.0, transform="log", scale=0.5, reference=2.0).bounds()
+    np.testing.assert_allclose(bounds.lb, [-np.inf, -np.log(2) / 0.5])
+    np.testing.assert_allclose(bounds.ub, np.log(2) / 0.5)
+
+
+def test_cells_that_are_not_free_keep_the_reference() -> None:
+    for smooth in (0.0, 2.0):
+        field = Parametrisation(SHAPE, np.float32, MASK, reference=SPEED, smooth=smooth).to_field(np.full(np.count_nonzero(MASK), 9.0))
+        assert field.dtype == np.float32
+        np.testing.assert_array_equal(field[~MASK], SPEED.astype(np.float32)[~MASK])
+        assert np.all(field[MASK] > SPEED[MASK])
+
+
+def test_pullback_ignores_cells_that_are_not_free() -> None:
+    unknown = Parametrisation(SHAPE, mask=MASK, reference=SPEED)
+    assert not np.any(unknown.pullback(np.zeros(unknown.size), np.where(MASK, 0.0, np.nan)))
+
+
+def test_a_field_does_not_alias_another() -> None:
+    for name in ("identity", "regions"):
+        unknown = UNKNOWNS[name].make()
+        first = unknown.to_field(np.zeros(unknown.size))
+        before = first.copy()
+        unknown.to_field(np.ones(unknown.size))[:] = 7.0
+        np.testing.assert_array_equal(first, before)
+
+
+def test_regions_are_constant_and_sum() -> None:
+    unknown = Regions(LABELS_WITH_GAPS, np.float32, background=-1.0, reference=[10.0, 20.0, 30.0])
+    field = unknown.to_field(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(field, np.select([k == LABELS_WITH_GAPS for k in range(3)], [11, 22, 33], -1).astype(np.float32))
+    counts = [np.count_nonzero(k == LABELS_WITH_GAPS) for k in range(3)]
+    np.testing.assert_array_equal(unknown.pullback(np.zeros(3), np.ones(SHAPE, np.float32)), counts)
+
+
+def make_stack() -> Stacked:
+    return Stacked({name.replace(" ", "_"): UNKNOWNS[name].make() for name in ("log", "masked", "regions", "bounded")})
+
+
+def test_stacked_splits_joins_and_pulls_back() -> None:
+    stack = make_stack()
+    parts = {name: UNKNOWNS[name].make() for name in ("log", "masked", "regions", "bounded")}
+    assert stack.size == sum(part.size for part in parts.values())
+    theta = np.clip(0.3 * draw(7).normal(size=stack.size), stack.bounds().lb, stack.bounds().ub)
+    fields = stack.split(theta)
+    bars = {name: draw(8, k).normal(size=SHAPE) for k, name in enumerate(parts)}
+    theta_bar = stack.pullback(theta, bars)
+    start = 0
+    for name, part in parts.items():
+        own = slice(start, start := start + part.size)
+        assert stack.slices[name] == own
+        np.testing.assert_array_equal(fields[name], part.to_field(theta[own]))
+        np.testing.assert_array_equal(theta_bar[own], part.pullback(theta[own], bars[name]))
+        np.testing.assert_array_equal(stack.bounds().ub[own], part.bounds().ub)
+        np.testing.assert_array_equal(stack.bounds().lb[own], part.bounds().lb)
+    np.testing.assert_allclose(stack.join(dict(reversed(fields.items()))), theta, rtol=1e-9, atol=1e-9)
+
+
+def test_smoothing_spreads_the_gradient_of_a_single_cell() -> None:
+    bar = np.zeros(SHAPE)
+    bar[3, 4] = 1.0
+    gradient = Parametrisation(SHAPE, smooth=1.0).pullback(np.zeros(54), bar).reshape(SHAPE)
+    assert gradient[3, 4] == gradient.max() < 0.2
+    assert gradient[3, 5] == pytest.approx(gradient[3, 4] * np.exp(-0.5), rel=1e-3)  # mirror images from the edges
+
+
+def test_an_overflow_is_reported() -> None:
+    with pytest.raises(DivergenceError, match="lower `scale`"):
+        Parametrisation((2,), transform="log").to_field(np.array([0.0, 1e4]))
+    with pytest.raises(DivergenceError, match="1 others"):
+        Parametrisation((2,), np.float32).to_field(np.array([0.0, 1e40]))
+
+
+def make(**arguments: object) -> Parametrisation:
+    return Parametrisation((3,), **arguments)  # type: ignore[arg-type]
+
+
+REFUSED: dict[str, tuple[type[DiffsimError], str, Callable[[], object]]] = {
+    "integer dtype": (ParameterError, "dtype", lambda: make(dtype=np.int64)),
+    "integer mask": (ParameterError, "mask", lambda: make(mask=[1, 0, 1], reference=0.0)),
+    "empty mask": (ParameterError, "at least one", lambda: make(mask=np.zeros(3, bool), reference=0.0)),
+    "mask's shape": (ShapeError, "mask", lambda: make(mask=np.ones(4, bool))),
+    "mask without reference": (ParameterError, "give `reference=`", lambda: make(mask=np.array([True, False, True]))),
+    "zero scale": (ParameterError, "scale", lambda: make(scale=0.0)),
+    "crossed bounds": (ParameterError, "bounds", lambda: make(lower=1.0, upper=0.0)),
+    "NaN bound": (ParameterError, "bounds", lambda: make(lower=np.nan)),
+    "bound's shape": (ShapeError, "lower", lambda: make(lower=np.zeros(4))),
+    "NaN reference": (ParameterError, "reference", lambda: make(reference=np.nan)),
+    "transform": (ParameterError, "transform", lambda: make(transform="sqrt")),
+    "log of a negative reference": (ParameterError, "reference", lambda: make(transform="log", reference=-1.0)),
+    "log below zero": (ParameterError, "upper", lambda: make(transform="log", upper=0.0)),
+    "logit without bounds": (ParameterError, "logit", lambda: make(transform="logit", lower=0.0)),
+    "logit from a bound": (ParameterError, "reference", lambda: make(transform="logit", lower=0.0, upper=1.0, reference=1.0)),
+    "smooth with bounds": (ParameterError, 'use transform="logit"', lambda: make(smooth=1.0, lower=0.0)),
+    "negative smooth": (ParameterError, "smooth", lambda: make(smooth=-1.0)),
+    "smooth's axes": (ShapeError, "smooth", lambda: make(smooth=(1.0, 1.0))),
+    "undoing smooth": (ParameterError, "reference=", lambda: make(smooth=1.0).from_field(np.ones(3))),
+    "theta's shape": (ShapeError, r"\(3,\)", lambda: make().to_field(np.zeros(4))),
+    "theta's shape in the pullback": (ShapeError, "theta", lambda: make().pullback(np.zeros(1), np.zeros(3))),
+    "field's shape": (ShapeError, "field", lambda: make().from_field(np.zeros((3, 1)))),
+    "field_bar's shape": (ShapeError, "field_bar", lambda: make().pullback(np.zeros(3), np.zeros(1))),
+    "field out of bounds": (ParameterError, r"at \(1,\) and 0 more", lambda: make(lower=0.0).from_field(np.array([0.0, -1.0, 1.0]))),
+    "NaN field": (ParameterError, "field", lambda: make().from_field(np.array([0.0, np.nan, 1.0]))),
+    "zero field of log": (ParameterError, "strictly", lambda: make(transform="log").from_field(np.zeros(3))),
+    "float labels": (ParameterError, "labels", lambda: Regions(np.zeros(3))),  # type: ignore[arg-type]
+    "missing label": (ParameterError, "renumber", lambda: Regions(np.array([0, 2]))),
+    "no region": (ParameterError, "labels", lambda: Regions(np.array([-1, -1]), background=0.0)),
+    "label below -1": (ParameterError, "labels", lambda: Regions(np.array([0, -2]), background=0.0)),
+    "regions without background": (ParameterError, "background", lambda: Regions(np.array([0, -1]))),
+    "regions' bounds": (ShapeError, "lower", lambda: Regions(np.array([0, 1]), lower=[0.0, 0.0, 0.0])),
+    "field that varies in a region": (
+        ParameterError,
+        "region 1",
+        lambda: Regions(np.array([0, 1, 1])).from_field(np.array([1.0, 2.0, 3.0])),
+    ),
+    "no parts": (ParameterError, "parts", lambda: Stacked({})),
+    "missing field": (ParameterError, "fields", lambda: make_stack().join({"log": np.ones(SHAPE)})),
+    "missing cotangent": (ParameterError, "field_bars", lambda: Stacked({"a": make()}).pullback(np.zeros(3), {})),
+    "stacked theta's shape": (ShapeError, "theta", lambda: make_stack().split(np.zeros(3))),
+}
+
+
+@pytest.mark.parametrize(("error", "match", "call"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(error: type[DiffsimError], match: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=match):
+        call()
