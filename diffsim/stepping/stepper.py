@@ -144,6 +144,11 @@ class Stepper:
 
     # input and output
 
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        """Exchange point tables. They are arguments of the kernels, so that these are bound anew but not compiled anew."""
+        self.points |= points
+        self.kernels.clear()
+
     def set_coefficients(self, values: Mapping[str, Array]) -> None:
         """Coefficients over the cells; their halos follow their boundary rules."""
         for name, placed in self.step.coefficients.items():
