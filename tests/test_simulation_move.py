@@ -43,7 +43,9 @@ def test_moved_simulation_gives_the_bits_of_one_built_there(equation):
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
     direction = {"c": np.ones((14, 13)), "f": np.ones((STEPS, 2))}
-    np.testing.assert_array_equal(moved.jvp(inputs(2), direction, STEPS)[1].traces["p"], built.jvp(inputs(2), direction, STEPS)[1].traces["p"])
+    np.testing.assert_array_equal(
+        moved.jvp(inputs(2), direction, STEPS)[1].traces["p"], built.jvp(inputs(2), direction, STEPS)[1].traces["p"]
+    )
     assert moved._stepper._taichi_kernels == compiled
 
     moved.move(sources={"f": HERE}, receivers={"p": HEAR})  # and back
@@ -69,3 +71,14 @@ def test_refused_move_moves_nothing(equation):
     with pytest.raises(ParameterError, match="p_prev"):
         simulation.move(receivers={"p_prev": HEAR})
     np.testing.assert_array_equal(gradients(simulation, 1)["c"], before["c"])
+
+
+def test_as_many_sources_and_receivers_elsewhere(equation):
+    """Nothing is reallocated then: only the exchange of the tables makes a difference."""
+    built = Simulation(equation, sources={"f": [[70.0, 80.0]]}, receivers={"p": [[40.0, 40.0], [25.0, 85.0]]}, precision="f64")
+    moved = Simulation(equation, sources={"f": HERE}, receivers={"p": HEAR}, precision="f64")
+    gradients(moved, 1)
+    moved.move(sources={"f": [[70.0, 80.0]]}, receivers={"p": [[40.0, 40.0], [25.0, 85.0]]})
+    expected, found = gradients(built, 1), gradients(moved, 1)
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
