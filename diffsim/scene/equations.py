@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from diffsim.grid import Grid
-from diffsim.scene.model import CountOrNone, Model, Positive
+from diffsim.scene.model import CountOrNone, Mask, Model, Positive
 from diffsim.solvers import Acoustic, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
@@ -40,7 +40,7 @@ class LongWaveModel(Model):
         middle = np.cos(np.radians(np.mean(grid.coordinates(0))))
         return grid.spacing[0] * degree, float(grid.spacing[1] * degree * middle)
 
-    def silent(self, inputs: dict[str, Array]) -> Array | None:
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
         """Cells where nothing ever moves: land."""
         return inputs["H"] <= 0
 
@@ -71,7 +71,7 @@ class AcousticModel(Model):
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing
 
-    def silent(self, inputs: dict[str, Array]) -> Array | None:
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
         return None
 
     def finer_step(self, finer: float) -> float:
@@ -94,7 +94,7 @@ class HeatModel(Model):
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing
 
-    def silent(self, inputs: dict[str, Array]) -> Array | None:
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
         return None
 
     def finer_step(self, finer: float) -> float:

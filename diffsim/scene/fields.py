@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from scipy.ndimage import gaussian_filter
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene.data import load_dataset
+from diffsim.scene.model import Mask
 from diffsim.scene.parts import Box, DataFile, DataSet, FieldModel, Gaussian, Layers, LineOfPoints, PointSet, Resampled, Where
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
@@ -49,16 +50,24 @@ class Place:
             )
         return self.grid.axes.index(name)
 
-    def entries(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
-        """`values` with an entry an axis; a single one stands for all."""
+    def point(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
+        """`values` if they have an entry an axis."""
         ndim = self.grid.ndim
-        if len(values) not in {1, ndim} or (len(values) == 1 and "width" not in key and ndim > 1):
+        if len(values) != ndim:
             raise SceneError(f"{self.key}.{key}: expected {ndim} numbers, one an axis of the grid, found {len(values)}; add or drop some")
-        return values * ndim if len(values) < ndim else values
+        return values
+
+    def widths(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
+        """The same, but a single one stands for all."""
+        return self.point(values * self.grid.ndim if len(values) == 1 else values, key)
 
     def at(self, key: str) -> Place:
         """The same, further down in the scene."""
-        return Place(self.grid, self.base, f"{self.key}.{key}")
+        return Place(self.grid, self.base, f"{self.key}{'' if key.startswith('[') else '.'}{key}")
+
+    def under(self, key: str) -> Place:
+        """The same, elsewhere in the scene."""
+        return Place(self.grid, self.base, key)
 
 
 def constant(value: float, place: Place) -> Array:
@@ -76,13 +85,13 @@ def gaussians(parts: tuple[Gaussian, ...], place: Place) -> Array:
     out = np.zeros(place.grid.shape)
     for number, part in enumerate(parts):
         here = place.at(f"[{number}]")
-        offsets = [x - c for x, c in zip(place.mesh(), here.entries(part.centre, "centre"), strict=True)]
+        offsets = [x - c for x, c in zip(place.mesh(), here.point(part.centre, "centre"), strict=True)]
         if part.angle:
             if len(offsets) < 2:
                 raise SceneError(f"{here.key}.angle: expected no angle on a grid of one axis, found {part.angle:g}; drop it")
             cos, sin = np.cos(np.radians(part.angle)), np.sin(np.radians(part.angle))
             offsets[:2] = [cos * offsets[0] + sin * offsets[1], cos * offsets[1] - sin * offsets[0]]
-        square = sum((x / w) ** 2 for x, w in zip(offsets, here.entries(part.width, "width"), strict=True))
+        square = sum((x / w) ** 2 for x, w in zip(offsets, here.widths(part.width, "width"), strict=True))
         out += part.amplitude * np.exp(-0.5 * square)
     return out
 
@@ -91,7 +100,7 @@ def boxes(parts: tuple[Box, ...], place: Place) -> Array:
     out = np.zeros(place.grid.shape)
     for number, part in enumerate(parts):
         here = place.at(f"[{number}]")
-        out += part.amplitude * _inside(place, here.entries(part.lower, "lower"), here.entries(part.upper, "upper"))
+        out += part.amplitude * _inside(place, here.point(part.lower, "lower"), here.point(part.upper, "upper"))
     return out
 
 
@@ -171,7 +180,7 @@ def read_array(part: DataFile, place: Place) -> Array:
     return loaded.astype(float)
 
 
-def build_mask(where: Where, known: dict[str, Array], place: Place) -> Array:
+def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
     """Cells that meet the conditions, boolean."""
     grid = place.grid
     out = np.ones(grid.shape, bool)
@@ -183,8 +192,8 @@ def build_mask(where: Where, known: dict[str, Array], place: Place) -> Array:
         out &= values >= (-np.inf if where.above is None else where.above)
         out &= values <= (np.inf if where.below is None else where.below)
     if where.lower is not None or where.upper is not None:
-        low = place.entries(where.lower or (-np.inf,) * grid.ndim, "lower")
-        out &= _inside(place, low, place.entries(where.upper or (np.inf,) * grid.ndim, "upper"))
+        low = place.point(where.lower or (-np.inf,) * grid.ndim, "lower")
+        out &= _inside(place, low, place.point(where.upper or (np.inf,) * grid.ndim, "upper"))
     if where.margin:
         inner = np.zeros(grid.shape, bool)
         inner[tuple(slice(where.margin, n - where.margin) for n in grid.shape)] = True
@@ -196,18 +205,18 @@ def build_mask(where: Where, known: dict[str, Array], place: Place) -> Array:
 
 def build_points(model: PointSet, place: Place) -> Array:
     """Positions, shape (points, axes)."""
-    rows = [place.entries(point, f"points[{number}]") for number, point in enumerate(model.points)]
+    rows = [place.point(point, f"points[{number}]") for number, point in enumerate(model.points)]
     for number, line in enumerate(model.lines):
         rows += _along(line, place.at(f"lines[{number}]"))
     return np.array(rows, float)
 
 
 def _along(line: LineOfPoints, place: Place) -> list[tuple[float, ...]]:
-    start, stop = place.entries(line.start, "start"), place.entries(line.stop, "stop")
+    start, stop = place.point(line.start, "start"), place.point(line.stop, "stop")
     return [tuple(map(float, row)) for row in np.linspace(start, stop, line.count)]
 
 
-def _inside(place: Place, lower: tuple[float, ...], upper: tuple[float, ...]) -> Array:
+def _inside(place: Place, lower: tuple[float, ...], upper: tuple[float, ...]) -> Mask:
     out = np.ones(place.grid.shape, bool)
     for x, low, high in zip(place.mesh(), lower, upper, strict=True):
         out &= (x >= low) & (x <= high)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+"""A choice of cells."""
 
 
 class Model(BaseModel):

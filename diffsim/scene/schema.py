@@ -11,7 +11,6 @@ from diffsim.scene.equations import EquationModel
 from diffsim.scene.model import CellWidths, Count, Model, Name, NotNegative, Point, Positive, Real, Widths
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 
-
 ROUND_OFF = 1e-6
 """Of a step: a duration this much longer than whole steps is whole steps."""
 

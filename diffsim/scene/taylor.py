@@ -1,0 +1,91 @@
+"""How fast the remainders of a Taylor expansion fall: the slopes that show whether a gradient is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffsim.typing import Array
+
+SLOPE_MARGIN = 0.1
+"""A slope may miss 1 or 2 by this much."""
+SHARE = 0.02
+"""The largest h is such that curvature changes the loss by this fraction of what the gradient does.
+
+A gradient that is wrong by a relative e adds e h ∇J·d to the second remainder, which is then SHARE h ∇J·d: with h larger the curvature
+would hide the error. At this size, and h halved three times, an error of a thousandth shows."""
+HALVINGS = 3
+FLOOR = 1e-13
+"""Changes of the loss below this fraction of it are round-off."""
+ATTEMPTS = 12
+
+
+@dataclass(frozen=True)
+class Taylor:
+    """Slopes of log remainder against log h.
+
+    Attributes:
+        without: of |J(θ + h d) - J(θ)|; 1 is right.
+        with_gradient: of |J(θ + h d) - J(θ) - h ∇J·d|; 2 is right, for an exactly quadratic loss too.
+        exact: the remainders are round-off at every h, so they have no slope: the loss is linear along d, or does not depend on it.
+        note: what else to know.
+    """
+
+    without: float
+    with_gradient: float
+    exact: bool
+    note: str
+
+
+def taylor(loss: Callable[[Array], float], theta: Array, value: float, slope: float, direction: Array) -> Taylor:
+    """Measure both slopes along a direction.
+
+    Args:
+        loss: of theta.
+        theta: where.
+        value: the loss there.
+        slope: ∇J·d there, by the gradient that is checked.
+        direction: d.
+    """
+    floor = FLOOR * abs(value)
+    h = _step(loss, theta, value, slope, direction, floor)
+    if h is None:
+        return Taylor(
+            np.nan, np.nan, True, "no remainder above round-off: the loss is linear along this direction or does not depend on it"
+        )
+    sizes = h * 0.5 ** np.arange(HALVINGS + 1)
+    changes = np.array([loss(theta + size * direction) - value for size in sizes])
+    first, second = np.abs(changes), np.abs(changes - sizes * slope)
+    return Taylor(_slope(sizes, first), _slope(sizes, second), False, f"h from {h:.1e}, second remainder from {second[0]:.1e}")
+
+
+def _step(loss: Callable[[Array], float], theta: Array, value: float, slope: float, direction: Array, floor: float) -> float | None:
+    """The largest h of the test; None if the loss is linear along the direction."""
+    h = 1e-2 / max(float(np.max(np.abs(direction))), 1e-300)
+    for _ in range(ATTEMPTS):
+        remainder = abs(loss(theta + h * direction) - value - h * slope)
+        if not np.isfinite(remainder):
+            h *= 0.1
+            continue
+        if remainder <= 30 * floor:
+            if h * float(np.max(np.abs(direction))) >= 1.0:
+                return None
+            h *= 10
+            continue
+        wanted = SHARE * abs(slope) * h**2 / remainder  # where curvature, growing as h², is that share
+        if 0.5 * h <= wanted <= 2 * h:
+            return wanted
+        smallest = h * float(np.sqrt(30 * floor * 4**HALVINGS / remainder))  # of the largest h: the least remainder above round-off
+        if wanted <= smallest:
+            return smallest
+        h = wanted
+    return h
+
+
+def _slope(sizes: Array, remainders: Array) -> float:
+    """Of the line through the logarithms; 0 where a remainder is exactly zero."""
+    if not np.all(remainders > 0):
+        return 0.0
+    return float(np.polyfit(np.log(sizes), np.log(remainders), 1)[0])
