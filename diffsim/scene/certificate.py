@@ -12,10 +12,8 @@ All in f64. Where the arch has no f64, the first two lines and the last are meas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.checkpoint import Binomial, Schedule, StoreAll
 from diffsim.errors import SceneError
@@ -73,20 +71,13 @@ def _measure(scene: Description) -> Iterator[Line]:
     yield from check.checkpoints()
 
 
-@dataclass(frozen=True, eq=False)
 class _Check:
-    problem: Problem
-    objective: Objective
-    rng: np.random.Generator
-    limit: float
+    """One scene under test, at a random place near its start."""
 
-    def __post_init__(self) -> None:
-        bounds = self.problem.unknowns.bounds()
-        start = self.problem.theta
-        away = start + AWAY * self.rng.standard_normal(start.size)
-        object.__setattr__(self, "theta", np.clip(away, bounds.lb, bounds.ub))
-
-    theta: npt.NDArray[np.float64] = None  # type: ignore[assignment]
+    def __init__(self, problem: Problem, objective: Objective, rng: np.random.Generator, limit: float) -> None:
+        self.problem, self.objective, self.rng, self.limit = problem, objective, rng, limit
+        bounds, start = problem.unknowns.bounds(), problem.theta
+        self.theta = np.clip(start + AWAY * rng.standard_normal(start.size), bounds.lb, bounds.ub)
 
     def dot_products(self) -> Iterator[Line]:
         """For each unknown, with random weights on every trace and every final state of the first shot."""

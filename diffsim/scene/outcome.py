@@ -18,6 +18,7 @@ import numpy as np
 
 from diffsim.errors import SceneError
 from diffsim.scene.files import write_aside
+from diffsim.scene.model import Mask
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"
@@ -58,7 +59,7 @@ class UnknownField:
     gradient_first: Array
     gradient_last: Array
     truth: Array
-    mask: Array | None = None
+    mask: Mask | None = None
     unit: str = ""
 
 
