@@ -1,6 +1,6 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
-from diffsim import checkpoint, solvers
+from diffsim import checkpoint, errors, solvers
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
@@ -19,6 +19,7 @@ __all__ = [
     "Variable",
     "__version__",
     "checkpoint",
+    "errors",
     "init",
     "solvers",
     "stage",

@@ -40,7 +40,8 @@ class Node:
 class Operation:
     """What an operation is: in NumPy, in Taichi source, and its partial derivatives as graph expressions.
 
-    `source` is a format with {0}, {1}, ... for the arguments and {data}. `partials(graph, node)` gives one node an
+    `source` is a format with {0}, {1}, ... for the arguments, {data}, and {call} before functions that Taichi cannot apply
+    to a tile of lanes (they abort the process): see LANEWISE. `partials(graph, node)` gives one node an
     argument, or None where the derivative is zero everywhere.
     """
 
@@ -278,14 +279,14 @@ OPERATIONS: dict[str, Operation] = {
     "div": Operation(
         np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))
     ),
-    "pow": Operation(np.power, "ti.pow({0}, {data})", _power),
+    "pow": Operation(np.power, "{call}pow({0}, {data})", _power),
     "sqrt": Operation(np.sqrt, "ti.sqrt({0})", lambda g, n: (g.div(g.const(0.5), n),)),
-    "exp": Operation(np.exp, "ti.exp({0})", lambda g, n: (n,)),
-    "log": Operation(np.log, "ti.log({0})", lambda g, n: (g.div(g.const(1), n.args[0]),)),
-    "sin": Operation(np.sin, "ti.sin({0})", lambda g, n: (g.apply("cos", n.args[0]),)),
-    "cos": Operation(np.cos, "ti.cos({0})", lambda g, n: (g.negative(g.apply("sin", n.args[0])),)),
-    "tanh": Operation(np.tanh, "ti.tanh({0})", lambda g, n: (g.sub(g.const(1), g.mul(n, n)),)),
-    "abs": Operation(np.abs, "ti.abs({0})", lambda g, n: (_sign(g, n.args[0]),)),
+    "exp": Operation(np.exp, "{call}exp({0})", lambda g, n: (n,)),
+    "log": Operation(np.log, "{call}log({0})", lambda g, n: (g.div(g.const(1), n.args[0]),)),
+    "sin": Operation(np.sin, "{call}sin({0})", lambda g, n: (g.apply("cos", n.args[0]),)),
+    "cos": Operation(np.cos, "{call}cos({0})", lambda g, n: (g.negative(g.apply("sin", n.args[0])),)),
+    "tanh": Operation(np.tanh, "{call}tanh({0})", lambda g, n: (g.sub(g.const(1), g.mul(n, n)),)),
+    "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
     "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),
     "max": Operation(np.maximum, "ti.max({0}, {1})", _extremum(False)),
     "lt": Operation(np.less, "{0} < {1}", _constant),
@@ -297,3 +298,6 @@ OPERATIONS: dict[str, Operation] = {
     ),
 }
 """Every operation, one entry each: to add one is to add a line here."""
+
+LANEWISE = ("exp", "log", "sin", "cos", "tanh", "pow")
+"""Functions applied lane by lane in a tile: {call} is "tile_" there and "ti." for a single value."""

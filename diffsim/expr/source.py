@@ -6,8 +6,9 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from diffsim.expr.graph import OPERATIONS, Node, Offset
+from diffsim.expr.graph import OPERATIONS, Node, Offset, ordered
 
 
 class Text:
@@ -50,11 +51,13 @@ class ExpressionWriter:
     Args:
         text: where the lines go.
         load: the source of a read; it may write lines of its own.
+        lanes: values in what is read.
         prefix: of the variables, so that several writers can share a scope.
     """
 
-    def __init__(self, text: Text, load: Callable[[str, Offset], str], prefix: str = "v") -> None:
+    def __init__(self, text: Text, load: Callable[[str, Offset], str], lanes: int, prefix: str = "v") -> None:
         self.text = text
+        self.lanes = lanes
         self.load = load
         self.prefix = prefix
         self.names: dict[int, str] = {}
@@ -73,52 +76,73 @@ class ExpressionWriter:
                 continue
             stack.pop()
             if node.op == "const":
-                self.names[node.id] = f"F({node.data!r})"
+                self.names[node.id] = literal(node.data)
             elif node.op == "read":
                 self.names[node.id] = self.load(*node.data)
             else:
                 name = f"{self.prefix}{node.id}"
-                data = None if node.data is None else f"F({node.data!r})"
-                self.text(f"{name} = " + OPERATIONS[node.op].source.format(*(self.names[a.id] for a in node.args), data=data))
+                self.text(f"{name} = {operation_source(node, self.names, self.lanes)}")
                 self.names[node.id] = name
         return self.names[root.id]
 
 
-class TileLoader:
-    """Reads of whole tiles at row `rows` and tile `j`; values from neighbouring tiles are spliced from two of them.
+@dataclass(frozen=True)
+class Sources:
+    """How the fields of expressions are written.
 
-    Args:
-        text: where the loads are written.
-        prefixes: field -> (array identifier, leading index text such as "p_1, " or ""). Profiles: see `profiles`.
+    Attributes:
+        arrays: stored field -> (array identifier, leading index text such as "p_at_1, " or "").
+        profiles: one-axis field -> (array identifier, axis).
+        inline: field that is not stored -> its expression, which reads stored fields at the same cell.
         rows: names of the row indices, one a leading storage axis.
         lanes: lanes of a tile.
-        profiles: one-axis fields -> (array identifier, axis).
         ndim: axes of the grid.
     """
 
-    def __init__(
-        self, text: Text, prefixes: Mapping[str, tuple[str, str]], rows: tuple[str, ...], lanes: int, profiles: Mapping[str, tuple[str, int]], ndim: int
-    ) -> None:
-        self.text, self.prefixes, self.rows, self.lanes, self.profiles, self.ndim = text, prefixes, rows, lanes, profiles, ndim
+    arrays: Mapping[str, tuple[str, str]]
+    profiles: Mapping[str, tuple[str, int]]
+    inline: Mapping[str, Node]
+    rows: tuple[str, ...]
+    lanes: int
+    ndim: int
+
+
+class TileLoader:
+    """Reads of whole tiles at the present row and tile `j`; values of neighbouring tiles are spliced from two of them."""
+
+    def __init__(self, text: Text, sources: Sources) -> None:
+        self.text, self.sources = text, sources
         self.loaded: dict[str, str] = {}
 
     def __call__(self, name: str, offset: Offset) -> str:
-        if name in self.profiles:
-            array, axis = self.profiles[name]
-            if axis < self.ndim - 1:
-                return self._cached(f"{array}[{_plus(self.rows[axis], offset[axis])}]")
-            return self._spliced(lambda tile: f"{array}[{tile}]", offset[-1])
-        array, lead = self.prefixes[name]
-        rows = row_indices(self.rows, offset)
-        return self._spliced(lambda tile: f"{array}[{lead}{rows}{tile}]", offset[-1])
+        tiles, lane = divmod(offset[-1], self.sources.lanes)
+        if name in self.sources.profiles and self.sources.profiles[name][1] < self.sources.ndim - 1:
+            return self._tile(name, offset, 0)
+        first = self._tile(name, offset, tiles)
+        return self._cached(f"splice_{lane}({first}, {self._tile(name, offset, tiles + 1)})") if lane else first
 
-    def _spliced(self, element: Callable[[str], str], cells: int) -> str:
-        tiles, lane = divmod(cells, self.lanes)
-        first = self._cached(element(_plus("j", tiles)))
-        if lane == 0:
-            return first
-        second = self._cached(element(_plus("j", tiles + 1)))
-        return self._cached(f"splice_{lane}({first}, {second})")
+    def _tile(self, name: str, offset: Offset, tile: int) -> str:
+        """The tile `tile` to the right of the present one, in the row at `offset`."""
+        sources = self.sources
+        if name in sources.inline:
+            return self._inline(sources.inline[name], offset, tile)
+        if name in sources.profiles:
+            array, axis = sources.profiles[name]
+            index = _plus("j", tile) if axis == sources.ndim - 1 else _plus(sources.rows[axis], offset[axis])
+            return self._cached(f"{array}[{index}]")
+        array, lead = sources.arrays[name]
+        return self._cached(f"{array}[{lead}{row_indices(sources.rows, offset)}{_plus('j', tile)}]")
+
+    def _inline(self, root: Node, offset: Offset, tile: int) -> str:
+        names: dict[int, str] = {}
+        for node in ordered([root]):
+            if node.op == "const":
+                names[node.id] = literal(node.data)
+            elif node.op == "read":
+                names[node.id] = self._tile(node.data[0], offset, tile)
+            else:
+                names[node.id] = self._cached(operation_source(node, names, self.sources.lanes))
+        return names[root.id]
 
     def _cached(self, source: str) -> str:
         if source not in self.loaded:
@@ -130,18 +154,37 @@ class TileLoader:
 class CellLoader:
     """Reads of the single cell at storage row `rows` and padded position `x` along the last axis."""
 
-    def __init__(
-        self, prefixes: Mapping[str, tuple[str, str]], rows: tuple[str, ...], x: str, lanes: int, profiles: Mapping[str, tuple[str, int]], ndim: int
-    ) -> None:
-        self.prefixes, self.rows, self.x, self.lanes, self.profiles, self.ndim = prefixes, rows, x, lanes, profiles, ndim
+    def __init__(self, sources: Sources, rows: tuple[str, ...], x: str) -> None:
+        self.sources, self.rows, self.x = sources, rows, x
 
     def __call__(self, name: str, offset: Offset) -> str:
-        last = _plus(self.x, offset[-1])
-        if name in self.profiles:
-            array, axis = self.profiles[name]
-            return f"{array}[{_plus(self.rows[axis], offset[axis])}]" if axis < self.ndim - 1 else cell(array, "", last, self.lanes)
-        array, lead = self.prefixes[name]
-        return cell(array, lead + row_indices(self.rows, offset), last, self.lanes)
+        sources, last = self.sources, _plus(self.x, offset[-1])
+        if name in sources.inline:
+            names: dict[int, str] = {}
+            for node in ordered([sources.inline[name]]):
+                match node.op:
+                    case "const":
+                        names[node.id] = literal(node.data)
+                    case "read":
+                        names[node.id] = self(node.data[0], offset)
+                    case _:
+                        names[node.id] = f"({operation_source(node, names, 1)})"
+            return names[sources.inline[name].id]
+        if name in sources.profiles:
+            array, axis = sources.profiles[name]
+            return cell(array, "", last, sources.lanes) if axis == sources.ndim - 1 else f"{array}[{_plus(self.rows[axis], offset[axis])}]"
+        array, lead = sources.arrays[name]
+        return cell(array, lead + row_indices(self.rows, offset), last, sources.lanes)
+
+
+def literal(value: float) -> str:
+    return f"F({value!r})"
+
+
+def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
+    """Source of an operation on named arguments, tiles of `lanes` values."""
+    data = None if node.data is None else literal(node.data)
+    return OPERATIONS[node.op].source.format(*(names[a.id] for a in node.args), data=data, call="ti." if lanes == 1 else "tile_")
 
 
 def cell(array: str, lead: str, x: str, lanes: int) -> str:

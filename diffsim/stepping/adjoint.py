@@ -27,10 +27,9 @@ from diffsim.stepping.forward import (
 from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program
 
 SCRATCH_COST = 6
-"""A product that would be recomputed at several offsets is stored once when that saves more operations than this a cell.
-
-Storing costs a write, a read and a barrier. Measured on acoustics at 1024 x 1024: order 2 (saving 4) is faster recomputed,
-order 4 (8) and order 8 (16) are faster stored.
+"""An expression of neighbouring cells that would be recomputed at several offsets is stored once when that saves more
+operations than this a cell; storing costs a write, a read and a barrier. Expressions of one cell are never stored, see
+`Program.inline`.
 """
 
 
@@ -61,6 +60,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     delays = step.delays()
     outputs, forcings = split_forcings(step)
     shared: dict[str, Assign] = {}
+    inline: dict[str, Node] = {}
     places: dict[str, Place] = {}
 
     # cotangents of what was read, from those of the outputs and then of each stage, last to first
@@ -74,7 +74,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     _merge(graph, terms, vjp(graph, seeds, wanted.__contains__))
     for stage in reversed(step.stages):
         given = terms.pop(stage.name, {})
-        shared[bar(stage.name)] = _gathered(graph, Place(bar(stage.name)), given, stage.rules, shared, places)
+        shared[bar(stage.name)] = _gathered(graph, Place(bar(stage.name)), given, stage.rules, shared, places, inline)
         places[bar(stage.name)] = Place(bar(stage.name))
         _merge(graph, terms, vjp(graph, {stage.node: graph.read(bar(stage.name), zero)}, wanted.__contains__))
 
@@ -92,7 +92,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     assigns = dict(shared)
     for state in own:
         target = Place(bar(state), depths[bar(state)])
-        plain = _gathered(graph, target, terms.get(state, {}), step.states[state].rules, assigns, places)
+        plain = _gathered(graph, target, terms.get(state, {}), step.states[state].rules, assigns, places, inline)
         node = plain.node
         for follower, primary in follows.items():
             if follower in delayed:
@@ -111,7 +111,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     for coefficient, placed in step.coefficients.items():
         target = Place(bar(coefficient))
         if coefficient in terms:
-            plain = _gathered(graph, target, terms[coefficient], placed.rules, assigns, places)
+            plain = _gathered(graph, target, terms[coefficient], placed.rules, assigns, places, inline)
             assigns[f"next {bar(coefficient)}"] = Assign(target, plain.node, plain.rules, True, plain.scatter, plain.fold)
     one = graph.const(1)
     for state in records:
@@ -125,7 +125,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     places |= {s: Place(s) for s in needed}
     body = [*gathers, *nests(needed | assigns, scatters)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
-    return Adjoint(Program(name, tuple(body), places, -1, entries), depths, delayed)
+    return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 
 
 def _merge(graph: Graph, into: dict[str, dict[Offset, Node]], new: dict[str, dict[Offset, Node]]) -> None:
@@ -142,8 +142,9 @@ def _gathered(
     fold: tuple[Rule, ...],
     assigns: dict[str, Assign],
     places: dict[str, Place],
+    inline: dict[str, Node],
 ) -> Assign:
-    """The gather form of a field's cotangent; products worth storing become assignments of their own in `assigns`."""
+    """The gather form of a field's cotangent; what is worth storing becomes an assignment of its own in `assigns`."""
     ndim = len(fold)
     zero_rules: tuple[Rule, ...] = ("zero",) * ndim
     cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
@@ -154,8 +155,12 @@ def _gathered(
     total = graph.const(0)
     for core, weights in cores.values():
         saved = (len(weights) - 1) * operations([core])
-        if saved > SCRATCH_COST:
-            name = f"product {core.id}"
+        pointwise = not any(any(o) for offsets in reads([core]).values() for o in offsets)
+        if saved and pointwise:
+            inline[f"product {core.id}"] = core
+            core = graph.read(f"product {core.id}", (0,) * ndim)
+        elif saved > SCRATCH_COST:
+            name = f"scratch {core.id}"
             if name not in assigns:
                 assigns[name] = Assign(Place(name), core, zero_rules)
                 places[name] = Place(name)

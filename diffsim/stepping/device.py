@@ -51,8 +51,7 @@ class DeviceKernel(Kernel):
         indices = ", ".join((*self.rows, "j"))
         if nest.assigns:
             with text.block(f"for {indices} in ti.ndrange({', '.join(ranges)})"), self._step(step):
-                loader = TileLoader(text, self.prefixes(), self.rows, 1, self.profiles, self.ndim)
-                writer = ExpressionWriter(text, loader)
+                writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
                 values = [writer(assign.node) for assign in nest.assigns]
                 for assign, value in zip(nest.assigns, values, strict=True):
                     target = f"{identifier(assign.target.array)}[{self.lead(assign.target)}{indices}]"

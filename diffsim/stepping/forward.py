@@ -49,7 +49,7 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     outputs, forcings = split_forcings(step)
     targets: dict[str, Place] = {}
     for stage in step.stages:
-        own = next((state for state in depths if _is_read(outputs[state], stage.name) and step.states[state].rules == stage.rules), None)
+        own = next((state for state in depths if state in outputs and _is_read(outputs[state], stage.name) and step.states[state].rules == stage.rules), None)
         targets[stage.name] = places[stage.name] = Place(own, depths[own]) if own else Place(stage.name)
         if own:
             outputs.pop(own)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffsim.expr.graph import Graph, reads
-from diffsim.expr.source import CellLoader, ExpressionWriter, Text, cell, identifier
+from diffsim.expr.graph import LANEWISE, Graph
+from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier
 from diffsim.field import Layout
 from diffsim.runtime import compile_kernel, taichi
 from diffsim.stepping.equation import Profile
@@ -61,7 +61,7 @@ class Kernel(ABC):
         self.lanes = layout.lanes
         self.rows = ("i",) if len(layout.rows) == 1 else ("k", "i")
         self.text = Text()
-        used = reads(program.roots())
+        used = program.reads()
         self.profiles = {name: (identifier(name), p.axis) for name, p in profiles.items() if name in used}
         self.arrays = [a for a in program.arrays() if a not in self.profiles]
         self.arguments = self._arguments()
@@ -115,6 +115,8 @@ class Kernel(ABC):
             namespace[f"{identifier(argument.kind)}_of_{argument.name}"] = ti.types.ndarray(dtype=dtype, ndim=ndim)
         for lane in range(1, self.lanes):
             namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
+        for function in LANEWISE if self.lanes > 1 else ():
+            namespace[f"tile_{function}"] = _lanewise(ti, getattr(ti, function), element, self.lanes)
         return compile_kernel(self.source, self.program.name, namespace)
 
     def header(self, extra: str = "") -> str:
@@ -130,12 +132,14 @@ class Kernel(ABC):
     def lead(self, place: Place) -> str:
         return "" if place.level is None else f"{self.level(place)}, "
 
-    def prefixes(self) -> dict[str, tuple[str, str]]:
-        return {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
+    @property
+    def sources(self) -> Sources:
+        arrays = {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
+        return Sources(arrays, self.profiles, self.program.inline, self.rows, self.lanes, self.ndim)
 
     def levels_used(self) -> list[Place]:
         """Ring levels that the program touches."""
-        used = {self.program.places[name] for name in reads(self.program.roots())}
+        used = {self.program.places[name] for name in self.program.reads()}
         used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
         return sorted((p for p in used if p.level is not None), key=lambda p: (p.array, p.level or 0))
 
@@ -145,8 +149,7 @@ class Kernel(ABC):
     # work done cell by cell
 
     def cell_writer(self, rows: tuple[str, ...], x: str, prefix: str) -> ExpressionWriter:
-        loader = CellLoader(self.prefixes(), rows, x, self.lanes, self.profiles, self.ndim)
-        return ExpressionWriter(self.text, loader, prefix)
+        return ExpressionWriter(self.text, CellLoader(self.sources, rows, x), 1, prefix)
 
     def target_cell(self, place: Place, rows: str, x: str) -> str:
         return cell(identifier(place.array), self.lead(place) + rows, x, self.lanes)
@@ -234,6 +237,26 @@ class Kernel(ABC):
         rows_text = "".join(f"{position(axis)} + {self.layout.halo[axis]}, " for axis in range(self.ndim - 1)) or "0, "
         target = self.target_cell(assign.target, rows_text, f"{position(self.ndim - 1)} + {self.first_column}")
         text(f"{target} = {target} + f{index}")
+
+
+def _lanewise(ti: Any, function: Any, element: Any, lanes: int) -> Any:
+    """`function` applied to each lane of its first argument."""
+
+    @ti.func
+    def of_one(tile):  # type: ignore[no-untyped-def]
+        out = element(0.0)
+        for position in ti.static(range(lanes)):
+            out[position] = function(tile[position])
+        return out
+
+    @ti.func
+    def of_two(tile, number):  # type: ignore[no-untyped-def]
+        out = element(0.0)
+        for position in ti.static(range(lanes)):
+            out[position] = function(tile[position], number)
+        return out
+
+    return of_two if function is ti.pow else of_one
 
 
 def _splice(ti: Any, element: Any, lanes: int, lane: int) -> Any:

@@ -4,36 +4,51 @@ from __future__ import annotations
 
 LAUNCH_SECONDS = 0.05
 """A launch lasts about this long at most, so that Ctrl-C and progress stay alive."""
-PATIENCE = 4.0
-"""Workers that spin for a core that is taken are this much slower than they were, or more: then one worker goes on alone."""
-RETRY = 20
-"""Launches with one worker before all are tried again."""
+PATIENCE = 3.0
+"""A launch this many times slower than the best is a slow one."""
+TICK = 2e-3
+"""Seconds by which a slow launch is at least late: a worker that waits for a core that is taken loses a scheduler tick."""
+STRIKES = 3
+"""Slow launches in a row after which one worker goes on alone. (First touches of fresh memory are slow as well, but pass.)"""
+ALONE = 16
+"""Launches with one worker before all are tried again; doubled each time that proves too early."""
+ALONE_AT_MOST = 1024
 
 
 class Pace:
-    """Steps and workers of the coming launch of one kernel."""
+    """Steps and workers of the coming launch of one kernel.
+
+    Workers wait for one another by spinning, which is ruinous where there are fewer free cores than workers. What that
+    costs cannot be known beforehand, so it is measured: when launches turn slow, one worker goes on alone for a while.
+    """
 
     def __init__(self, workers: int) -> None:
         self.all = workers
         self.seconds = 0.0  # a step, lately
-        self.best: float | None = None  # a step, with all workers
+        self.best = 0.0  # a step, with all workers
+        self.strikes = 0
         self.alone = 0  # launches left with one worker
+        self.next_alone = ALONE
 
     def steps(self) -> int:
-        if not self.seconds:
-            return 8
-        return max(1, int(LAUNCH_SECONDS / self.seconds))
+        """Steps of the coming launch."""
+        return max(1, int(LAUNCH_SECONDS / self.seconds)) if self.seconds else 8
 
     def workers(self) -> int:
+        """Workers of the coming launch."""
         return 1 if self.alone else self.all
 
     def note(self, steps: int, seconds: float) -> None:
         """Learn from a launch of `steps` steps."""
         each = seconds / steps
+        self.seconds = each if steps >= 8 or not self.seconds else 0.8 * self.seconds + 0.2 * each
         if self.alone:
             self.alone -= 1
-        elif steps >= 8:
-            if self.best is not None and self.all > 1 and each > PATIENCE * max(self.best, 1e-6) and seconds > LAUNCH_SECONDS:
-                self.alone = RETRY
-            self.best = each if self.best is None else min(self.best, each)
-        self.seconds = each if steps >= 8 or not self.seconds else min(self.seconds, each)
+        elif self.all > 1:
+            slow = self.best > 0 and each > PATIENCE * self.best and seconds - self.best * steps > TICK
+            self.strikes = self.strikes + 1 if slow else 0
+            if self.strikes == STRIKES:
+                self.alone, self.next_alone, self.strikes = self.next_alone, min(2 * self.next_alone, ALONE_AT_MOST), STRIKES - 1
+            elif not slow:
+                self.next_alone = ALONE
+                self.best = min(self.best, each) if self.best else each

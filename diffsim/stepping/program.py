@@ -5,7 +5,7 @@ A program knows nothing of CPU or GPU. `diffsim.stepping.workers` and `diffsim.s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -84,6 +84,9 @@ class Program:
         direction: +1 if the step index grows within a launch, -1 if it falls. Stream row of local step t is
             first + direction * t + row.
         entries: for each array of time levels, how many table entries a step spans.
+        inline: fields that are not stored: name -> a function, at the same cell, of those that are. Reading one at an
+            offset evaluates it there. On a CPU that is done for whole tiles, which are then spliced, so a product that
+            is read at many offsets costs one multiplication a tile and no memory.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Program:
     places: dict[str, Place]
     direction: int
     entries: dict[str, int]
+    inline: dict[str, Node] = field(default_factory=dict)
 
     @property
     def nests(self) -> Iterator[Nest]:
@@ -113,15 +117,23 @@ class Program:
             nodes += [scatter.factor for scatter in nest.scatters]
         return nodes + [gather.node for gather in self.gathers]
 
+    def reads(self, nodes: Iterable[Node] | None = None) -> dict[str, set[Offset]]:
+        """Stored fields that the nodes (by default all) read, with the offsets; inline fields are looked through."""
+        out: dict[str, set[Offset]] = {}
+        for name, offsets in reads(self.roots() if nodes is None else nodes).items():
+            for stored in reads([self.inline[name]]) if name in self.inline else [name]:
+                out.setdefault(stored, set()).update(offsets)
+        return out
+
     def arrays(self) -> list[str]:
         """Field arrays that the kernel touches, in order of name."""
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
-        return sorted(targets | {self.places[name].array for name in reads(self.roots())})
+        return sorted(targets | {self.places[name].array for name in self.reads()})
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Largest offset along each axis at which each array is read; 0 for those read in place."""
         out: dict[str, tuple[int, ...]] = {}
-        for name, offsets in reads(self.roots()).items():
+        for name, offsets in self.reads().items():
             array = self.places[name].array
             widest = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(next(iter(offsets)))))
             out[array] = tuple(map(max, out.get(array, widest), widest))

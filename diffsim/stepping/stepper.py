@@ -15,7 +15,7 @@ import numpy as np
 
 from diffsim.errors import ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
-from diffsim.expr.graph import reads
+from diffsim.expr.graph import Node, Offset, reads
 from diffsim.field import Layout
 from diffsim.runtime import BoundKernel, check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
@@ -28,6 +28,7 @@ from diffsim.stepping.memory import memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Nest, Place, Program
+from diffsim.stepping.residuals import recorded_programs
 from diffsim.stepping.workers import WorkerKernel, slab_bounds
 from diffsim.typing import Array
 
@@ -52,7 +53,9 @@ class Stepper:
                 raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
         self.forward = forward_program(step, records)
         self.adjoint: Adjoint | None = adjoint_program(step, records) if differentiable else None
-        programs = [self.forward] + ([self.adjoint.program] if self.adjoint else [])
+        self.recorded = recorded_programs(step, self.forward, self.adjoint) if self.adjoint else None
+        """Programs for records, where they are better than those for states."""
+        programs = self._programs()
         self.reach = _reach(programs)
         ndim = step.grid.ndim
         halo = tuple(max((r[axis] for r in self.reach.values()), default=0) for axis in range(ndim))
@@ -81,7 +84,11 @@ class Stepper:
 
     def plan(self, slots: int, recorded: int) -> None:
         """Make room for `slots` saved states and a record of `recorded` steps; keeps what is large enough."""
-        needs = {name: self._levels(name, slots, recorded if self.needs_primal else 0) for name in self.depths}
+        kept = recorded if self.needs_primal and not self.recorded else 0
+        needs = {name: self._levels(name, slots, kept) for name in self.depths}
+        for name in self.recorded.names if self.recorded else ():
+            if name not in self.arrays or self.arrays[name].shape[0] < recorded:
+                self._allocate(name, (max(recorded, 1), *self.layout.storage))
         for name, capacity in needs.items():
             if name not in self.rings or self.rings[name].capacity < capacity:
                 self.rings[name] = Ring(self.depths[name], self.in_place["forward"][name], capacity)
@@ -89,7 +96,7 @@ class Stepper:
         if self.adjoint:
             for name, depth in self.adjoint.depths.items():
                 if name not in self.bars:
-                    in_place = self.in_place["adjoint"][name]
+                    in_place = self.in_place[self.adjoint.program.name][name]
                     self.bars[name] = Ring(depth, in_place, Ring.working_levels(depth, in_place))
                     self._allocate(name, (self.bars[name].capacity, *self.layout.storage))
 
@@ -102,7 +109,9 @@ class Stepper:
 
     def recorded_bytes(self) -> int:
         """Bytes that each step of a record keeps: none if the adjoint needs no states."""
-        return len(self.depths) * self.layout.nbytes if self.needs_primal else 0
+        if not self.needs_primal:
+            return 0
+        return len(self.recorded.names if self.recorded else self.depths) * self.layout.nbytes
 
     def working_bytes(self) -> int:
         """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
@@ -110,6 +119,7 @@ class Stepper:
         if self.adjoint:
             levels += sum(Ring.working_levels(d, self.in_place["adjoint"][b]) for b, d in self.adjoint.depths.items())
         plain = {a for program in self._programs() for a in program.arrays()} - {*self.depths, *self.step.profiles}
+        plain -= set(self.recorded.names if self.recorded else ())
         return (levels + len(plain - {*(self.adjoint.depths if self.adjoint else ())})) * self.layout.nbytes
 
     def allocated_bytes(self) -> int:
@@ -117,7 +127,8 @@ class Stepper:
         return sum(math.prod(a.shape) * self.dtype.itemsize for name, a in self.arrays.items() if name not in self.step.profiles)
 
     def _programs(self) -> list[Program]:
-        return [self.forward] + ([self.adjoint.program] if self.adjoint else [])
+        more = [self.recorded.forward, self.recorded.adjoint] if self.recorded else []
+        return [self.forward] + ([self.adjoint.program] if self.adjoint else []) + more
 
     def _allocate(self, name: str, shape: tuple[int, ...]) -> None:
         self.arrays[name] = self.memory.allocate(shape, self.dtype)
@@ -163,7 +174,7 @@ class Stepper:
     def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int) -> None:
         """Set the state before step 0, the forcings' amplitudes (shape (steps, points)), and clear the records."""
         check_generation(self.generation)
-        self.steps = steps
+        self.steps, self._residuals = steps, range(0)
         for ring in self.rings.values():
             ring.clear()
         for name, (primary, late) in self.delays.items():
@@ -290,6 +301,14 @@ class Stepper:
         """The same, keeping every state that the adjoints of these steps need."""
         if not self.needs_primal:
             return self.advance(start, stop)
+        if self.recorded:
+            names, self._residuals = self.recorded.names, range(start, stop)
+
+            def levels(done: int, count: int) -> dict[str, Array]:
+                mine = np.arange(done, done + count, dtype=np.int32)
+                return {name: ring.advance(count) for name, ring in self.rings.items()} | dict.fromkeys(names, mine)
+
+            return self._sweep(self.recorded.forward, start, stop - start, levels)
         tables = {name: ring.record(stop - start, start) for name, ring in self.rings.items()}
 
         def cut(done: int, count: int) -> dict[str, Array]:
@@ -300,11 +319,17 @@ class Stepper:
     def reverse(self, start: int, stop: int) -> None:
         """Adjoints of steps stop - 1 down to start, from a record, or of one step from the working state."""
         assert self.adjoint is not None
+        program = self.adjoint.program
+        if self.recorded and stop - 1 in self._residuals:
+            program = self.recorded.adjoint
         recorded = any(ring.recorded for ring in self.rings.values())
 
         def primal(last: int, count: int) -> dict[str, Array]:
             if not self.needs_primal:
                 return {}
+            if self.recorded and program is self.recorded.adjoint:
+                first = last - 1 - self._residuals.start
+                return dict.fromkeys(self.recorded.names, np.arange(first, first - count, -1, dtype=np.int32))
             if recorded:
                 return {name: ring.recorded_before(last, count) for name, ring in self.rings.items()}
             return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()}
@@ -313,10 +338,11 @@ class Stepper:
             return primal(stop - done, count) | {name: ring.advance(count) for name, ring in self.bars.items()}
 
         while self._pending and stop > start:  # cotangents of delayed final states enter one step at a time
-            self._sweep(self.adjoint.program, stop - 1, 1, tables)
+            self._sweep(program, stop - 1, 1, tables)
             stop -= 1
             self._add_pending()
-        self._sweep(self.adjoint.program, stop - 1, stop - start, tables)
+        self._sweep(program, stop - 1, stop - start, tables)
+        self._residuals = range(0)
         for ring in self.rings.values():
             ring.drop_record()
 
@@ -415,15 +441,18 @@ def _in_place(program: Program, array: str) -> bool:
     """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written."""
     written = False
     for operation in program.operations:
-        nodes = [n for a in operation.assigns for n in (a.node, *a.scatter.values())] if isinstance(operation, Nest) else [operation.node]
-        for name, offsets in reads(nodes).items():
-            if program.places[name] == Place(array, 0) and (written or any(any(o) for o in offsets)):
-                return False
+        nodes = [a.node for a in operation.assigns] if isinstance(operation, Nest) else [operation.node]
+        later = [n for a in operation.assigns for n in a.scatter.values()] if isinstance(operation, Nest) else []
+        here = _offsets_of_oldest(program, array, nodes)
         if isinstance(operation, Nest):
-            scattered = any(program.places[name] == Place(array, 0) for a in operation.assigns for name in reads(a.scatter.values()))
-            written = written or any(a.target.array == array for a in operation.assigns)
-            if written and scattered:
-                return False
+            now = any(a.target.array == array for a in operation.assigns)
+        else:
+            now = False
+        if (written and here) or any(any(o) for o in here) or ((written or now) and _offsets_of_oldest(program, array, later)):
+            return False
+        written = written or now
     return True
 
 
+def _offsets_of_oldest(program: Program, array: str, nodes: list[Node]) -> set[Offset]:
+    return {o for name, offsets in program.reads(nodes).items() if program.places.get(name) == Place(array, 0) for o in offsets}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import ExpressionWriter, TileLoader, identifier
 from diffsim.field import Layout
 from diffsim.stepping.equation import Profile
@@ -74,7 +74,7 @@ class WorkerKernel(Kernel):
 
     def _nest(self, nest: Nest) -> None:
         text, halo = self.text, self.layout.row_halo
-        offsets = [o for found in reads([a.node for a in nest.assigns]).values() for o in found]
+        offsets = [o for found in self.program.reads([a.node for a in nest.assigns]).values() for o in found]
         block = ROW_BLOCK if self.ndim > 1 and any(o[-2] for o in offsets) else 1
         if nest.assigns:
             if len(self.rows) == 1:
@@ -109,8 +109,7 @@ class WorkerKernel(Kernel):
     def _tile_loop(self, nest: Nest, rows: int) -> None:
         text, layout = self.text, self.layout
         with text.block(f"for j in range({layout.halo_tiles}, {layout.halo_tiles + layout.tiles})"):
-            loader = TileLoader(text, self.prefixes(), self.rows, self.lanes, self.profiles, self.ndim)
-            writer = ExpressionWriter(text, loader)
+            writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
             stores = []
             for row in range(rows):
                 for assign in nest.assigns:

@@ -1,0 +1,102 @@
+"""Storing what the adjoint needs of a step instead of the state it started from.
+
+Where every step is recorded anyway, an intermediate value may serve the adjoint better than the state: acoustics needs
+the Laplacian of p and nothing else, and reading it back saves computing it again. That is done when it takes no more
+memory than the states would, and it does not change a bit: the value is that of the same operations in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from diffsim.expr.graph import Node, ordered
+from diffsim.stepping.adjoint import Adjoint
+from diffsim.stepping.equation import TracedStep
+from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A forward program that records residuals, and the adjoint program that reads them.
+
+    Attributes:
+        forward: the forward program with the residuals among its assignments.
+        adjoint: the adjoint program without reads of the primal state.
+        names: of the residuals; each has a ring whose level is that of the step.
+    """
+
+    forward: Program
+    adjoint: Program
+    names: tuple[str, ...]
+
+
+def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
+    """Programs that record residuals, or None where recording the states is as good."""
+    primal = {*step.states, *(s.name for s in step.stages)}
+    found = _frontier(adjoint.program, primal, {*step.coefficients, *step.profiles})
+    rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
+    stages = {s.name for s in step.stages} & adjoint.program.reads().keys()
+    if not found or stages or len(found) > len(rings):
+        return None
+    graph, zero = step.graph, (0,) * step.grid.ndim
+    names = tuple(f"residual {index}" for index in range(len(found)))
+    reads = {node.id: graph.read(name, zero) for node, name in zip(found, names, strict=True)}
+    memo: dict[int, Node] = dict(reads)
+
+    def replaced(node: Node) -> Node:
+        return graph.replace([node], lambda read: read, memo)[0]
+
+    operations: list[Operation] = []
+    for operation in adjoint.program.operations:
+        if isinstance(operation, Nest):
+            assigns = tuple(
+                dataclasses.replace(a, node=replaced(a.node), scatter={o: replaced(n) for o, n in a.scatter.items()}) for a in operation.assigns
+            )
+            operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
+        operations.append(operation)
+    places = {name: Place(name, 0) for name in names}
+    entries = dict.fromkeys(names, 1)
+    reverse = dataclasses.replace(
+        adjoint.program,
+        name=f"{adjoint.program.name}_recorded",
+        operations=tuple(operations),
+        places=adjoint.program.places | places,
+        entries={b: e for b, e in adjoint.program.entries.items() if b in adjoint.depths} | entries,
+    )
+    if any(place.array in rings for name, place in reverse.places.items() if name in reverse.reads()):
+        return None
+    rules = ("zero",) * step.grid.ndim
+    extra = tuple(Assign(places[name], node, rules) for name, node in zip(names, found, strict=True))
+    first, *others = forward.operations
+    assert isinstance(first, Nest)
+    record = dataclasses.replace(
+        forward,
+        name=f"{forward.name}_recorded",
+        operations=(Nest(first.assigns + extra, first.scatters), *others),
+        entries=forward.entries | entries,
+    )
+    return Recorded(record, reverse, names)
+
+
+def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[Node]:
+    """The largest expressions of the primal state alone on which expressions with cotangents depend."""
+    nodes = ordered([*program.roots(), *program.inline.values()])
+    of_primal: set[int] = set()
+    of_bars: set[int] = set()
+    for node in nodes:
+        if node.op == "read":
+            name = node.data[0]
+            if name in primal:
+                of_primal.add(node.id)
+            elif name not in fixed:  # cotangents, and products of them
+                of_bars.add(node.id)
+        of_primal |= {node.id} if any(a.id in of_primal for a in node.args) else set()
+        of_bars |= {node.id} if any(a.id in of_bars for a in node.args) else set()
+    found: dict[int, Node] = {}
+    for node in nodes:
+        if node.id in of_bars:
+            for argument in node.args:
+                if argument.id in of_primal and argument.id not in of_bars:
+                    found[argument.id] = argument
+    return list(found.values())

@@ -1,0 +1,161 @@
+"""Every equation that the tests run, with inputs: to test a new solver, add a line to `CASES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.expr import diff, diff_centred, div, interpolate, laplacian, maximum, tanh, where
+from diffsim.solvers import Acoustic, Heat, LongWave
+
+
+class StaggeredAcoustic(ds.Equation):
+    """Pressure and velocity on a staggered grid, the velocity stored before the pressure is advanced: p_t = -c² div u, u_t = -grad p."""
+
+    forcings = ("f",)
+
+    def __init__(self, grid: ds.Grid, dt: float, order: int, boundary: str) -> None:
+        self.grid, self.dt, self.order, self.boundary = grid, dt, order, boundary
+        face = boundary if boundary == "periodic" else "zero"
+        self.states = {"p": ds.Variable(boundary)}
+        for axis in range(grid.ndim):
+            self.states[f"u{axis}"] = ds.Variable(face, location=tuple(int(a == axis) for a in range(grid.ndim)))
+        self.parameters = {"c": ds.Variable(boundary if boundary == "periodic" else "mirror")}
+
+    def coefficients(self, c: Any) -> dict[str, Any]:
+        return {"k": c * c}
+
+    def step(self, p: Any, k: Any, f: Any, **u: Any) -> dict[str, Any]:
+        face = self.boundary if self.boundary == "periodic" else "zero"
+        moved = [ds.stage(u[f"u{axis}"] - self.dt * diff(p, axis, self.order), face) for axis in range(self.grid.ndim)]
+        return {"p": p - self.dt * k * (div(moved, self.order) - f)} | {f"u{axis}": m for axis, m in enumerate(moved)}
+
+
+class Nonlinear(ds.Equation):
+    """Two coupled fields with advection, a limiter, products read at neighbours, a stored stage, and a state two steps back."""
+
+    def __init__(self, grid: ds.Grid, dt: float, boundary: Any) -> None:
+        self.grid, self.dt, self.boundary = grid, dt, boundary
+        self.states = {name: ds.Variable(boundary) for name in ("a", "b", "a_1", "a_2")}
+        self.parameters = {"k": ds.Variable("mirror"), "r": ds.Variable("mirror")}
+        self.coefficient_boundaries = {"k": "mirror", "r": "mirror"}
+        n = grid.shape[-1]
+        self.profiles = {"w": ds.Profile(grid.ndim - 1, np.linspace(0.5, 1.5, n)), "w0": ds.Profile(0, np.linspace(1, 2, grid.shape[0]))}
+
+    def coefficients(self, k: Any, r: Any) -> dict[str, Any]:
+        return {"k": k, "r": r * interpolate(interpolate(k, 0), 0)}
+
+    def step(self, a: Any, b: Any, a_1: Any, a_2: Any, k: Any, r: Any, w: Any, w0: Any) -> dict[str, Any]:
+        slope = diff_centred(a, -1, 4)
+        limited = where(b > 0.1, slope * b, maximum(slope, 0.3 * b))
+        middle = ds.stage(a + self.dt * (k * laplacian(a * b, 4) - limited + 0.1 * w * a_2), self.boundary)
+        flux = interpolate(k, 0) * diff(middle, 0)
+        b_next = b + self.dt * (diff(flux, 0) + tanh(middle) * r * w0 - b * b * (a_1 - a_2) / (1.5 + a * a))
+        return {"a": middle + 0.2 * self.dt * a_1, "b": b_next, "a_1": a, "a_2": a_1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
+
+    name: str
+    equation: Callable[[], ds.Equation]
+    steps: int
+    sources: dict[str, list[list[float]]]
+    receivers: dict[str, list[list[float]]]
+    scale: dict[str, tuple[float, float]]
+    wrt: tuple[str, ...] | None = None
+
+    def simulation(self, precision: str = "f64") -> ds.Simulation:
+        return ds.Simulation(self.equation(), sources=self.sources, receivers=self.receivers, wrt=self.wrt, precision=precision)
+
+    def inputs(self, simulation: ds.Simulation, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        out = {}
+        for name in simulation.inputs:
+            middle, spread = self.scale.get(name, (0.0, 1.0))
+            shape = (self.steps, len(self.sources[name])) if name in self.sources else simulation.grid.shape
+            out[name] = middle + spread * rng.uniform(-1, 1, shape)
+            if name == "H":
+                out[name] = np.where(rng.uniform(size=shape) < 0.2, 0.0, out[name])  # islands
+        return out
+
+
+def _acoustic(name: str, shape: tuple[int, ...], order: int, boundary: Any, sponge: int = 0) -> Case:
+    points = [[10.0 * (0.37 + k) for k in range(len(shape))], [30.0] * len(shape)]
+    return Case(
+        f"acoustic {name}",
+        lambda: Acoustic(ds.Grid(shape, 10.0), 1e-3, order, boundary, sponge),
+        24,
+        {"f": points},
+        {"p": [[0.0] * len(shape), [41.3] * len(shape)]},
+        {"c": (2000.0, 500.0)},
+    )
+
+
+CASES = [
+    _acoustic("2-D order 8 zero", (17, 35), 8, "zero"),
+    _acoustic("2-D order 2 mirror sponge", (18, 21), 2, "mirror", 4),
+    _acoustic("2-D order 4 periodic", (15, 16), 4, "periodic"),
+    _acoustic("2-D mixed", (16, 13), 6, ("mirror", "periodic")),
+    _acoustic("1-D", (37,), 8, "mirror"),
+    _acoustic("3-D", (9, 11, 13), 4, ("mirror", "zero", "periodic")),
+    Case(
+        "heat 2-D",
+        lambda: Heat(ds.Grid((14, 19), 0.5), 0.1),
+        24,
+        {"q": [[1.0, 2.0], [3.3, 4.7]]},
+        {"T": [[0.0, 0.0], [2.2, 3.1]]},
+        {"kappa": (0.3, 0.1)},
+    ),
+    Case("heat 1-D cold ends", lambda: Heat(ds.Grid((23,), 0.5), 0.1, "zero"), 24, {}, {"T": [[2.2]]}, {"kappa": (0.3, 0.1)}),
+    Case("heat 3-D periodic", lambda: Heat(ds.Grid((6, 7, 9), 0.5), 0.1, "periodic"), 12, {}, {}, {"kappa": (0.2, 0.1)}),
+    Case(
+        "long wave on the sphere",
+        lambda: LongWave(ds.Grid((16, 22), 0.01, (48.0, 234.0), ("lat", "lon")), 2.0, "sphere", sponge=4),
+        24,
+        {},
+        {"eta": [[48.03, 234.05], [48.111, 234.107]]},
+        {"H": (500.0, 400.0)},
+    ),
+    Case(
+        "long wave, start only",
+        lambda: LongWave(ds.Grid((16, 22), 500.0), 2.0),
+        24,
+        {},
+        {"eta": [[510.0, 700.0]]},
+        {"H": (500.0, 400.0)},
+        ("eta0",),
+    ),
+    Case(
+        "staggered acoustic 2-D",
+        lambda: StaggeredAcoustic(ds.Grid((14, 18), 1.0), 0.2, 4, "zero"),
+        24,
+        {"f": [[3.3, 4.4]]},
+        {"p": [[3.0, 5.0]], "u1": [[6.1, 7.2]]},
+        {"c": (1.0, 0.3)},
+    ),
+    Case(
+        "staggered acoustic 2-D mirror",
+        lambda: StaggeredAcoustic(ds.Grid((14, 18), 1.0), 0.2, 2, "mirror"),
+        24,
+        {"f": [[3.3, 4.4]]},
+        {"p": [[3.0, 5.0]]},
+        {"c": (1.0, 0.3)},
+    ),
+    Case("staggered acoustic 1-D periodic", lambda: StaggeredAcoustic(ds.Grid((18,), 1.0), 0.2, 4, "periodic"), 24, {}, {}, {"c": (1.0, 0.3)}),
+    *(
+        Case(
+            f"nonlinear {boundary}",
+            lambda boundary=boundary: Nonlinear(ds.Grid((13, 18), 1.0), 0.05, boundary),
+            20,
+            {},
+            {"b": [[3.0, 5.2]]},
+            {"k": (0.5, 0.3), "r": (0.5, 0.3)},
+        )
+        for boundary in ("zero", "mirror", "periodic")
+    ),
+]

@@ -1,0 +1,105 @@
+"""The same simulation by NumPy: expressions evaluated cell array by cell array, adjoints scattered. Slow and plain.
+
+It shares the traced expressions and their partial derivatives with the product, and nothing of its kernels: not the
+gathers, tiles, folds, time levels, schedules or point tables' transposes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.expr.evaluate import evaluate, pad, pullback
+from diffsim.stepping.equation import profile_array
+from diffsim.stepping.forward import receiver_points, source_points
+
+HALO = 6  # cells; at least the reach of any case
+
+
+class Reference:
+    """Forward and adjoint of `simulation` on the same inputs."""
+
+    def __init__(self, simulation: ds.Simulation) -> None:
+        self.sim, self.step, self.grid = simulation, simulation._step, simulation.grid
+        self.halo = (HALO,) * self.grid.ndim
+        self.zero = ("zero",) * self.grid.ndim
+        self.profiles = {}
+        for name, profile in self.step.profiles.items():
+            values = profile_array(profile, self.grid, self.halo, np.float64)
+            self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(self.grid.ndim)])
+
+    def _fields(self, states: dict[str, Any], n: int) -> dict[str, Any]:
+        out = {name: pad(value, self.halo, self.step.states[name].rules) for name, value in states.items()}
+        out |= {name: pad(value, self.halo, self.step.coefficients[name].rules) for name, value in self.coefficients.items()}
+        for forcing in self.step.forcings:
+            dense, table = np.zeros(self.grid.shape), self.sim._points[source_points(forcing)]
+            for point in range(table.count):
+                for entry in range(table.starts[point], table.starts[point + 1]):
+                    dense[tuple(table.cells[entry])] += table.weights[entry] * self.amplitudes[forcing][n, point]
+            out[forcing] = pad(dense, self.halo, self.zero)
+        out |= self.profiles
+        for stage in self.step.stages:
+            (value,) = evaluate([stage.node], out, self.grid.shape, self.halo)
+            out[stage.name] = pad(np.array(value), self.halo, stage.rules)
+        return out
+
+    def _sample(self, state: str, values: Any) -> list[float]:
+        table = self.sim._points[receiver_points(state)]
+        spans = [range(table.starts[p], table.starts[p + 1]) for p in range(table.count)]
+        return [sum(table.weights[e] * values[tuple(table.cells[e])] for e in span) for span in spans]
+
+    def forward(self, inputs: dict[str, Any], steps: int) -> ds.Solution:
+        self.steps = steps
+        full = {name: np.asarray(inputs.get(name, np.zeros(self.grid.shape)), float) for name in self.sim.inputs}
+        self.coefficients = self.sim._coefficients(full)
+        self.amplitudes = {f: full[f] for f in self.step.forcings}
+        states = self.sim._initial({**full, **self.coefficients})
+        self.full, self.tape = full, []
+        traces = {s: [self._sample(s, states[s])] for s in self.sim.receivers}
+        for n in range(steps):
+            fields = self._fields(states, n)
+            self.tape.append(fields)
+            names = list(states)
+            states = {k: np.array(v) for k, v in zip(names, evaluate([self.step.outputs[k] for k in names], fields, self.grid.shape, self.halo), strict=True)}
+            for s in traces:
+                traces[s].append(self._sample(s, states[s]))
+        return ds.Solution(states, {s: np.array(rows) for s, rows in traces.items()})
+
+    def _inject(self, bars: dict[str, Any], traces: Any, n: int) -> None:
+        for state, rows in traces.items():
+            table = self.sim._points[receiver_points(state)]
+            for point in range(table.count):
+                for entry in range(table.starts[point], table.starts[point + 1]):
+                    bars[state][tuple(table.cells[entry])] += table.weights[entry] * rows[n, point]
+
+    def adjoint(self, cotangents: ds.Solution) -> dict[str, Any]:
+        step, shape = self.step, self.grid.shape
+        bars = {s: np.array(cotangents.final.get(s, np.zeros(shape)), float) for s in step.states}
+        coefficient_bars = {c: np.zeros(shape) for c in step.coefficients}
+        amplitude_bars = {f: np.zeros_like(a) for f, a in self.amplitudes.items()}
+        wanted = {n: p.rules for n, p in (*step.states.items(), *step.coefficients.items())} | {f: self.zero for f in step.forcings}
+        stage_rules = {s.name: s.rules for s in step.stages}
+        for n in reversed(range(self.steps)):
+            self._inject(bars, cotangents.traces, n + 1)
+            fields = self.tape[n]
+            found = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
+            for stage in reversed(step.stages):
+                more = pullback(step.graph, {"x": stage.node}, {"x": found.pop(stage.name)}, wanted | stage_rules, fields, shape, self.halo)
+                for name, value in more.items():
+                    if name in found:
+                        found[name] += value
+            bars = {s: found[s] for s in step.states}
+            for c in coefficient_bars:
+                coefficient_bars[c] += found[c]
+            for f in amplitude_bars:
+                table = self.sim._points[source_points(f)]
+                for point in range(table.count):
+                    for entry in range(table.starts[point], table.starts[point + 1]):
+                        amplitude_bars[f][n, point] += table.weights[entry] * found[f][tuple(table.cells[entry])]
+        self._inject(bars, cotangents.traces, 0)
+        initial = self.sim._initial.vjp({**self.full, **self.coefficients}, bars)
+        for c in coefficient_bars:
+            coefficient_bars[c] += initial.pop(c, 0)
+        return {**self.sim._coefficients.vjp(self.full, coefficient_bars), **initial, **amplitude_bars}
