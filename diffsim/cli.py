@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"diffsim: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("diffsim: interrupted; what was found is saved, and --resume goes on from there", file=sys.stderr)
+        print("diffsim: interrupted; --resume goes on from what was saved", file=sys.stderr)
         return INTERRUPTED
 
 

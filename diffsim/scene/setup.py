@@ -167,13 +167,14 @@ def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> 
     return {name: build_field(model, Place(setup.grid, setup.base, key)) for name, (key, model) in models.items()}
 
 
-def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, str]) -> None:
+def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, str], step: str = "time.dt") -> None:
     """Refuse parameters that are missing or not physical, and a time step that is not stable for them.
 
     Args:
         setup: the equation.
         inputs: fields by name.
         keys: where in the scene each of them stands.
+        step: where the time step does.
     """
     parameters = setup.equation.parameters
     for name in parameters:
@@ -183,7 +184,7 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
             )
     given = {name: np.asarray(inputs[name], setup.simulation.dtype) for name in parameters}
     key = " and ".join(keys[name] for name in parameters)
-    with blame("time.dt", StabilityError), blame(key, ParameterError):
+    with blame(step, StabilityError), blame(key, ParameterError):
         setup.equation.check(given)
 
 

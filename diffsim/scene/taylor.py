@@ -11,14 +11,16 @@ from diffsim.typing import Array
 
 SLOPE_MARGIN = 0.1
 """A slope may miss 1 or 2 by this much."""
-SHARE = 0.02
-"""The largest h is such that curvature changes the loss by this fraction of what the gradient does.
-
-A gradient that is wrong by a relative e adds e h ∇J·d to the second remainder, which is then SHARE h ∇J·d: with h larger the curvature
-would hide the error. At this size, and h halved three times, an error of a thousandth shows."""
 HALVINGS = 3
 FLOOR = 1e-13
 """Changes of the loss below this fraction of it are round-off."""
+CLEAR = 300.0
+"""The least remainder of the test is this many times the round-off: as small as can be, and still clear of it.
+
+A gradient that is wrong by a relative e adds e h ∇J·d to the second remainder, beside a curvature term that falls as h²: the smaller
+h, the smaller the errors that show. Small steps also keep the third derivative out."""
+LARGEST = 1.0
+"""Of the steps, in theta: where that gives no remainder above round-off, there is none."""
 ATTEMPTS = 12
 
 
@@ -63,23 +65,18 @@ def taylor(loss: Callable[[Array], float], theta: Array, value: float, slope: fl
 
 def _step(loss: Callable[[Array], float], theta: Array, value: float, slope: float, direction: Array, floor: float) -> float | None:
     """The largest h of the test; None if the loss is linear along the direction."""
-    h = 1e-2 / max(float(np.max(np.abs(direction))), 1e-300)
+    largest = LARGEST / float(np.max(np.abs(direction)))
+    h = 1e-2 * largest
     for _ in range(ATTEMPTS):
         remainder = abs(loss(theta + h * direction) - value - h * slope)
-        if not np.isfinite(remainder):
-            h *= 0.1
-            continue
-        if remainder <= 30 * floor:
-            if h * float(np.max(np.abs(direction))) >= 1.0:
+        if remainder <= CLEAR * floor:
+            if h >= largest:
                 return None
-            h *= 10
+            h = min(10 * h, largest)
             continue
-        wanted = SHARE * abs(slope) * h**2 / remainder  # where curvature, growing as h², is that share
-        if 0.5 * h <= wanted <= 2 * h:
-            return wanted
-        smallest = h * float(np.sqrt(30 * floor * 4**HALVINGS / remainder))  # of the largest h: the least remainder above round-off
-        if wanted <= smallest:
-            return smallest
+        wanted = h * 2**HALVINGS * float(np.sqrt(CLEAR * floor / remainder))  # if the remainder falls as h²
+        if wanted >= 0.5 * h:
+            return min(wanted, largest)
         h = wanted
     return h
 

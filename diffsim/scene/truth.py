@@ -56,7 +56,7 @@ def observe(scene: Description, setup: Setup) -> Observed:
             raise SceneError(f"{keyed[name][0]}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
     fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
     inputs = build_inputs(keyed, fine)
-    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()})
+    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
     solutions = fine.predict(inputs)
 
     wanted = {(m.of, m.state) for m in scene.misfit}
