@@ -25,7 +25,7 @@ from diffsim.scene.schema import Description
 from diffsim.scene.taylor import SLOPE_MARGIN, Taylor, taylor
 from diffsim.scene.truth import observe
 from diffsim.simulation import Solution
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
@@ -108,9 +108,10 @@ class _Check:
 
     def taylor_tests(self, directions: int) -> Iterator[Line]:
         """Along random directions, and along single variables where faults hide: at the edge, at a source or a receiver."""
-        value, gradient = self.objective(self.theta)
+        here = self.objective.evaluate(self.theta)
+        value, gradient = here.value, here.gradient
         chosen = {f"random {k + 1}": self.rng.standard_normal(self.theta.size) for k in range(directions)}
-        for label, direction in {**chosen, **self._localised()}.items():
+        for label, direction in {**chosen, **self._localised(here.by_cell)}.items():
             found = taylor(self.objective.value, self.theta, value, float(gradient @ direction), direction)
             yield from _taylor_lines(label, found)
 
@@ -149,26 +150,27 @@ class _Check:
             name, mismatch, f"at most {self.limit:g}", bool(mismatch <= self.limit), "" if scale else "no effect: all products are zero"
         )
 
-    def _localised(self) -> dict[str, Array]:
-        """theta along one variable: of the free cell nearest to an edge, and nearest to a source or receiver."""
+    def _localised(self, by_cell: Mapping[str, Array]) -> dict[str, Array]:
+        """theta along single cells: the outermost free cell that the loss feels most, and the free one nearest to a source or receiver."""
         problem, setup = self.problem, self.problem.setup
+        grid = setup.grid
         out: dict[str, Array] = {}
-        points = np.concatenate([*setup.receivers.values(), *setup.shots[0].sources.values(), np.zeros((0, setup.grid.ndim))])
+        points = np.concatenate([*setup.receivers.values(), *setup.shots[0].sources.values(), np.zeros((0, grid.ndim))])
         for name, free in problem.free.items():
             cells = np.argwhere(free)
-            shape = np.array(setup.grid.shape)
-            to_edge = np.minimum(cells, shape - 1 - cells).min(axis=1)
-            out[f"{name} near the edge"] = self._unit(name, tuple(cells[np.argmin(to_edge)]))
+            to_edge = np.minimum(cells, np.array(grid.shape) - 1 - cells).min(axis=1)
+            outermost = cells[to_edge == to_edge.min()]
+            out[f"{name} near the edge"] = self._unit(name, outermost[np.argmax(np.abs(by_cell[name][tuple(outermost.T)]))])
             if len(points):
-                position = (points[len(points) // 2] - np.array(setup.grid.origin)) / np.array(setup.grid.spacing)
-                out[f"{name} at a source or receiver"] = self._unit(name, tuple(cells[np.argmin(np.sum((cells - position) ** 2, axis=1))]))
+                position = (points[len(points) // 2] - np.array(grid.origin)) / np.array(grid.spacing)
+                out[f"{name} at a source or receiver"] = self._unit(name, cells[np.argmin(np.sum((cells - position) ** 2, axis=1))])
         return out
 
-    def _unit(self, name: str, cell: tuple[int, ...]) -> Array:
+    def _unit(self, name: str, cell: IntArray) -> Array:
         """The direction of theta that moves a cell most, of unit length."""
         problem = self.problem
         bars = {other: np.zeros(problem.setup.grid.shape) for other in problem.free}
-        bars[name][cell] = 1.0
+        bars[name][tuple(cell)] = 1.0
         direction = problem.unknowns.pullback(self.theta, bars)
         return direction / np.linalg.norm(direction)
 

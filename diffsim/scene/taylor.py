@@ -12,9 +12,9 @@ from diffsim.typing import Array
 SLOPE_MARGIN = 0.1
 """A slope may miss 1 or 2 by this much."""
 HALVINGS = 3
-FLOOR = 1e-13
+FLOOR = 3e-14
 """Changes of the loss below this fraction of it are round-off."""
-CLEAR = 300.0
+CLEAR = 100.0
 """The least remainder of the test is this many times the round-off: as small as can be, and still clear of it.
 
 A gradient that is wrong by a relative e adds e h ∇J·d to the second remainder, beside a curvature term that falls as h²: the smaller
