@@ -7,7 +7,9 @@ take its place here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import itertools
 import linecache
 import os
@@ -122,7 +124,8 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
-        ti.init(**options)
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
+            ti.init(**options)
         found = str(ti.cfg.arch).rpartition(".")[2]
         if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
             raise BackendError(f"arch = {arch!r} is not to be had on this machine (Taichi fell back to {found}); use --arch cpu")

@@ -85,14 +85,7 @@ class Simulation:
         self.wrt = tuple(name for name in known if wrt is None or name in wrt)
         active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(self.wrt)}
         self._step = trace_step(equation, coefficients.placed, sources, active)
-        self._points: dict[str, PointTable] = {}
-        for name, coordinates in sources.items():
-            table = linear_table(self.grid, (0,) * self.grid.ndim, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {name}")
-            self._points[source_points(name)] = table
-        for name, coordinates in receivers.items():
-            self._points[receiver_points(name)] = linear_table(
-                self.grid, self._step.states[name].location, np.asarray(coordinates), 1.0, f"receiver of {name}"
-            )
+        self._points = {**self._source_tables(sources), **self._receiver_tables(receivers)}
         self.receivers = tuple(receivers)
         self._stepper = Stepper(self._step, self._points, self.receivers, self.dtype)
         self._tangent: Stepper | None = None
@@ -107,12 +100,12 @@ class Simulation:
         """The generated kernel, as Taichi source."""
         if kind == "jvp":
             stepper = self._tangents()
-            return stepper.source_of(stepper.forward, settings().threads).source
+            return stepper.launcher.source_of(stepper.forward).source
         if kind not in ("forward", "vjp"):
             raise ParameterError(f"kind = {kind!r} is unknown; choose forward, jvp or vjp")
         assert self._stepper.adjoint is not None
         program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
-        return self._stepper.source_of(program, settings().threads).source
+        return self._stepper.launcher.source_of(program).source
 
     def schedule(self, steps: int, checkpoint: str | int | Schedule = "auto") -> Schedule:
         """The checkpointing schedule that `vjp` would use."""
@@ -127,6 +120,45 @@ class Simulation:
     def allocated_bytes(self) -> int:
         """Memory of all fields now."""
         return self._stepper.allocated_bytes()
+
+    def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
+        """Put sources and receivers elsewhere, without compiling anew: for many shots by one simulation.
+
+        Args:
+            sources: forcing -> coordinates; forcings left out keep theirs. Their number may change.
+            receivers: state -> coordinates, likewise.
+
+        Raises:
+            ShapeError: a source or receiver outside the grid; nothing is moved then.
+            ParameterError: a forcing or state that this simulation was built without.
+        """
+        sources, receivers = sources or {}, receivers or {}
+        _check_names("sources", sources, self._step.forcings, "forcings with sources")
+        _check_names("receivers", receivers, self.receivers, "states with receivers")
+        moved = {**self._source_tables(sources), **self._receiver_tables(receivers)}
+        self._runs += 1  # a pullback that is still waiting would read the new places
+        self._points |= moved
+        self._stepper.launcher.move(moved)
+        if self._tangent is not None:
+            self._tangent.launcher.move(self._with_tangents(self._points))
+
+    def _source_tables(self, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
+        grid, centre = self.grid, (0,) * self.grid.ndim
+        return {
+            source_points(f): linear_table(grid, centre, np.asarray(c), 1 / grid.cell_volume, f"source of {f}") for f, c in sources.items()
+        }
+
+    def _receiver_tables(self, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
+        places = self._step.states
+        return {
+            receiver_points(s): linear_table(self.grid, places[s].location, np.asarray(c), 1.0, f"receiver of {s}")
+            for s, c in receivers.items()
+        }
+
+    def _with_tangents(self, points: Mapping[str, PointTable]) -> dict[str, PointTable]:
+        """Point tables of the tangent step: a tangent has the same places as its primal."""
+        sources = {source_points(dot(f)): points[source_points(f)] for f in self._step.forcings}
+        return {**points, **sources, **{receiver_points(dot(s)): points[receiver_points(s)] for s in self.receivers}}
 
     def run(
         self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None
@@ -227,11 +259,8 @@ class Simulation:
 
     def _tangents(self) -> Stepper:
         if self._tangent is None:
-            points = dict(self._points)
-            points |= {source_points(dot(f)): points[source_points(f)] for f in self._step.forcings}
-            points |= {receiver_points(dot(s)): points[receiver_points(s)] for s in self.receivers}
             records = (*self.receivers, *map(dot, self.receivers))
-            self._tangent = Stepper(tangent_step(self._step), points, records, self.dtype, differentiable=False)
+            self._tangent = Stepper(tangent_step(self._step), self._with_tangents(self._points), records, self.dtype, differentiable=False)
         return self._tangent
 
     def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from diffsim.expr.operators import add, laplacian
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Rule
+from diffsim.field import Rule, Rules
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import sponge_profiles
 from diffsim.solvers.stability import check_sign, check_step, laplacian_bound
@@ -50,7 +50,7 @@ class Acoustic(Equation):
         grid: Grid,
         dt: float,
         order: int = 8,
-        boundary: Rule | tuple[Rule, ...] = "zero",
+        boundary: Rule | Rules = "zero",
         sponge: int = 0,
         sponge_speed: float = 2000.0,
     ) -> None:

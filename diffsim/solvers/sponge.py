@@ -35,7 +35,9 @@ def sponge_profiles(
         of perfectly matched layers.
     """
     if width < 0 or 2 * width >= min(grid.shape):
-        raise ParameterError(f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}")
+        raise ParameterError(
+            f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}; narrow it or enlarge the grid"
+        )
     out = {}
     for axis, (n, h) in enumerate(zip(grid.shape, spacing, strict=True)):
         position = np.arange(n)

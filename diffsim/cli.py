@@ -1,0 +1,148 @@
+"""The command `diffsim`: run a scene, check its gradient, list and make scenes, show the machine.
+
+Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from diffsim.errors import DiffsimError, SceneError
+from diffsim.runtime import init
+from diffsim.scene import Outcome, Scene, scene_files
+from diffsim.scene.files import write_aside
+from diffsim.scene.outcome import Line
+from diffsim.scene.progress import Display
+from diffsim.scene.run import machine
+from diffsim.scene.versions import versions
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    action: Callable[[argparse.Namespace], int] = options.action
+    try:
+        return action(options)
+    except (DiffsimError, OSError) as error:
+        print(f"diffsim: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("diffsim: interrupted; --resume goes on from what was saved", file=sys.stderr)
+        return INTERRUPTED
+
+
+def run(options: argparse.Namespace) -> int:
+    scene = Scene.load(options.scene, options.set)
+    init(options.arch, options.precision, options.threads)
+    folder = Path(options.out or Path("runs") / scene.name)
+    with Display() as display:
+        outcome = scene.run(folder, options.resume, options.certify, watcher=display)
+    _write_report(outcome, folder)
+    console = _console()
+    if outcome.certificate:
+        _print_lines(console, "certificate", outcome.certificate)
+    _print_lines(console, "acceptance", outcome.accepted)
+    start, end = outcome.history[0].loss, outcome.history[-1].loss
+    console.print(
+        f"loss {start:.4e} -> {end:.4e} in {outcome.history[-1].iteration} iterations, {outcome.seconds['all']:.1f} s; {outcome.stopped}"
+    )
+    console.print(f"results in {folder}", soft_wrap=True)
+    return OK if outcome.passed else FAILED
+
+
+def gradcheck(options: argparse.Namespace) -> int:
+    scene = Scene.load(options.scene, options.set)
+    init(options.arch, options.precision, options.threads)
+    console = _console()
+    lines = scene.gradcheck(lambda line: console.print(_in_words(line), soft_wrap=True))
+    failed = sum(not line.passed for line in lines)
+    console.print(f"{scene.name}: {len(lines) - failed} of {len(lines)} lines pass")
+    return FAILED if failed else OK
+
+
+def list_scenes(options: argparse.Namespace) -> int:
+    table = Table("scene", "title", box=None)
+    for name, path in scene_files().items():
+        table.add_row(name, Scene.load(path).title)
+    _console().print(table)
+    return OK
+
+
+def new(options: argparse.Namespace) -> int:
+    path = Path(options.name if options.name.endswith(".toml") else f"{options.name}.toml")
+    if path.exists():
+        raise SceneError(f"new: expected a name that is free, found the file {path}; choose another name")
+    write_aside(path, TEMPLATE.read_text(encoding="utf-8").replace("NAME", path.stem).encode())
+    print(f"wrote {path}; run it by: diffsim run {path}")
+    return OK
+
+
+def info(options: argparse.Namespace) -> int:
+    precision = init(options.arch, options.precision, options.threads).precision
+    table = Table("", "", box=None, show_header=False)
+    for name, value in (machine(precision) | versions()).items():
+        table.add_row(name, str(value))
+    _console().print(table)
+    return OK
+
+
+def _write_report(outcome: Outcome, folder: Path) -> None:
+    """Figures and HTML, if this build of diffsim has them; looked up late, since they stand beside the command, not below it."""
+    write = getattr(importlib.import_module("diffsim.report"), "write_report", None)
+    if write is not None:
+        write(outcome, folder)
+
+
+def _print_lines(console: Console, title: str, lines: Sequence[Line]) -> None:
+    console.print(f"{title}:")
+    for line in lines:
+        console.print("  " + _in_words(line), soft_wrap=True)
+
+
+def _in_words(line: Line) -> str:
+    note = f"   ({line.note})" if line.note else ""
+    return f"{'pass' if line.passed else 'FAIL'}   {line.name}: {line.value:.4g}, expected {line.limit}{note}"
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="diffsim", description="Answers inverse questions about physical systems by gradient.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    hardware = argparse.ArgumentParser(add_help=False)
+    hardware.add_argument("--arch", default="auto", help="cpu, cuda, vulkan or auto (the default: DIFFSIM_ARCH, else cpu)")
+    hardware.add_argument("--precision", help="f32 or f64 (the default: DIFFSIM_PRECISION, else f32)")
+    hardware.add_argument("--threads", type=int, help="CPU threads (the default: as many as this process may use)")
+    about = argparse.ArgumentParser(add_help=False)
+    about.add_argument("scene", metavar="SCENE", help="a TOML file, or the name of a scene that `diffsim list` shows")
+    about.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value, such as optimise.iterations=5")
+
+    def command(
+        name: str, action: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser
+    ) -> argparse.ArgumentParser:
+        found = commands.add_parser(name, help=text, description=text, parents=parents)
+        found.set_defaults(action=action)
+        return found
+
+    running = command("run", run, "Find the unknowns of a scene.", about, hardware)
+    running.add_argument("--out", help="folder of the results (the default: runs/NAME)")
+    running.add_argument("--resume", action="store_true", help="go on with the run in that folder")
+    running.add_argument("--certify", action="store_true", help="measure the gradient's certificate too")
+    command("gradcheck", gradcheck, "Check the gradient of a scene.", about, hardware)
+    command("list", list_scenes, "List the scenes that come with diffsim.")
+    command("new", new, "Write a commented scene to start from.").add_argument("name", metavar="NAME", help="file to write")
+    command("info", info, "Show arch, lanes, threads, cores and versions.", hardware)
+    return parser

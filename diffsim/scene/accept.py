@@ -1,0 +1,73 @@
+"""Whether an answer is good enough: the figures that a scene states, held against their limits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffsim.scene.assemble import Problem
+from diffsim.scene.fields import Place, build_mask
+from diffsim.scene.model import Mask
+from diffsim.scene.outcome import Compared, Line, UnknownField
+from diffsim.scene.schema import Accept
+from diffsim.typing import Array
+
+
+def judge(
+    problem: Problem, losses: tuple[float, float], compared: dict[tuple[str, str], Compared], unknowns: dict[str, UnknownField]
+) -> list[Line]:
+    """A line for each `[[accept]]` of the scene.
+
+    Args:
+        problem: the scene, assembled.
+        losses: at the start and at the answer.
+        compared: ("traces" or "final", state) -> data and predictions.
+        unknowns: what was found.
+    """
+    return [_judge(number, accept, problem, losses, compared, unknowns) for number, accept in enumerate(problem.scene.accept)]
+
+
+def _judge(
+    number: int,
+    accept: Accept,
+    problem: Problem,
+    losses: tuple[float, float],
+    compared: dict[tuple[str, str], Compared],
+    unknowns: dict[str, UnknownField],
+) -> Line:
+    if accept.quantity == "loss_reduction":
+        name, value = "loss reduction", losses[0] / losses[1] if losses[1] > 0 else float("inf")
+    elif accept.quantity == "misfit_over_noise":
+        state = accept.of or problem.scene.misfit[0].state
+        kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
+        residual = float(np.sqrt(np.mean((pair.end - pair.data) ** 2)))
+        name, value = f"residual over noise, {kind} of {state}", residual / pair.noise if pair.noise else float("inf")
+    else:
+        of = accept.of or next(iter(unknowns))
+        counts = problem.free[of]
+        if accept.within is not None:
+            counts = build_mask(accept.within, problem.known, Place(problem.setup.grid, problem.setup.base, f"accept[{number}].within"))
+        measure = correlation if accept.quantity == "correlation" else relative_error
+        name, value = f"{accept.quantity.replace('_', ' ')} of {of}", measure(unknowns[of], counts)
+    low = -np.inf if accept.at_least is None else accept.at_least
+    high = np.inf if accept.at_most is None else accept.at_most
+    limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
+    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high))
+
+
+def correlation(found: UnknownField, counts: Mask) -> float:
+    """Of (answer - start) with (truth - start), over the cells that count; 0 if either is the same in all of them."""
+    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    answer, truth = answer - answer.mean(), truth - truth.mean()
+    size = float(np.linalg.norm(answer) * np.linalg.norm(truth))
+    return float(answer @ truth) / size if size else 0.0
+
+
+def relative_error(found: UnknownField, counts: Mask) -> float:
+    """‖answer - truth‖ / ‖start - truth‖ over the cells that count."""
+    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    size = float(np.linalg.norm(truth))
+    return float(np.linalg.norm(answer - truth)) / size if size else float("inf")
+
+
+def _departure(values: Array, found: UnknownField, counts: Mask) -> Array:
+    return values[counts].astype(float) - found.start[counts].astype(float)

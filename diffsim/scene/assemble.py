@@ -1,0 +1,178 @@
+"""From a description to a problem: a simulation, its known inputs, and the unknowns as the optimiser sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.checkpoint import Schedule
+from diffsim.errors import SceneError
+from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
+from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+from diffsim.scene.fields import Place, build_field, build_mask
+from diffsim.scene.model import Mask
+from diffsim.scene.parts import FieldModel
+from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
+from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs
+from diffsim.scene.suggest import nearest
+from diffsim.stepping.points import linear_table
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A scene, assembled.
+
+    Attributes:
+        scene: its description.
+        setup: equation, shots and receivers on the scene's own grid.
+        known: inputs that are given, over the cells.
+        start: where the search for each unknown begins.
+        free: cells of each unknown that may change.
+        unknowns: theta <-> fields.
+        penalties: label -> unknown, and what it costs.
+        schedule: of checkpoints.
+    """
+
+    scene: Description
+    setup: Setup
+    known: Mapping[str, Array]
+    start: Mapping[str, Array]
+    free: Mapping[str, Mask]
+    unknowns: Stacked
+    penalties: Mapping[str, tuple[str, Regulariser]]
+    schedule: Schedule
+
+    @property
+    def theta(self) -> npt.NDArray[np.float64]:
+        """Where the search begins."""
+        return self.unknowns.join(self.start)
+
+    def inputs(self, fields: Mapping[str, Array]) -> dict[str, Array]:
+        """All inputs over the cells, with these fields for the unknowns."""
+        return {**self.known, **fields}
+
+    def unit(self, name: str) -> str:
+        """Unit of a field of the equation."""
+        equation = self.setup.equation
+        variables = {**equation.states, **equation.initials, **equation.parameters}
+        return variables[name].unit if name in variables else ""
+
+
+def assemble(scene: Description, precision: str) -> Problem:
+    """Build all that a scene describes but its data.
+
+    Args:
+        scene: the scene.
+        precision: "f32" or "f64".
+
+    Raises:
+        SceneError: something in the scene cannot be; names the key.
+    """
+    _check_names(scene)
+    setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
+    grid = setup.grid
+    for kind in ("fields", "unknowns"):
+        for name in getattr(scene, kind):
+            if name not in setup.simulation.inputs or name in setup.equation.forcings:
+                inputs = [n for n in setup.simulation.inputs if n not in setup.equation.forcings]
+                raise SceneError(f"{kind}.{name}: expected one of {', '.join(inputs)}, found {name!r}; {nearest(name, inputs)}")
+    for number, misfit in enumerate(scene.misfit):
+        if misfit.state not in setup.equation.states:
+            states = ", ".join(setup.equation.states)
+            raise SceneError(f"misfit[{number}].state: expected one of {states}, found {misfit.state!r}; choose one of these")
+    known = build_inputs({name: (f"fields.{name}", m) for name, m in scene.fields.items() if name not in scene.unknowns}, setup)
+    starts = {name: _start_of(scene, name) for name in scene.unknowns}
+    start = build_inputs(starts, setup)
+    check_inputs(setup, {**known, **start}, {name: f"fields.{name}" for name in known} | {name: key for name, (key, _) in starts.items()})
+    _check_heard(setup, scene, {**known, **start})
+
+    parts: dict[str, Unknown] = {}
+    free: dict[str, Mask] = {}
+    dtype = setup.simulation.dtype
+    for name, model in scene.unknowns.items():
+        key = f"unknowns.{name}"
+        chosen = np.ones(grid.shape, bool) if model.mask is None else build_mask(model.mask, known, Place(grid, setup.base, f"{key}.mask"))
+        with blame(key):
+            parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, Place(grid, setup.base, f"{key}.regions"))
+            start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # what the search really starts from
+    penalties = {}
+    for number, penalty in enumerate(scene.penalty):
+        with blame(f"penalty[{number}]"):
+            label = f"{penalty.type} of {penalty.unknown}"
+            name = penalty.unknown
+            metres = scene.equation.metres(grid)
+            penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], metres)
+    with blame("checkpoint.memory" if scene.checkpoint.slots is None else "checkpoint.slots"):
+        schedule = setup.simulation.schedule(setup.steps, scene.checkpoint.choice)
+    return Problem(scene, setup, known, start, free, Stacked(parts), penalties, schedule)
+
+
+def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
+    given = scene.unknowns[name].start
+    if given is not None:
+        return f"unknowns.{name}.start", given
+    if name in scene.fields:
+        return f"fields.{name}", scene.fields[name]
+    raise SceneError(f"unknowns.{name}.start: expected a field to start from, found none, and no fields.{name} either; add one")
+
+
+def _check_names(scene: Description) -> None:
+    """What one part of the scene says of another."""
+    for name in scene.unknowns:
+        if name not in scene.truth.fields:
+            raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
+    for number, misfit in enumerate(scene.misfit):
+        if misfit.of == "traces" and misfit.state not in scene.receivers:
+            known = ", ".join(scene.receivers) or "none"
+            raise SceneError(
+                f"misfit[{number}].state: expected a state with receivers ({known}), found {misfit.state!r}; add [receivers.{misfit.state}]"
+            )
+    for number, penalty in enumerate(scene.penalty):
+        if penalty.unknown not in scene.unknowns:
+            remedy = nearest(penalty.unknown, scene.unknowns)
+            raise SceneError(f"penalty[{number}].unknown: expected one of {', '.join(scene.unknowns)}, found {penalty.unknown!r}; {remedy}")
+    for number, accept in enumerate(scene.accept):
+        known_names = list(scene.unknowns) if accept.quantity in ("correlation", "relative_error") else [m.state for m in scene.misfit]
+        if accept.quantity != "loss_reduction" and (accept.of not in known_names if accept.of else len(set(known_names)) > 1):
+            found = repr(accept.of) if accept.of else "none"
+            raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {found}; name one")
+
+
+def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> None:
+    """Refuse receivers where nothing ever moves."""
+    silent = scene.equation.silent(inputs)
+    if silent is None:
+        return
+    for name, points in setup.receivers.items():
+        table = linear_table(setup.grid, (0,) * setup.grid.ndim, points)
+        for number in np.flatnonzero(table.gather(silent.astype(float)) > 1 - 1e-9):
+            at = ", ".join(f"{axis} = {x:g}" for axis, x in zip(setup.grid.axes, points[number], strict=True))
+            raise SceneError(f"receivers.{name}: point {number}, expected a place in the water, found land at {at}; move it")
+
+
+def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:
+    """The parametrisation of an unknown, and its free cells."""
+    if model.regions is None:
+        smooth = model.smooth[0] if len(model.smooth) == 1 else model.smooth
+        return Parametrisation(start.shape, dtype, chosen, model.lower, model.upper, model.transform, model.scale, start, smooth), chosen
+    values = build_field(model.regions, place)
+    inside = chosen & (values >= 0)
+    if not inside.any():
+        raise SceneError(f"{place.key}: expected cells of value 0 or more, found none; negative values mark cells of no region")
+    labels = np.full(start.shape, -1)
+    labels[inside] = np.unique(values[inside], return_inverse=True)[1]
+    first = np.array([start[labels == k][0] for k in range(labels.max() + 1)])
+    return Regions(labels, dtype, model.lower, model.upper, model.transform, model.scale, first, start), inside
+
+
+def _regulariser(model: Penalty, start: Array, free: Mask, metres: tuple[float, ...]) -> Regulariser:
+    """Its integral over the free cells, in units of `length`, divided by their volume: a mean."""
+    spacing = [h / model.length for h in metres]
+    weight = model.weight / (np.count_nonzero(free) * float(np.prod(spacing)))
+    if isinstance(model, TikhonovModel):
+        return Tikhonov(weight, spacing, model.order, start, free)
+    return SmoothedTotalVariation(weight, spacing, model.epsilon, free)

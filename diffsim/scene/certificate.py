@@ -1,0 +1,197 @@
+"""A proof that the gradient of a scene is right: measured figures, each with its limit.
+
+    dot product     <J v, w> = <v, Jᵀ w> for random v and w: tangent and adjoint of all time steps are transposes.
+    jvp and vjp     the scene's own loss: its derivative along v by the tangent, and by the gradient.
+    Taylor          |J(θ + h d) - J(θ)| falls as h, and |J(θ + h d) - J(θ) - h ∇J·d| as h². This is the one line that knows
+                    nothing of derivatives but the gradient, so it would see a tangent and an adjoint that are wrong alike.
+    checkpoints     the gradient by every schedule has the bits of the one for which all was stored.
+
+All in f64. Where the arch has no f64, the first two lines and the last are measured in f32, with a limit to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from diffsim.checkpoint import Binomial, Schedule, StoreAll
+from diffsim.errors import SceneError
+from diffsim.runtime import settings
+from diffsim.scene.assemble import Problem, assemble
+from diffsim.scene.objective import Objective
+from diffsim.scene.outcome import Line
+from diffsim.scene.schema import Description
+from diffsim.scene.taylor import SLOPE_MARGIN, Taylor, taylor
+from diffsim.scene.truth import observe
+from diffsim.simulation import Solution
+from diffsim.typing import Array, IntArray
+
+MISMATCH = {"f64": 1e-12, "f32": 1e-3}
+"""Largest relative difference of two inner products that are equal but for round-off."""
+SLOTS = (1, 2, 3, 5, 8, 13, 21)
+"""Numbers of slots that are tried; the fewest repeat so many steps that they are left out on long runs."""
+MOST_REPEATED = 12.0
+"""Schedules that run each step forward more often than this are left out."""
+AWAY = 0.1
+"""The gradient is checked at a random place this far from the start, in theta: the start itself may be special."""
+
+
+def certify(scene: Description, on_line: Callable[[Line], None] | None = None) -> tuple[Line, ...]:
+    """Measure every line of the certificate.
+
+    Args:
+        scene: the scene; its `certificate` says how many steps and directions.
+        on_line: called with each line as soon as it is known.
+
+    Raises:
+        SceneError: the scene cannot be assembled, or `certificate.steps` are more than the run's.
+    """
+    lines = []
+    for line in _measure(scene):
+        lines.append(line)
+        if on_line is not None:
+            on_line(line)
+    return tuple(lines)
+
+
+def _measure(scene: Description) -> Iterator[Line]:
+    run = scene.time.count
+    steps = scene.certificate.steps or run
+    if steps > run:
+        raise SceneError(f"certificate.steps: expected at most the {run} steps of the run, found {steps}; lower it")
+    shorter = scene.model_copy(update={"time": scene.time.model_copy(update={"steps": steps, "duration": None})})
+    precision = "f32" if settings().arch == "vulkan" else "f64"
+    problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision)
+    check = _Check(problem, Objective(problem, observe(shorter, problem.setup)), np.random.default_rng(scene.seed), MISMATCH[precision])
+    yield from check.dot_products()
+    yield from check.loss_both_ways()
+    if precision == "f64":
+        yield from check.taylor_tests(scene.certificate.directions)
+    yield from check.checkpoints()
+
+
+class _Check:
+    """One scene under test, at a random place near its start."""
+
+    def __init__(self, problem: Problem, objective: Objective, rng: np.random.Generator, limit: float) -> None:
+        self.problem, self.objective, self.rng, self.limit = problem, objective, rng, limit
+        bounds, start = problem.unknowns.bounds(), problem.theta
+        self.theta = np.clip(start + AWAY * rng.standard_normal(start.size), bounds.lb, bounds.ub)
+
+    def dot_products(self) -> Iterator[Line]:
+        """For each unknown, with random weights on every trace and every final state of the first shot."""
+        setup = self.problem.setup
+        inputs = next(setup.prepared(self.problem.inputs(self.problem.unknowns.split(self.theta))))
+        for name in setup.simulation.wrt:
+            v = self.rng.standard_normal(setup.grid.shape)
+            _, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
+            w = Solution(_weights(moved.final, self.rng), _weights(moved.traces, self.rng))
+            _, pullback = setup.simulation.vjp(inputs, setup.steps)
+            yield self._compared(f"dot product, {name}", _products(moved, w), pullback(w)[name].astype(float) * v)
+
+    def loss_both_ways(self) -> Iterator[Line]:
+        """The derivative of the loss along random fields, by the tangent and by the gradient."""
+        problem, setup = self.problem, self.problem.setup
+        fields = problem.unknowns.split(self.theta)
+        by_cell = self.objective.evaluate(self.theta).by_cell
+        for name in fields:
+            v = self.rng.standard_normal(setup.grid.shape)
+            forward = []
+            for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
+                solution, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
+                forward.append(_products(moved, self.objective.seed(solution, number)[1]))
+            penalty = self.objective.penalty(fields)[1].get(name)
+            if penalty is not None:
+                forward.append((penalty * v).ravel())
+            yield self._compared(f"jvp against vjp of the loss, {name}", np.concatenate(forward), by_cell[name].astype(float) * v)
+
+    def taylor_tests(self, directions: int) -> Iterator[Line]:
+        """Along random directions, and along single variables where faults hide: at the edge, at a source or a receiver."""
+        here = self.objective.evaluate(self.theta)
+        value, gradient = here.value, here.gradient
+        chosen = {f"random {k + 1}": self.rng.standard_normal(self.theta.size) for k in range(directions)}
+        for label, direction in {**chosen, **self._localised(here.by_cell)}.items():
+            found = taylor(self.objective.value, self.theta, value, float(gradient @ direction), direction)
+            yield from _taylor_lines(label, found)
+
+    def checkpoints(self) -> Iterator[Line]:
+        """Every schedule against the one that stores all."""
+        problem = self.problem
+        steps, simulation = problem.setup.steps, problem.setup.simulation
+        stored: Schedule = StoreAll(steps)
+        if simulation.schedule(steps).recorded < steps:  # not enough memory here
+            stored = simulation.schedule(steps)
+        expected = self.objective.evaluate(self.theta, stored)
+        for slots in SLOTS:
+            if slots > steps:
+                break
+            schedule = Binomial(steps, slots)
+            if schedule.advances > MOST_REPEATED * steps:
+                continue
+            found = self.objective.evaluate(self.theta, schedule)
+            different = int(found.value != expected.value) + sum(
+                int(np.count_nonzero(found.by_cell[name] != expected.by_cell[name])) for name in expected.by_cell
+            )
+            yield Line(
+                f"{slots} slot{'s' if slots > 1 else ''} against {_called(stored)}",
+                different,
+                "no bit different",
+                different == 0,
+                f"{schedule.advances / steps:.2f} forward steps a step; numbers that differ are counted",
+            )
+
+    def _compared(self, name: str, one: Array, other: Array) -> Line:
+        """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
+        scale = max(abs(float(one.sum())), abs(float(other.sum())), float(np.sqrt(np.sum(one**2))))
+        difference = abs(float(one.sum()) - float(other.sum()))
+        mismatch = difference / scale if scale else float(difference > 0)
+        return Line(
+            name, mismatch, f"at most {self.limit:g}", bool(mismatch <= self.limit), "" if scale else "no effect: all products are zero"
+        )
+
+    def _localised(self, by_cell: Mapping[str, Array]) -> dict[str, Array]:
+        """theta along single cells: the outermost free cell that the loss feels most, and the free one nearest to a source or receiver."""
+        problem, setup = self.problem, self.problem.setup
+        grid = setup.grid
+        out: dict[str, Array] = {}
+        points = np.concatenate([*setup.receivers.values(), *setup.shots[0].sources.values(), np.zeros((0, grid.ndim))])
+        for name, free in problem.free.items():
+            cells = np.argwhere(free)
+            to_edge = np.minimum(cells, np.array(grid.shape) - 1 - cells).min(axis=1)
+            outermost = cells[to_edge == to_edge.min()]
+            out[f"{name} near the edge"] = self._unit(name, outermost[np.argmax(np.abs(by_cell[name][tuple(outermost.T)]))])
+            if len(points):
+                position = (points[len(points) // 2] - np.array(grid.origin)) / np.array(grid.spacing)
+                out[f"{name} at a source or receiver"] = self._unit(name, cells[np.argmin(np.sum((cells - position) ** 2, axis=1))])
+        return out
+
+    def _unit(self, name: str, cell: IntArray) -> Array:
+        """The direction of theta that moves a cell most, of unit length."""
+        problem = self.problem
+        bars = {other: np.zeros(problem.setup.grid.shape) for other in problem.free}
+        bars[name][tuple(cell)] = 1.0
+        direction = problem.unknowns.pullback(self.theta, bars)
+        return direction / np.linalg.norm(direction)
+
+
+def _taylor_lines(label: str, found: Taylor) -> Iterator[Line]:
+    for order, slope, kind in ((1, found.without, "without"), (2, found.with_gradient, "with")):
+        limit = f"{order - SLOPE_MARGIN:g} to {order + SLOPE_MARGIN:g}"
+        passed = found.exact or abs(slope - order) <= SLOPE_MARGIN
+        yield Line(f"Taylor {kind} gradient, {label}", slope, limit, bool(passed), found.note)
+
+
+def _called(schedule: Schedule) -> str:
+    return "all stored" if isinstance(schedule, StoreAll) else f"{schedule.slots} slots"
+
+
+def _weights(moved: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Random, of a size that lets every output count alike."""
+    sizes = {name: float(np.sqrt(np.mean(np.square(values)))) or 1.0 for name, values in moved.items()}
+    return {name: (rng.standard_normal(values.shape) / sizes[name]).astype(values.dtype) for name, values in moved.items()}
+
+
+def _products(moved: Solution, w: Solution) -> Array:
+    pairs = [(moved.final[n], bar) for n, bar in w.final.items()] + [(moved.traces[n], bar) for n, bar in w.traces.items()]
+    return np.concatenate([(value.astype(float) * bar.astype(float)).ravel() for value, bar in pairs])

@@ -1,0 +1,104 @@
+"""The equations that a scene can name, with their options: one model each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from diffsim.grid import Grid
+from diffsim.scene.model import CountOrNone, Mask, Model, Positive
+from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.stepping.equation import Equation
+from diffsim.typing import Array
+
+
+class LongWaveModel(Model):
+    """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
+
+    Attributes:
+        coordinates: "plane" in metres, or "sphere" with latitude and longitude in degrees.
+        sponge: cells of absorbing sponge at every edge.
+        sponge_depth: depth whose wave speed the sponge is tuned for, m.
+    """
+
+    type: Literal["long_wave"]
+    coordinates: Literal["plane", "sphere"] = "plane"
+    sponge: CountOrNone = 0
+    sponge_depth: Positive = 1000.0
+
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        """The equation; `finer` is how many cells there are along an axis for one of the scene's own grid."""
+        return LongWave(grid, dt, self.coordinates, round(self.sponge * finer), self.sponge_depth)
+
+    def metres(self, grid: Grid) -> tuple[float, ...]:
+        """Distance of cells along each axis, m, in the middle of the grid."""
+        if self.coordinates == "plane":
+            return grid.spacing
+        degree = LongWave(grid, 1.0, self.coordinates).degree
+        middle = np.cos(np.radians(np.mean(grid.coordinates(0))))
+        return grid.spacing[0] * degree, float(grid.spacing[1] * degree * middle)
+
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
+        """Cells where nothing ever moves: land."""
+        return inputs["H"] <= 0
+
+    def finer_step(self, finer: float) -> float:
+        """Factor on dt that keeps the stability number on a grid that much finer."""
+        return 1 / finer
+
+
+class AcousticModel(Model):
+    """Constant-density acoustics (`diffsim.solvers.Acoustic`): wave speed `c`, state `p`, forcing `f`.
+
+    Attributes:
+        order: of the Laplacian in space.
+        boundary: outside the grid.
+        sponge: cells of absorbing sponge at every edge.
+        sponge_speed: wave speed the sponge is tuned for, m/s.
+    """
+
+    type: Literal["acoustic"]
+    order: Literal[2, 4, 6, 8, 10, 12] = 8
+    boundary: Literal["zero", "mirror", "periodic"] = "zero"
+    sponge: CountOrNone = 0
+    sponge_speed: Positive = 2000.0
+
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        return Acoustic(grid, dt, self.order, self.boundary, round(self.sponge * finer), self.sponge_speed)
+
+    def metres(self, grid: Grid) -> tuple[float, ...]:
+        return grid.spacing
+
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
+        return None
+
+    def finer_step(self, finer: float) -> float:
+        return 1 / finer
+
+
+class HeatModel(Model):
+    """Heat conduction (`diffsim.solvers.Heat`): diffusivity `kappa`, initial temperature `T`, forcing `q`.
+
+    Attributes:
+        boundary: outside the grid; "mirror" lets no heat through.
+    """
+
+    type: Literal["heat"]
+    boundary: Literal["zero", "mirror", "periodic"] = "mirror"
+
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        return Heat(grid, dt, self.boundary)
+
+    def metres(self, grid: Grid) -> tuple[float, ...]:
+        return grid.spacing
+
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
+        return None
+
+    def finer_step(self, finer: float) -> float:
+        return 1 / finer**2
+
+
+EquationModel: TypeAlias = Annotated[LongWaveModel | AcousticModel | HeatModel, Field(discriminator="type")]

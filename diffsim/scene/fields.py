@@ -1,0 +1,257 @@
+"""Fields over the cells of a grid, from what a scene says they are made of: one builder for each kind of part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import RegularGridInterpolator
+from scipy.ndimage import gaussian_filter
+
+from diffsim.errors import SceneError
+from diffsim.grid import Grid
+from diffsim.scene.data import load_dataset
+from diffsim.scene.model import Mask
+from diffsim.scene.parts import Box, DataFile, DataSet, FieldModel, Gaussian, Layers, LineOfPoints, PointSet, Resampled, Where
+from diffsim.scene.suggest import nearest
+from diffsim.typing import Array
+
+BEYOND = 0.5
+"""A grid may reach past a data set by this many of the data set's cells, where its end values go on."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a field is wanted.
+
+    Attributes:
+        grid: over these cells.
+        base: the scene's own grid, which covers the same region; files hold values over its cells.
+        key: where in the scene the field stands, for messages.
+    """
+
+    grid: Grid
+    base: Grid
+    key: str
+
+    def mesh(self) -> list[Array]:
+        """Coordinates of the cells, one array an axis, ready to broadcast."""
+        grid = self.grid
+        return list(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True))
+
+    def axis(self, name: str) -> int:
+        """Number of the axis of that name."""
+        if name not in self.grid.axes:
+            raise SceneError(
+                f"{self.key}.axis: expected one of {', '.join(self.grid.axes)}, found {name!r}; {nearest(name, self.grid.axes)}"
+            )
+        return self.grid.axes.index(name)
+
+    def point(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
+        """`values` if they have an entry an axis."""
+        ndim = self.grid.ndim
+        if len(values) != ndim:
+            raise SceneError(f"{self.key}.{key}: expected {ndim} numbers, one an axis of the grid, found {len(values)}; add or drop some")
+        return values
+
+    def widths(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
+        """The same, but a single one stands for all."""
+        return self.point(values * self.grid.ndim if len(values) == 1 else values, key)
+
+    def at(self, key: str) -> Place:
+        """The same, further down in the scene."""
+        return Place(self.grid, self.base, f"{self.key}{'' if key.startswith('[') else '.'}{key}")
+
+    def under(self, key: str) -> Place:
+        """The same, elsewhere in the scene."""
+        return Place(self.grid, self.base, key)
+
+
+def constant(value: float, place: Place) -> Array:
+    return np.full(place.grid.shape, float(value))
+
+
+def layers(part: Layers, place: Place) -> Array:
+    axis = place.axis(part.axis)
+    values = np.array(part.values)[np.searchsorted(part.tops, place.grid.coordinates(axis), side="right")]
+    shape = [-1 if a == axis else 1 for a in range(place.grid.ndim)]
+    return np.broadcast_to(values.reshape(shape), place.grid.shape).copy()
+
+
+def gaussians(parts: tuple[Gaussian, ...], place: Place) -> Array:
+    out = np.zeros(place.grid.shape)
+    for number, part in enumerate(parts):
+        here = place.at(f"[{number}]")
+        offsets = [x - c for x, c in zip(place.mesh(), here.point(part.centre, "centre"), strict=True)]
+        if part.angle:
+            if len(offsets) < 2:
+                raise SceneError(f"{here.key}.angle: expected no angle on a grid of one axis, found {part.angle:g}; drop it")
+            cos, sin = np.cos(np.radians(part.angle)), np.sin(np.radians(part.angle))
+            offsets[:2] = [cos * offsets[0] + sin * offsets[1], cos * offsets[1] - sin * offsets[0]]
+        square = sum((x / w) ** 2 for x, w in zip(offsets, here.widths(part.width, "width"), strict=True))
+        out += part.amplitude * np.exp(-0.5 * square)
+    return out
+
+
+def boxes(parts: tuple[Box, ...], place: Place) -> Array:
+    out = np.zeros(place.grid.shape)
+    for number, part in enumerate(parts):
+        here = place.at(f"[{number}]")
+        out += part.amplitude * _inside(place, here.point(part.lower, "lower"), here.point(part.upper, "upper"))
+    return out
+
+
+def dataset(part: DataSet, place: Place) -> Array:
+    raster = load_dataset(part.name, f"{place.key}.name")
+    quantity = part.quantity or next(iter(raster.quantities))
+    if quantity not in raster.quantities:
+        known = ", ".join(raster.quantities)
+        raise SceneError(f"{place.key}.quantity: expected one of {known}, found {quantity!r}; {nearest(quantity, raster.quantities)}")
+    values = raster.quantities[quantity]
+    coordinates = raster.coordinates or _stretched(values.shape, place)
+    return _converted(part, _resample(values, coordinates, part, place), place)
+
+
+def file(part: DataFile, place: Place) -> Array:
+    values = read_array(part, place)
+    coordinates = tuple(place.base.coordinates(axis) for axis in range(place.base.ndim))
+    same = place.grid == place.base
+    return _converted(part, values if same else _resample(values, coordinates, part, place), place)
+
+
+BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
+    "constant": constant,
+    "layers": layers,
+    "gaussians": gaussians,
+    "boxes": boxes,
+    "dataset": dataset,
+    "file": file,
+}
+"""Kind of part -> what makes an array of it."""
+
+
+def build_field(model: FieldModel, place: Place) -> Array:
+    """The field over the cells of `place.grid`, f64."""
+    out = np.zeros(place.grid.shape)
+    for kind, builder in BUILDERS.items():
+        part = getattr(model, kind)
+        if part is not None and part != ():
+            out += builder(part, place.at(kind))
+    return np.clip(out, model.floor, model.ceil) if model.floor is not None or model.ceil is not None else out
+
+
+def read_array(part: DataFile, place: Place) -> Array:
+    """The array of a NumPy file, checked to be finite numbers over the scene's own grid."""
+    key, path = place.key, Path(part.path)
+    try:
+        loaded = np.load(path)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                if part.key is None or part.key not in loaded.files:
+                    raise SceneError(
+                        f"{key}.key: expected one of the arrays {', '.join(loaded.files)} in {path}, found {part.key}; name one"
+                    )
+                loaded = loaded[part.key]
+    except SceneError:
+        raise
+    except FileNotFoundError:
+        raise SceneError(
+            f"{key}.path: expected a NumPy file, found no {path}; correct the path (it starts at the scene's folder)"
+        ) from None
+    except (OSError, ValueError, EOFError) as error:
+        raise SceneError(
+            f"{key}.path: expected a NumPy file of numbers, found {path}, unreadable ({error}); save it by numpy.save"
+        ) from None
+    if loaded.dtype.kind not in "iuf":
+        raise SceneError(f"{key}.path: expected numbers in {path}, found dtype {loaded.dtype}; save it as float64")
+    if loaded.shape != place.base.shape:
+        raise SceneError(
+            f"{key}.path: expected the grid's shape {place.base.shape} in {path}, found {loaded.shape}; resample it, or change grid.shape"
+        )
+    bad = np.argwhere(~np.isfinite(loaded))
+    if len(bad):
+        index = tuple(int(i) for i in bad[0])
+        raise SceneError(
+            f"{key}.path: expected finite numbers in {path}, found {loaded[index]} at {index} and {len(bad) - 1} more; fill the gaps"
+        )
+    return loaded.astype(float)
+
+
+def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
+    """Cells that meet the conditions, boolean."""
+    grid = place.grid
+    out = np.ones(grid.shape, bool)
+    if where.field is not None:
+        if where.field not in known:
+            fields = ", ".join(known) or "none"
+            raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
+        values = known[where.field]
+        out &= values >= (-np.inf if where.above is None else where.above)
+        out &= values <= (np.inf if where.below is None else where.below)
+    if where.lower is not None or where.upper is not None:
+        low = place.point(where.lower or (-np.inf,) * grid.ndim, "lower")
+        out &= _inside(place, low, place.point(where.upper or (np.inf,) * grid.ndim, "upper"))
+    if where.margin:
+        inner = np.zeros(grid.shape, bool)
+        inner[tuple(slice(where.margin, n - where.margin) for n in grid.shape)] = True
+        out &= inner
+    if not out.any():
+        raise SceneError(f"{place.key}: expected at least one cell, found none that meets the conditions; widen them")
+    return out
+
+
+def build_points(model: PointSet, place: Place) -> Array:
+    """Positions, shape (points, axes)."""
+    rows = [place.point(point, f"points[{number}]") for number, point in enumerate(model.points)]
+    for number, line in enumerate(model.lines):
+        rows += _along(line, place.at(f"lines[{number}]"))
+    return np.array(rows, float)
+
+
+def _along(line: LineOfPoints, place: Place) -> list[tuple[float, ...]]:
+    start, stop = place.point(line.start, "start"), place.point(line.stop, "stop")
+    return [tuple(map(float, row)) for row in np.linspace(start, stop, line.count)]
+
+
+def _inside(place: Place, lower: tuple[float, ...], upper: tuple[float, ...]) -> Mask:
+    out = np.ones(place.grid.shape, bool)
+    for x, low, high in zip(place.mesh(), lower, upper, strict=True):
+        out &= (x >= low) & (x <= high)
+    return out
+
+
+def _stretched(shape: tuple[int, ...], place: Place) -> tuple[Array, ...]:
+    """Centres of a raster's cells when it is stretched over the region that the grid's cells cover."""
+    base = place.base
+    if len(shape) != base.ndim:
+        raise SceneError(f"{place.key}.name: expected a grid of {len(shape)} axes for this data set, found {base.ndim}; change grid.shape")
+    edges = [base.origin[axis] - 0.5 * base.spacing[axis] for axis in range(base.ndim)]
+    lengths = [base.shape[axis] * base.spacing[axis] for axis in range(base.ndim)]
+    return tuple(edge + (np.arange(n) + 0.5) * length / n for edge, length, n in zip(edges, lengths, shape, strict=True))
+
+
+def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, place: Place) -> Array:
+    grid = place.grid
+    if values.ndim != grid.ndim:
+        raise SceneError(f"{place.key}: expected a grid of {values.ndim} axes for these data, found {grid.ndim}; change grid.shape")
+    wanted = []
+    for axis, given in enumerate(coordinates):
+        asked = grid.coordinates(axis)
+        room = BEYOND * float(np.max(np.diff(given)))
+        if asked[0] < given[0] - room or asked[-1] > given[-1] + room:
+            raise SceneError(
+                f"{place.key}: expected a grid with {grid.axes[axis]} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "
+                f"{asked[0]:.6g} to {asked[-1]:.6g}; move or shrink the grid"
+            )
+        wanted.append(np.clip(asked, given[0], given[-1]))
+    return RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
+
+
+def _converted(part: Resampled, values: Array, place: Place) -> Array:
+    if part.blur:
+        values = gaussian_filter(values, [part.blur / h for h in place.grid.spacing], mode="nearest")
+    values = part.scale * values + part.offset
+    return np.array(part.values)[np.digitize(values, part.thresholds)] if part.values else values

@@ -1,0 +1,109 @@
+"""The folder of a run: what it holds, whose it is, and when it may be written to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diffsim.errors import SceneError
+from diffsim.runtime import lanes, settings
+from diffsim.scene.files import write_aside
+from diffsim.scene.outcome import HISTORY, OUTCOME, RESULT
+from diffsim.scene.schema import Description
+from diffsim.scene.toml import to_toml
+from diffsim.scene.versions import versions
+
+RUN, SCENE, JOURNAL, LAST = "run.json", "scene.toml", "journal.bin", "last.npz"
+FREE = ("title", "summary", "accept", "certificate", "checkpoint")
+"""What may change when a run is resumed: it does not touch a bit of the search."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run it is.
+
+    Attributes:
+        search: digest of all that decides the bits of the search; a run can be resumed while it is the same.
+        whole: digest of the whole scene besides.
+    """
+
+    search: str
+    whole: str
+
+
+def identify(scene: Description, precision: str) -> Identity:
+    """The identity of a run of this scene, here and now."""
+    tables = scene.model_dump(mode="json")
+    whole = json.dumps(tables, sort_keys=True)
+    decisive = {key: value for key, value in tables.items() if key not in FREE}
+    decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
+    machine = [settings().arch, precision, lanes(precision_dtype(precision)), versions()["diffsim"]]
+    text = json.dumps([decisive, machine, _files(tables)], sort_keys=True)
+    return Identity(_digest(text.encode()), _digest((whole + text).encode()))
+
+
+def precision_dtype(precision: str) -> str:
+    """NumPy's name of a precision."""
+    return "float32" if precision == "f32" else "float64"
+
+
+def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
+    """Refuse a folder that this run may not write to; nothing is written yet.
+
+    A folder that holds this very run may be written anew (with the same bits).
+
+    Raises:
+        SceneError: it holds another run or other files, or there is nothing to resume.
+    """
+    record = folder / RUN
+    if folder.exists() and not folder.is_dir():
+        raise SceneError(f"--out: expected a folder, found the file {folder}; name another folder")
+    if resume and not record.is_file():
+        raise SceneError(f"--resume: expected a run in {folder}, found none; leave --resume out, or name its folder by --out")
+    if record.is_file():
+        held = _read(record)
+        if resume and held.search != identity.search:
+            raise SceneError(
+                f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
+                f"({folder / SCENE} has them), or start anew in another folder by --out"
+            )
+        if not resume and held != identity:
+            raise SceneError(
+                f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
+            )
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise SceneError(f"--out: expected an empty folder or a run, found other files in {folder}; name another folder")
+
+
+def claim_folder(folder: Path, scene: Description, identity: Identity, resume: bool) -> None:
+    """Make the folder that of this run; what an earlier run left is removed, unless it is resumed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        for name in (JOURNAL, LAST, RESULT, OUTCOME, HISTORY):
+            (folder / name).unlink(missing_ok=True)
+    write_aside(folder / SCENE, to_toml(scene).encode())
+    write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
+
+
+def _read(record: Path) -> Identity:
+    try:
+        return Identity(**json.loads(record.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise SceneError(
+            f"--out: expected the record of a run in {record}, found none that can be read ({error}); name another folder"
+        ) from None
+
+
+def _files(value: Any) -> list[str]:
+    """Digests of all data files that a scene names."""
+    if isinstance(value, dict):
+        own = [_digest(Path(value["path"]).read_bytes())] if isinstance(value.get("path"), str) and Path(value["path"]).is_file() else []
+        return own + [digest for part in value.values() for digest in _files(part)]
+    return [digest for part in value for digest in _files(part)] if isinstance(value, list) else []
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

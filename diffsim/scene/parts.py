@@ -1,0 +1,257 @@
+"""What a field of a scene is made of: parts that are added, and limits to the sum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, Point, Positive, Real, Widths
+
+
+class Gaussian(Model):
+    """A bump, amplitude · exp(-½ Σ (x_a - centre_a)²/width_a²).
+
+    Attributes:
+        centre: its middle.
+        width: standard deviation along each axis, in the grid's units.
+        amplitude: its height; may be negative.
+        angle: the widths' axes are turned by this, in degrees, from the first axis of the grid to the second.
+    """
+
+    centre: Point
+    width: Widths
+    amplitude: Real
+    angle: Real = 0.0
+
+
+class Box(Model):
+    """The same value in every cell whose centre lies in a box.
+
+    Attributes:
+        lower: least coordinates.
+        upper: greatest coordinates.
+        amplitude: the value.
+    """
+
+    lower: Point
+    upper: Point
+    amplitude: Real
+
+
+class Layers(Model):
+    """Layers across an axis.
+
+    Attributes:
+        axis: name of the axis.
+        tops: coordinates where one layer ends and the next begins, rising.
+        values: of the layers, one more than `tops`.
+    """
+
+    axis: Name
+    tops: tuple[Real, ...]
+    values: tuple[Real, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Layers:
+        if len(self.values) != len(self.tops) + 1:
+            raise ValueError(
+                f"expected one value more than tops, found {len(self.values)} values and {len(self.tops)} tops; add or drop some"
+            )
+        if list(self.tops) != sorted(set(self.tops)):
+            raise ValueError(f"expected tops that rise, found {list(self.tops)}; sort them")
+        return self
+
+
+class Resampled(Model):
+    """Given numbers, brought to the grid and then converted.
+
+    Attributes:
+        method: of interpolation.
+        blur: standard deviation of a Gaussian applied on the grid, in the grid's units; 0 for none.
+        scale: factor, after the blur.
+        offset: added then.
+        thresholds: if given, numbers between two thresholds become one value: `values[k]` from threshold k - 1 up to k.
+        values: one more than `thresholds`.
+    """
+
+    method: Literal["nearest", "linear", "cubic"] = "linear"
+    blur: NotNegative = 0.0
+    scale: Real = 1.0
+    offset: Real = 0.0
+    thresholds: tuple[Real, ...] = ()
+    values: tuple[Real, ...] = ()
+
+    @model_validator(mode="after")
+    def _classes(self) -> Resampled:
+        if (self.thresholds or self.values) and len(self.values) != len(self.thresholds) + 1:
+            raise ValueError(
+                f"expected one value more than thresholds, found {len(self.values)} values and {len(self.thresholds)} thresholds; "
+                "add or drop some"
+            )
+        if list(self.thresholds) != sorted(set(self.thresholds)):
+            raise ValueError(f"expected thresholds that rise, found {list(self.thresholds)}; sort them")
+        return self
+
+
+class DataSet(Resampled):
+    """A data set that is at hand wherever diffsim is installed.
+
+    Attributes:
+        name: which one (`diffsim.scene.data.DATASETS`).
+        quantity: which of its quantities; None: its first.
+    """
+
+    name: Name
+    quantity: Name | None = None
+
+
+class DataFile(Resampled):
+    """A NumPy file with an array over the cells of the scene's grid.
+
+    Attributes:
+        path: a .npy or .npz file; relative to the folder of the scene file.
+        key: name of the array in a .npz file.
+    """
+
+    path: Name
+    key: Name | None = None
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: str, info: ValidationInfo) -> str:
+        folder = (info.context or {}).get("folder")
+        return str(Path(folder) / path) if folder is not None else path
+
+
+class FieldModel(Model):
+    """A field over the cells: the sum of its parts, then cut to `floor` and `ceil`.
+
+    Attributes:
+        constant: the same everywhere.
+        layers: across an axis.
+        gaussians: bumps.
+        boxes: blocks.
+        dataset: one of the data sets that are at hand.
+        file: a NumPy file.
+        floor: least value.
+        ceil: greatest value.
+    """
+
+    constant: Real | None = None
+    layers: Layers | None = None
+    gaussians: tuple[Gaussian, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    dataset: DataSet | None = None
+    file: DataFile | None = None
+    floor: Real | None = None
+    ceil: Real | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> FieldModel:
+        if self.constant is None and not (self.layers or self.gaussians or self.boxes or self.dataset or self.file):
+            raise ValueError("expected at least one of constant, layers, gaussians, boxes, dataset and file, found none; add one")
+        if self.floor is not None and self.ceil is not None and self.floor > self.ceil:
+            raise ValueError(f"expected floor <= ceil, found {self.floor:g} and {self.ceil:g}; exchange them")
+        return self
+
+
+class Where(Model):
+    """A choice of cells: those that meet every condition given.
+
+    Attributes:
+        field: one of the scene's known fields, for `above` and `below`.
+        above: least value of it.
+        below: greatest value of it.
+        margin: cells at each edge of the grid that are left out.
+        lower: least coordinates.
+        upper: greatest coordinates.
+    """
+
+    field: Name | None = None
+    above: Real | None = None
+    below: Real | None = None
+    margin: CountOrNone = 0
+    lower: Point | None = None
+    upper: Point | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Where:
+        if (self.field is None) != (self.above is None and self.below is None):
+            raise ValueError("expected a field together with above, below or both, found one without the other; complete it")
+        return self
+
+
+class LineOfPoints(Model):
+    """Equally spaced points from `start` to `stop`, both included.
+
+    Attributes:
+        start: the first.
+        stop: the last.
+        count: how many.
+    """
+
+    start: Point
+    stop: Point
+    count: Count
+
+
+class PointSet(Model):
+    """Positions, in the grid's units.
+
+    Attributes:
+        points: one by one.
+        lines: many at once.
+    """
+
+    points: tuple[Point, ...] = ()
+    lines: tuple[LineOfPoints, ...] = ()
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> PointSet:
+        if not (self.points or self.lines):
+            raise ValueError("expected points or lines, found neither; add at least one point")
+        return self
+
+
+class Ricker(Model):
+    """A Ricker wavelet, amplitude · (1 - 2 a) exp(-a), a = (π frequency (t - delay))².
+
+    Attributes:
+        frequency: of the peak, Hz.
+        delay: time of the peak, s; None: 1.2 / frequency, by when it has risen from nearly nothing.
+        amplitude: the peak.
+    """
+
+    type: Literal["ricker"]
+    frequency: Positive
+    delay: Real | None = None
+    amplitude: Real = 1.0
+
+
+class Pulse(Model):
+    """A Gaussian pulse, amplitude · exp(-½ (t - delay)²/width²).
+
+    Attributes:
+        delay: time of the peak, s.
+        width: standard deviation, s.
+        amplitude: the peak.
+    """
+
+    type: Literal["pulse"]
+    delay: Real
+    width: Positive
+    amplitude: Real = 1.0
+
+
+class Sources(PointSet):
+    """Point sources of a forcing.
+
+    Attributes:
+        wavelet: amplitude in time, of every source.
+        fire: "together" in one shot, or "in turn": a shot for each source, over which the loss sums.
+    """
+
+    wavelet: Ricker | Pulse = Field(discriminator="type")
+    fire: Literal["together", "in turn"] = "together"

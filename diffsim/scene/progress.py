@@ -1,0 +1,81 @@
+"""A live line while a run goes on: iteration, loss, gradient norm, time left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from diffsim.optimize import Iteration
+
+QUIET_SECONDS = 2.0
+"""Plain lines come at most this often, but for the first and the last."""
+
+
+class Watcher(Protocol):
+    """What a run tells while it goes on."""
+
+    def phase(self, text: str) -> None:
+        """Something else begins."""
+
+    def iteration(self, state: Iteration, iterations: int) -> None:
+        """An iteration is done."""
+
+
+class Silent:
+    """Tells nothing."""
+
+    def phase(self, text: str) -> None:
+        pass
+
+    def iteration(self, state: Iteration, iterations: int) -> None:
+        pass
+
+
+class Display:
+    """On a terminal one line that is written over; elsewhere plain lines, now and then.
+
+    Args:
+        console: where to; None: standard error.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self._live = Live(console=self.console, refresh_per_second=8, transient=True) if self.console.is_terminal else None
+        self._began = time.monotonic()
+        self._told = -QUIET_SECONDS
+
+    def __enter__(self) -> Display:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def phase(self, text: str) -> None:
+        self._began = time.monotonic()
+        self._show(text, plain=True)
+
+    def iteration(self, state: Iteration, iterations: int) -> None:
+        now = time.monotonic()
+        left = (now - self._began) / max(state.iteration, 1) * (iterations - state.iteration)
+        text = (
+            f"iteration {state.iteration:>3} of {iterations}   loss {state.value:.4e}   largest gradient {state.gradient_norm:.2e}   "
+            f"{left:.0f} s left"
+        )
+        due = now - self._told >= QUIET_SECONDS or state.iteration in (1, iterations)
+        self._show(text, plain=due)
+        if due:
+            self._told = now
+
+    def _show(self, text: str, plain: bool) -> None:
+        if self._live is not None:
+            self._live.update(Text(text), refresh=True)
+        elif plain:
+            self.console.print(text, markup=False, soft_wrap=True)

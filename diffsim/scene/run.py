@@ -1,0 +1,226 @@
+"""Run a scene: make the data, find the unknowns, judge the answer, and keep enough on disk to go on after any end."""
+
+from __future__ import annotations
+
+import io
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.runtime import lanes, settings, usable_cores
+from diffsim.scene.accept import judge
+from diffsim.scene.assemble import Problem, assemble
+from diffsim.scene.certificate import certify
+from diffsim.scene.files import write_aside
+from diffsim.scene.folder import JOURNAL, LAST, Identity, check_folder, claim_folder, identify, precision_dtype
+from diffsim.scene.objective import Evaluation, Objective
+from diffsim.scene.outcome import HISTORY, Axis, Compared, Line, Memory, Outcome, Progress, UnknownField, history_csv
+from diffsim.scene.progress import Silent, Watcher
+from diffsim.scene.schema import Description
+from diffsim.scene.truth import Observed, observe, true_fields
+from diffsim.scene.versions import versions
+from diffsim.typing import Array
+
+
+def run_scene(
+    scene: Description,
+    out: Path | None = None,
+    resume: bool = False,
+    certificate: bool = False,
+    precision: str | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Find the unknowns of a scene.
+
+    Args:
+        scene: the scene.
+        out: folder for the journal and the outcome; None: nothing is written, and nothing can be resumed.
+        resume: go on with the run that `out` holds; it ends with the bits that it would have had uninterrupted.
+        certificate: measure the certificate too.
+        precision: "f32" or "f64"; None: the default of `diffsim.init`.
+        watcher: is told how the run goes.
+
+    Raises:
+        SceneError: something in the scene or the folder is not as it should be; nothing is written then.
+        NonFiniteError: the loss is no longer finite. The last good state is in `last.npz`.
+        KeyboardInterrupt: what was found so far is in `last.npz` and the journal.
+    """
+    began, seconds = time.perf_counter(), {}
+    watcher = watcher or Silent()
+    precision = precision or settings().precision
+    watcher.phase(f"{scene.name}: assembling")
+    problem = assemble(scene, precision)
+    identity = identify(scene, precision)
+    truth = true_fields(scene, problem.setup.grid)
+    if out is not None:
+        check_folder(out, identity, resume)
+    watcher.phase(f"{scene.name}: making the data")
+    observed = observe(scene, problem.setup)
+    seconds["data"] = time.perf_counter() - began
+    lines: tuple[Line, ...] = ()
+    if certificate:
+        watcher.phase(f"{scene.name}: checking the gradient")
+        lines = certify(scene)
+    seconds["certificate"] = time.perf_counter() - began - seconds["data"]
+
+    objective = Objective(problem, observed)
+    if out is not None:
+        claim_folder(out, scene, identity, resume)
+    mark = time.perf_counter()
+    watcher.phase(f"{scene.name}: compiling, first gradient")
+    result = _search(problem, objective, out, identity, watcher)
+    seconds["optimise"] = time.perf_counter() - mark
+    watcher.phase(f"{scene.name}: judging the answer")
+    first, last = objective.evaluate(problem.theta), objective.evaluate(result.x)
+    seconds["all"] = time.perf_counter() - began
+    outcome = _outcome(problem, observed, truth, result, (first, last), lines, seconds)
+    if out is not None:
+        outcome.save(out)
+        (out / LAST).unlink(missing_ok=True)
+    return outcome
+
+
+def _search(problem: Problem, objective: Objective, out: Path | None, identity: Identity, watcher: Watcher) -> Result:
+    model = problem.scene.optimise
+    history: list[Progress] = []
+    held = _Held(problem.theta)
+
+    def note(state: Iteration) -> None:
+        history.append(_progress(state))
+        watcher.iteration(state, model.iterations)
+
+    def watched(theta: Array) -> tuple[float, Array]:
+        found = objective(theta)
+        held.consider(theta, found[0])
+        return found
+
+    with ExitStack() as stack:
+        journal = stack.enter_context(Journal(out / JOURNAL, identity.search)) if out is not None else None
+        try:
+            return minimise(
+                watched,
+                problem.theta,
+                method=model.method,
+                bounds=problem.unknowns.bounds(),
+                iterations=model.iterations,
+                tolerance=model.tolerance,
+                journal=journal,
+                callback=note,
+            )
+        except NonFiniteError as error:
+            if out is not None:
+                _save_last(out, problem, held.theta if error.last_good is None else error.last_good, history)
+            raise
+        except KeyboardInterrupt:
+            if out is not None:
+                _save_last(out, problem, held.theta, history)
+            raise
+
+
+class _Held:
+    """The best place so far, in case the search ends early."""
+
+    def __init__(self, theta: Array) -> None:
+        self.theta, self.value = theta, np.inf
+
+    def consider(self, theta: Array, value: float) -> None:
+        if value < self.value:
+            self.theta, self.value = theta.copy(), value
+
+
+def _save_last(out: Path, problem: Problem, theta: Array, history: list[Progress]) -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))  # type: ignore[arg-type]
+    write_aside(out / LAST, buffer.getvalue())
+    write_aside(out / HISTORY, history_csv(tuple(history)).encode())
+
+
+def _progress(state: Iteration) -> Progress:
+    return Progress(state.iteration, state.evaluations, state.value, state.gradient_norm, state.seconds)
+
+
+def _outcome(
+    problem: Problem,
+    observed: Observed,
+    truth: Mapping[str, Array],
+    result: Result,
+    ends: tuple[Evaluation, Evaluation],
+    certificate: tuple[Line, ...],
+    seconds: dict[str, float],
+) -> Outcome:
+    scene, setup = problem.scene, problem.setup
+    first, last = ends
+    answer = problem.unknowns.split(result.x)
+    unknowns = {
+        name: UnknownField(
+            start=problem.start[name],
+            answer=answer[name],
+            gradient_first=first.by_cell[name],
+            gradient_last=last.by_cell[name],
+            truth=truth[name],
+            mask=problem.free[name],
+            unit=problem.unit(name),
+        )
+        for name in answer
+    }
+    compared = {
+        where: Compared(observed.of(*where), first.predicted[where], last.predicted[where], observed.noise[where], problem.unit(where[1]))
+        for where in first.predicted
+    }
+    in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
+    sources = {
+        name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points
+        for name, points in setup.shots[0].sources.items()
+    }
+    simulation = setup.simulation
+    units = scene.grid.units or ("m",) * setup.grid.ndim
+    return Outcome(
+        name=scene.name,
+        title=scene.title,
+        summary=scene.summary,
+        equation=scene.equation.type,
+        axes=tuple(Axis(name, unit, setup.grid.coordinates(a)) for a, (name, unit) in enumerate(zip(setup.grid.axes, units, strict=True))),
+        background=dict(problem.known),
+        background_units={name: problem.unit(name) for name in problem.known},
+        sources=sources,
+        receivers=dict(setup.receivers),
+        times=setup.times(),
+        traces={state: pair for (kind, state), pair in compared.items() if kind == "traces"},
+        finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
+        unknowns=unknowns,
+        loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
+        history=tuple(map(_progress, result.history)),
+        stopped=result.message,
+        accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns)),
+        certificate=certificate,
+        schedule=repr(problem.schedule),
+        memory=Memory(simulation.predicted_bytes(problem.schedule), simulation.allocated_bytes(), _peak_bytes()),
+        versions=versions(),
+        machine=machine(simulation.precision),
+        seed=scene.seed,
+        seconds=seconds,
+        settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+    )
+
+
+def machine(precision: str) -> dict[str, str | int]:
+    """What computes: arch, precision, threads, lanes, cores."""
+    now = settings()
+    return {
+        "arch": now.arch,
+        "precision": precision,
+        "threads": now.threads,
+        "lanes": lanes(precision_dtype(precision)),
+        "cores": usable_cores(),
+    }
+
+
+def _peak_bytes() -> int:
+    """Largest resident size of this process so far; getrusage counts kilobytes, on macOS bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

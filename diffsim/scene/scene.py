@@ -1,0 +1,75 @@
+"""A scene as an object: load it or build it, evaluate it, run it, check its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.runtime import settings
+from diffsim.scene.assemble import Problem, assemble
+from diffsim.scene.certificate import certify
+from diffsim.scene.load import find_scene, read_scene, validated
+from diffsim.scene.objective import Objective
+from diffsim.scene.outcome import Line, Outcome
+from diffsim.scene.progress import Watcher
+from diffsim.scene.run import run_scene
+from diffsim.scene.schema import Description
+from diffsim.scene.truth import observe
+from diffsim.typing import Array
+
+
+class Scene(Description):
+    """A question to physics, with all that is needed to answer it.
+
+    `Scene.load("tsunami")` reads one; `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
+    `diffsim.scene.schema`, or from dicts like the tables of a file.
+    """
+
+    @classmethod
+    def load(cls, scene: str | Path, overrides: Sequence[str] = ()) -> Scene:
+        """Read a scene.
+
+        Args:
+            scene: a TOML file, or the name of a scene that comes with diffsim.
+            overrides: such as "optimise.iterations=5", applied in turn.
+
+        Raises:
+            SceneError: what is wrong, a line for each problem.
+        """
+        path = find_scene(scene)
+        return validated(cls, read_scene(path, overrides), path.resolve().parent)
+
+    def problem(self, precision: str | None = None) -> Problem:
+        """The scene, assembled."""
+        return assemble(self, precision or settings().precision)
+
+    def objective(self, precision: str | None = None) -> Objective:
+        """The loss with its gradient, on data that are made now."""
+        problem = self.problem(precision)
+        return Objective(problem, observe(self, problem.setup))
+
+    def value_and_grad(self, theta: Array | None = None) -> tuple[float, npt.NDArray[np.float64]]:
+        """The loss and its gradient by the optimiser's variables; at the start if theta is None.
+
+        Everything is built and compiled anew; for more than one value, keep `objective()`.
+        """
+        objective = self.objective()
+        return objective(objective.problem.theta if theta is None else theta)
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        resume: bool = False,
+        certificate: bool = False,
+        precision: str | None = None,
+        watcher: Watcher | None = None,
+    ) -> Outcome:
+        """Find the unknowns; see `diffsim.scene.run.run_scene`."""
+        return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher)
+
+    def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> tuple[Line, ...]:
+        """Measure the certificate; see `diffsim.scene.certificate`."""
+        return certify(self, on_line)

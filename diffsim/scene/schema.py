@@ -1,0 +1,289 @@
+"""What a scene says. A TOML file and `Scene(...)` in Python give the same object; nothing here computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from diffsim.scene.equations import EquationModel
+from diffsim.scene.model import CellWidths, Count, Model, Name, NotNegative, Point, Positive, Real, Widths
+from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
+
+ROUND_OFF = 1e-6
+"""Of a step: a duration this much longer than whole steps is whole steps."""
+
+
+class GridModel(Model):
+    """The grid: `shape`, and one of `spacing` (with `origin`), `span` and `like`.
+
+    Attributes:
+        shape: cells along each axis.
+        axes: their names.
+        units: of the coordinates, an entry an axis; for labels.
+        spacing: distance of cell centres, one number or one an axis.
+        origin: coordinates of the centre of the first cell.
+        span: coordinates of the centres of the first and the last cell of each axis.
+        like: a data set whose region the grid spans.
+    """
+
+    shape: tuple[Count, ...] = Field(min_length=1, max_length=3)
+    axes: tuple[Name, ...] | None = None
+    units: tuple[str, ...] | None = None
+    spacing: Widths | None = None
+    origin: Point | None = None
+    span: tuple[tuple[Real, Real], ...] | None = None
+    like: Name | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> GridModel:
+        given = [name for name in ("spacing", "span", "like") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(given) or 'none'}; keep one")
+        if self.origin is not None and self.spacing is None:
+            raise ValueError(f"expected origin together with spacing, found it with {given[0]}; drop origin")
+        ndim = len(self.shape)
+        for name, least in (("axes", ndim), ("units", ndim), ("spacing", 1), ("origin", ndim), ("span", ndim)):
+            value = getattr(self, name)
+            if value is not None and len(value) not in {least, ndim}:
+                raise ValueError(f"expected {name} with {ndim} entries, one an axis of shape, found {len(value)}; add or drop some")
+        return self
+
+
+class Time(Model):
+    """Time steps.
+
+    Attributes:
+        dt: length of a step, s.
+        steps: how many; or
+        duration: s, rounded up to whole steps.
+    """
+
+    dt: Positive
+    steps: Count | None = None
+    duration: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Time:
+        if (self.steps is None) == (self.duration is None):
+            raise ValueError("expected either steps or duration, found " + ("both" if self.steps else "neither") + "; give one of them")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        if self.steps is not None:
+            return self.steps
+        assert self.duration is not None
+        return max(1, math.ceil(self.duration / self.dt - ROUND_OFF))
+
+
+class Truth(Model):
+    """The hidden truth that the data are made from, on a finer grid with another time step, and with noise.
+
+    Attributes:
+        fields: what differs from the scene's own fields; every unknown must be here.
+        refine: cells along an axis for one of the scene's grid; 1 makes the data on that grid (an inverse crime).
+        dt_factor: time step of the data, in time steps of the scene; None: what keeps the stability number.
+        noise: standard deviation of Gaussian noise on the data, as a fraction of their root mean square.
+    """
+
+    fields: dict[str, FieldModel]
+    refine: Annotated[float, Field(strict=True, ge=1, le=8)] = 1.5
+    dt_factor: Positive | None = None
+    noise: NotNegative = 0.0
+
+
+class Misfit(Model):
+    """A least-squares misfit, ½ weight Σ (predicted - data)², over all shots.
+
+    Attributes:
+        of: "traces" at the receivers, or the "final" field.
+        state: of which state.
+        weight: its weight.
+        normalise: divide by the misfit of a prediction of zero.
+    """
+
+    of: Literal["traces", "final"]
+    state: Name
+    weight: NotNegative = 1.0
+    normalise: Annotated[bool, Field(strict=True)] = True
+
+
+class TikhonovModel(Model):
+    """½ weight · mean of (m - m_start)² over the free cells (order 0), or of |length ∇(m - m_start)|² (order 1).
+
+    Attributes:
+        unknown: of which unknown.
+        weight: 1/unit².
+        order: 0 or 1.
+        length: m, for order 1.
+    """
+
+    type: Literal["tikhonov"]
+    unknown: Name
+    weight: NotNegative
+    order: Literal[0, 1] = 0
+    length: Positive = 1.0
+
+
+class TotalVariationModel(Model):
+    """weight · mean of (√(|length ∇m|² + epsilon²) - epsilon) over the free cells.
+
+    Attributes:
+        unknown: of which unknown.
+        weight: 1/unit.
+        epsilon: unit of the field: changes over `length` well below it are penalised quadratically.
+        length: m.
+    """
+
+    type: Literal["total_variation"]
+    unknown: Name
+    weight: NotNegative
+    epsilon: Positive
+    length: Positive = 1.0
+
+
+Penalty: TypeAlias = Annotated[TikhonovModel | TotalVariationModel, Field(discriminator="type")]
+
+
+class UnknownModel(Model):
+    """An unknown field, and the variables that the optimiser sees instead of it.
+
+    Attributes:
+        start: where the search begins; None: the field of this name in `fields`.
+        transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
+        lower: least value allowed.
+        upper: greatest value allowed.
+        scale: the change that theta = 1 stands for.
+        smooth: theta is smoothed by a Gaussian of this standard deviation, in cells.
+        mask: which cells are free; None: all.
+        regions: cells of equal value of this field form a region with one unknown value, negative ones stay as they are;
+            None: every cell is free.
+    """
+
+    start: FieldModel | None = None
+    transform: Literal["identity", "log", "logit"] = "identity"
+    lower: Real | None = None
+    upper: Real | None = None
+    scale: Positive = 1.0
+    smooth: CellWidths = (0.0,)
+    mask: Where | None = None
+    regions: FieldModel | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> UnknownModel:
+        if self.regions is not None and any(self.smooth):
+            raise ValueError("expected either regions or smooth, found both; a value a region needs no smoothing")
+        return self
+
+
+class Optimise(Model):
+    """How the loss is minimised.
+
+    Attributes:
+        method: "L-BFGS-B".
+        iterations: at most.
+        tolerance: stop when an iteration lowers the loss by no more than this fraction of its start.
+    """
+
+    method: Literal["L-BFGS-B"] = "L-BFGS-B"
+    iterations: Count = 50
+    tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-9
+
+
+class Checkpoint(Model):
+    """How the states of the forward run are kept for the reverse sweep.
+
+    Attributes:
+        memory: "auto", or a size such as "4 GB".
+        slots: a number of states instead.
+    """
+
+    memory: Name = "auto"
+    slots: Count | None = None
+
+    @property
+    def choice(self) -> str | int:
+        """As `Simulation.vjp` takes it."""
+        return self.memory if self.slots is None else self.slots
+
+
+class Certificate(Model):
+    """How the gradient is checked.
+
+    Attributes:
+        steps: time steps of the check; None: as many as the run's.
+        directions: random directions of the Taylor tests.
+    """
+
+    steps: Count | None = None
+    directions: Annotated[int, Field(strict=True, ge=3)] = 3
+
+
+class Accept(Model):
+    """A figure that the answer must reach.
+
+    Attributes:
+        quantity: which figure.
+            "loss_reduction": loss at the start over loss at the answer.
+            "misfit_over_noise": root mean square of the residual over that of the noise; 1 is a perfect fit.
+            "correlation": of (answer - start) with (truth - start).
+            "relative_error": ‖answer - truth‖ / ‖start - truth‖; 1 is as far as the start.
+        of: the unknown, or for "misfit_over_noise" the state; not needed if there is only one.
+        within: the cells that count; None: the free cells.
+        at_least: least value that passes.
+        at_most: greatest value that passes.
+    """
+
+    quantity: Literal["loss_reduction", "misfit_over_noise", "correlation", "relative_error"]
+    of: Name | None = None
+    within: Where | None = None
+    at_least: Real | None = None
+    at_most: Real | None = None
+
+    @model_validator(mode="after")
+    def _has_limit(self) -> Accept:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("expected at_least or at_most, found neither; give a limit")
+        return self
+
+
+class Description(Model):
+    """A scene: a question to physics, with all that is needed to answer it.
+
+    Attributes:
+        name: short, for folders; by default that of the file.
+        title: one line.
+        summary: what is asked, in a few sentences.
+        seed: of all random numbers.
+        grid: see `GridModel`; and so on.
+    """
+
+    name: Name = "scene"
+    title: str = ""
+    summary: str = ""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    grid: GridModel
+    time: Time
+    equation: EquationModel
+    fields: dict[str, FieldModel] = Field(default_factory=dict)
+    sources: dict[str, Sources] = Field(default_factory=dict)
+    receivers: dict[str, PointSet] = Field(default_factory=dict)
+    truth: Truth
+    unknowns: dict[str, UnknownModel] = Field(min_length=1)
+    misfit: tuple[Misfit, ...] = Field(min_length=1)
+    penalty: tuple[Penalty, ...] = ()
+    optimise: Optimise = Optimise()
+    checkpoint: Checkpoint = Checkpoint()
+    certificate: Certificate = Certificate()
+    accept: tuple[Accept, ...] = ()
+
+    @field_validator("sources")
+    @classmethod
+    def _one_in_turn(cls, sources: dict[str, Sources]) -> dict[str, Sources]:
+        turns = [name for name, s in sources.items() if s.fire == "in turn"]
+        if len(turns) > 1:
+            raise ValueError(f'expected at most one forcing that fires "in turn", found {" and ".join(turns)}; let one fire together')
+        return sources

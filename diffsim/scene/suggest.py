@@ -1,0 +1,13 @@
+"""What somebody who wrote an unknown name may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown name: the known one that is close to it, if there is one."""
+    lower = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), list(lower), n=1)
+    return f"did you mean {lower[found[0]]}?" if found else "choose one of these"

@@ -1,0 +1,153 @@
+"""Reading scenes: the same object from a file and from Python, and one clear line for each thing that is wrong."""
+
+import pytest
+
+from diffsim.errors import SceneError
+from diffsim.scene import Scene, scene_files
+from diffsim.scene.load import find_scene
+from diffsim.scene.toml import to_toml
+from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene, tables
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(base, **changes):
+        path = tmp_path / f"{base['name']}.toml"
+        path.write_text(_text(tables(base, **changes)))
+        return path
+
+    return write
+
+
+def _text(data):
+    """Tables as TOML, by inline tables alone: independent of the writer under test."""
+
+    def value(v):
+        if isinstance(v, dict):
+            return "{" + ", ".join(f"{k} = {value(x)}" for k, x in v.items()) + "}"
+        if isinstance(v, list):
+            return "[" + ", ".join(map(value, v)) + "]"
+        return f'"{v}"' if isinstance(v, str) else str(v).lower() if isinstance(v, bool) else repr(v)
+
+    return "\n".join(f"{k} = {value(v)}" for k, v in data.items())
+
+
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+def test_file_and_python_give_the_same_object(written, base):
+    assert Scene.load(written(base)) == scene(base)
+
+
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+def test_toml_reads_back_as_the_same_scene(tmp_path, base):
+    path = tmp_path / "again.toml"
+    path.write_text(to_toml(scene(base, title='a "quoted"\nline \\ µ')))
+    assert Scene.load(path) == scene(base, title='a "quoted"\nline \\ µ')
+
+
+@pytest.mark.parametrize("name", scene_files())
+def test_packaged_scenes_load_and_read_back(tmp_path, name):
+    loaded = Scene.load(name)
+    path = tmp_path / "again.toml"
+    path.write_text(to_toml(loaded), encoding="utf-8")
+    assert Scene.load(path) == loaded
+    assert loaded.name == name
+    assert loaded.accept
+
+
+def test_name_comes_from_the_file(written):
+    assert Scene.load(written(tables(ACOUSTIC, name="else"), name=None)).name == "else"
+
+
+def test_overrides(written):
+    path = written(ACOUSTIC)
+    changes = [
+        "optimise.iterations=5",
+        "sources.f.wavelet.frequency = 33.0",
+        "misfit.0.weight=2.0",
+        "checkpoint.memory=1 GB",
+        'title="new"',
+    ]
+    loaded = Scene.load(path, changes)
+    assert loaded.optimise.iterations == 5
+    assert loaded.sources["f"].wavelet.frequency == 33.0
+    assert loaded.misfit[0].weight == 2.0
+    assert loaded.checkpoint.memory == "1 GB"
+    assert loaded.title == "new"
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("optimise.iterations", "expected key=value"),
+        ("misfit.3.weight=1.0", "expected an entry 0 to 0 of misfit, found '3'"),
+        ("title.deeper=1", "expected a table at title"),
+    ],
+)
+def test_overrides_that_cannot_be(written, override, expected):
+    with pytest.raises(SceneError, match="--set") as caught:
+        Scene.load(written(ACOUSTIC), [override])
+    assert expected in str(caught.value)
+
+
+PROBLEMS = [
+    ({"optimise__iteration": 5}, "optimise.iteration: expected one of method, iterations, tolerance", "did you mean iterations?"),
+    ({"tilte": "x"}, "tilte: expected one of name, title", "did you mean title?"),
+    ({"equation__ordr": 4}, "equation.ordr: expected one of type, order", "did you mean order?"),
+    ({"sources__f__wavelet__freq": 4.0}, "sources.f.wavelet.freq: expected one of type, frequency", "did you mean frequency?"),
+    ({"unknowns__c__start__gauss": []}, "unknowns.c.start.gauss: expected one of", "did you mean gaussians?"),
+    ({"time__steps": "many"}, "time.steps: expected integer, found 'many'", "correct the value"),
+    ({"time__steps": 0}, "time.steps: expected greater than or equal to 1, found 0", "correct the value"),
+    ({"time__dt": -1.0}, "time.dt: expected greater than 0, found -1.0", "correct the value"),
+    ({"time__dt": None}, "time.dt: expected a value, found none", "add the key"),
+    ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
+    ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected integer, found 15.5", "correct the value"),
+    ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "keep one"),
+    ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
+    ({"equation__type": "waves"}, "equation.type: expected one of 'long_wave', 'acoustic', 'heat', found 'waves'", "choose one of these"),
+    ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),
+    ({"equation__order": 3}, "equation.order: expected 2, 4, 6, 8, 10 or 12, found 3", "choose one of these"),
+    ({"unknowns__c__start": {"floor": 1.0}}, "unknowns.c.start: expected at least one of constant, layers", "add one"),
+    ({"checkpoint__slots": 0}, "checkpoint.slots: expected greater than or equal to 1, found 0", "correct the value"),
+    ({"accept__0": {"quantity": "correlation"}}, "accept[0]: expected at_least or at_most, found neither", "give a limit"),
+    ({"misfit": []}, "misfit: expected", "at least 1 item"),
+    ({"truth__noise": float("nan")}, "truth.noise: expected", "found nan"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "remedy"), PROBLEMS, ids=lambda value: next(iter(value)) if isinstance(value, dict) else ""
+)
+def test_each_problem_is_named(tmp_path, changes, expected, remedy):
+    path = tmp_path / "bad.toml"
+    path.write_text(_text(tables(ACOUSTIC, **changes)))
+    with pytest.raises(SceneError) as caught:
+        Scene.load(path)
+    assert str(caught.value).startswith(expected)
+    assert remedy in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_problem_has_its_line(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text(_text(tables(ACOUSTIC, time__dt=-1.0, optimise__iteration=5)))
+    with pytest.raises(SceneError) as caught:
+        Scene.load(path)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["time.dt", "optimise.iteration"]
+
+
+def test_missing_and_unreadable_scenes(tmp_path):
+    with pytest.raises(SceneError, match=r"scene: expected a TOML file or one of the scenes .*found no 'tsunmai'; did you mean tsunami\?"):
+        find_scene("tsunmai")
+    path = tmp_path / "broken.toml"
+    path.write_text("[grid\nshape = 3")
+    with pytest.raises(SceneError, match=r"expected TOML in .*broken.toml, found a mistake.*line 1"):
+        Scene.load(path)
+    path.write_bytes(b"title = '\xff\xfe'")
+    with pytest.raises(SceneError, match="expected a readable TOML file"):
+        Scene.load(path)
+
+
+def test_paths_start_at_the_scene(tmp_path):
+    path = tmp_path / "file.toml"
+    path.write_text(_text(tables(ACOUSTIC, unknowns__c__start={"file": {"path": "c.npy"}})))
+    assert Scene.load(path).unknowns["c"].start.file.path == str(tmp_path / "c.npy")
