@@ -78,7 +78,7 @@ class Fields:
         if not self.block:
             raise MemoryError(f"the C version needs {count * self.nbytes} bytes")
         buffer = (ctypes.c_float * int(np.prod(shape))).from_address(self.block)
-        self.stored = np.frombuffer(buffer, np.float32).reshape(shape)
+        self.stored = np.frombuffer(memoryview(buffer), np.float32).reshape(shape)
         self.cells = self.stored[:, HALO : HALO + rows, LANES : LANES + columns]
         first = (HALO * self.stride + LANES) * 4
         self.at = [self.block + k * self.nbytes + first for k in range(count)]
