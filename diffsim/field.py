@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,17 @@ class Layout:
         return count | 1 if self.lanes > 1 else count
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Tiles from one row to the next along each leading stored axis."""
+        rows = [n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)]
+        return tuple(math.prod(rows[axis + 1 :]) * self.stride for axis in range(len(rows)))
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles of a field, halo included."""
+        return math.prod(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)) * self.stride
+
+    @property
     def storage(self) -> tuple[int, ...]:
         """Shape of the storage: rows with halo, tiles, and lanes where there is more than one."""
         rows = tuple(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True))
@@ -92,12 +103,14 @@ class Layout:
     def cells(self, stored: npt.NDArray) -> npt.NDArray:
         """View of the cells, shape `shape`, without the halo."""
         inner = tuple(slice(h, h + n) for n, h in zip(self.shape, self.halo, strict=True))
-        return self.extended(stored)[(Ellipsis, *inner)]  # type: ignore[index]
+        cut: tuple[Any, ...] = (Ellipsis, *inner)
+        return self.extended(stored)[cut]
 
 
 def zero_rules(ndim: int) -> Rules:
     """Zero outside the grid along every axis."""
-    return ("zero",) * ndim
+    rules: Rules = ("zero",)
+    return rules * ndim
 
 
 def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -313,7 +313,7 @@ class Simulation:
                     raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
 
 
-def _check_names(what: str, given: object, known: object, kind: str) -> None:
-    unknown = sorted(set(given) - set(known))  # type: ignore[call-overload]
+def _check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")  # type: ignore[call-overload]
+        raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +39,11 @@ class Run:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+def run(request: pytest.FixtureRequest) -> Run:
     case: Case = request.param
     rng = np.random.default_rng(7)
     simulation = case.simulation()
-    yield Run(case, simulation, case.inputs(simulation, rng), rng)
+    return Run(case, simulation, case.inputs(simulation, rng), rng)
 
 
 def inner(a: ds.Solution, b: ds.Solution) -> float:

@@ -15,7 +15,7 @@ from diffsim.runtime import BoundKernel, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.kernel import BARRIER, CAPACITY, FIRST, STEPS, Argument, Kernel, control_size, table_offset
-from diffsim.stepping.memory import memory
+from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
@@ -56,7 +56,7 @@ class Launcher:
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
         """A zeroed array under `name`, in place of any that was there. Kernels are bound anew when they are next launched."""
-        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype)
+        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
         self._bound.clear()
         return self.arrays[name]
 
@@ -65,10 +65,15 @@ class Launcher:
         return self.arrays[name] if name in self.arrays else self.allocate(name, self.layout.storage)
 
     def put(self, name: str, values: Array) -> None:
-        """Write a whole array, allocating it if there is none of its shape."""
+        """Write an array that is no field (a profile, a stream), allocating it if there is none of its shape."""
         if name not in self.arrays or tuple(self.arrays[name].shape) != values.shape:
-            self.allocate(name, values.shape)
+            self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
+            self._bound.clear()
         self.memory.write(self.arrays[name], values)
+
+    def clear(self, name: str, level: int | None = None) -> None:
+        """Set a field, or a level of a ring, to zero."""
+        self.memory.write(self.field(name), np.zeros(self.layout.storage, self.layout.dtype), level)
 
     def put_field(self, name: str, extended: Array, level: int | None = None) -> None:
         """Write a field given with its halo, into a level of a ring if it is one."""
@@ -138,14 +143,16 @@ class Launcher:
                 self._compiled[key] = kernel.compile()
             control = self.memory.allocate((control_size(program),), np.int32)
             arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
+            plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
             if isinstance(kernel, DeviceKernel):
-                arguments.append(0)
-            self._bound[key] = (BoundKernel(self._compiled[key], arguments), control)
+                plain.append(0)
+            self._bound[key] = (BoundKernel(self._compiled[key], plain), control)
         return self._bound[key]
 
     def _argument(self, argument: Argument, workers: int) -> Any:
         if argument.kind in ("ring", "field", "profile", "stream"):
-            return self.field(argument.key)
+            array = self.field(argument.key)
+            return self.memory.flat(array, self.layout.lanes) if argument.kind in ("ring", "field") else array
         table = self.points[argument.key]
         cells, starts, members, weights = table.by_cell
         pieces: dict[str, Callable[[], Array | IntArray]] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from diffsim.errors import ShapeError, StaleValueError
+from diffsim.errors import PlanError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
 from diffsim.field import Layout, zero_rules
@@ -90,6 +90,12 @@ class Stepper:
     def plan(self, slots: int, recorded: int) -> None:
         """Make room for `slots` saved states and a record of `recorded` steps; what is large enough is kept."""
         arrays, storage = self.launcher.arrays, self.layout.storage
+        most = slots * max(self.depths.values(), default=1) + recorded + 4
+        if most * self.layout.tile_count >= 2**31:
+            raise PlanError(
+                f"{slots} slots and {recorded} recorded steps need {most} levels of {self.layout.tile_count} tiles, "
+                f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
+            )
         kept = recorded if self.needs_primal and not self.recorded else 0
         for name, depth in self.depths.items():
             capacity = slots * depth + self._working_levels(self.forward, name, depth) + kept
@@ -206,13 +212,12 @@ class Stepper:
             self.launcher.put(bar(receiver_stream(state)), values)
         for forcing in self.step.forcings:
             self.launcher.put(bar(source_stream(forcing)), self._no_amplitudes(forcing))
-        blank = np.zeros(self.layout.storage, self.dtype)
         for name in self.step.active:
-            self.launcher.put(bar(name), blank)
+            self.launcher.clear(bar(name))
         for name, ring in self.bars.items():
             ring.clear()
             for level in ring.working[:-1]:
-                self.launcher.memory.write(self.launcher.arrays[name], blank, level)
+                self.launcher.clear(name, level)
         self._pending = {}
         for state, (primary, late) in self.delays.items():
             value = np.array(np.broadcast_to(final.get(state, self.dtype.type(0)), self.step.grid.shape), self.dtype)
