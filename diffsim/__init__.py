@@ -1,11 +1,13 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import checkpoint, errors, solvers
+from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
 from diffsim.simulation import Simulation, Solution
-from diffsim.stepping.equation import Equation, Profile, Variable, stage
+from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.trace import stage
 
 __version__ = "0.1.0"
 
@@ -18,6 +20,7 @@ __all__ = [
     "Solution",
     "Variable",
     "__version__",
+    "certify",
     "checkpoint",
     "errors",
     "init",

@@ -106,7 +106,9 @@ def check_rules(rules: Rule | tuple[Rule, ...], ndim: int, location: Location) -
         if rule not in get_args(Rule):
             raise ParameterError(f"boundary = {rule!r} along axis {axis} is unknown; choose one of {', '.join(get_args(Rule))}")
         if rule == "mirror" and location[axis]:
-            raise ShapeError(f"boundary = 'mirror' along axis {axis} needs values at cell centres, this field's lie on the faces; use zero (a wall)")
+            raise ShapeError(
+                f"boundary = 'mirror' along axis {axis} needs values at cell centres, this field's lie on the faces; use zero (a wall)"
+            )
     return found
 
 

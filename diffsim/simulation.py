@@ -14,12 +14,13 @@ from diffsim.checkpoint.actions import Action
 from diffsim.errors import DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
-from diffsim.stepping.equation import Equation, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
 from diffsim.stepping.tangent import dot, tangent_step
+from diffsim.stepping.trace import trace_coefficients, trace_initial, trace_step
 from diffsim.typing import Array
 
 
@@ -143,18 +144,25 @@ class Simulation:
 
     def _source_tables(self, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         grid, centre = self.grid, (0,) * self.grid.ndim
-        return {source_points(f): linear_table(grid, centre, np.asarray(c), 1 / grid.cell_volume, f"source of {f}") for f, c in sources.items()}
+        return {
+            source_points(f): linear_table(grid, centre, np.asarray(c), 1 / grid.cell_volume, f"source of {f}") for f, c in sources.items()
+        }
 
     def _receiver_tables(self, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         places = self._step.states
-        return {receiver_points(s): linear_table(self.grid, places[s].location, np.asarray(c), 1.0, f"receiver of {s}") for s, c in receivers.items()}
+        return {
+            receiver_points(s): linear_table(self.grid, places[s].location, np.asarray(c), 1.0, f"receiver of {s}")
+            for s, c in receivers.items()
+        }
 
     def _with_tangents(self, points: Mapping[str, PointTable]) -> dict[str, PointTable]:
         """Point tables of the tangent step: a tangent has the same places as its primal."""
         sources = {source_points(dot(f)): points[source_points(f)] for f in self._step.forcings}
         return {**points, **sources, **{receiver_points(dot(s)): points[receiver_points(s)] for s in self.receivers}}
 
-    def run(self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None) -> Solution:
+    def run(
+        self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None
+    ) -> Solution:
         """Solve forward.
 
         Args:
@@ -202,7 +210,9 @@ class Simulation:
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             if self._runs != run:
-                raise StaleValueError("this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew")
+                raise StaleValueError(
+                    "this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew"
+                )
             self._check_cotangents(cotangents, solution)
             stepper.seed(cotangents.final, cotangents.traces)
             sweep.reverse()
@@ -307,5 +317,3 @@ def _check_names(what: str, given: object, known: object, kind: str) -> None:
     unknown = sorted(set(given) - set(known))  # type: ignore[call-overload]
     if unknown:
         raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")  # type: ignore[call-overload]
-
-

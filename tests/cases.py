@@ -146,11 +146,13 @@ CASES = [
         {"p": [[3.0, 5.0]]},
         {"c": (1.0, 0.3)},
     ),
-    Case("staggered acoustic 1-D periodic", lambda: StaggeredAcoustic(ds.Grid((18,), 1.0), 0.2, 4, "periodic"), 24, {}, {}, {"c": (1.0, 0.3)}),
+    Case(
+        "staggered acoustic 1-D periodic", lambda: StaggeredAcoustic(ds.Grid((18,), 1.0), 0.2, 4, "periodic"), 24, {}, {}, {"c": (1.0, 0.3)}
+    ),
     *(
         Case(
             f"nonlinear {boundary}",
-            lambda boundary=boundary: Nonlinear(ds.Grid((13, 18), 1.0), 0.05, boundary),
+            lambda boundary=boundary: Nonlinear(ds.Grid((13, 18), 1.0), 0.02, boundary),
             20,
             {},
             {"b": [[3.0, 5.2]]},

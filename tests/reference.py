@@ -12,8 +12,8 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.expr.evaluate import evaluate, pad, pullback
-from diffsim.stepping.equation import profile_array
 from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.trace import profile_array
 
 HALO = 6  # cells; at least the reach of any case
 
@@ -62,7 +62,10 @@ class Reference:
             fields = self._fields(states, n)
             self.tape.append(fields)
             names = list(states)
-            states = {k: np.array(v) for k, v in zip(names, evaluate([self.step.outputs[k] for k in names], fields, self.grid.shape, self.halo), strict=True)}
+            states = {
+                k: np.array(v)
+                for k, v in zip(names, evaluate([self.step.outputs[k] for k in names], fields, self.grid.shape, self.halo), strict=True)
+            }
             for s in traces:
                 traces[s].append(self._sample(s, states[s]))
         return ds.Solution(states, {s: np.array(rows) for s, rows in traces.items()})
@@ -79,7 +82,7 @@ class Reference:
         bars = {s: np.array(cotangents.final.get(s, np.zeros(shape)), float) for s in step.states}
         coefficient_bars = {c: np.zeros(shape) for c in step.coefficients}
         amplitude_bars = {f: np.zeros_like(a) for f, a in self.amplitudes.items()}
-        wanted = {n: p.rules for n, p in (*step.states.items(), *step.coefficients.items())} | {f: self.zero for f in step.forcings}
+        wanted = {n: p.rules for n, p in (*step.states.items(), *step.coefficients.items())} | dict.fromkeys(step.forcings, self.zero)
         stage_rules = {s.name: s.rules for s in step.stages}
         for n in reversed(range(self.steps)):
             self._inject(bars, cotangents.traces, n + 1)

@@ -42,7 +42,7 @@ def written(tmp_path):
 def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
     assert cli.main(["run", written(HEAT), "--set", "name=warm"]) == 0
     found = capsys.readouterr()
-    assert "pass   loss reduction: " in found.out
+    assert "pass  loss reduction: " in found.out
     assert "expected at least 5" in found.out
     assert "results in runs/warm" in found.out
     assert "iteration   1 of 8" in found.err
@@ -52,8 +52,8 @@ def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
 def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp_path):
     assert cli.main(["run", written(HEAT, accept=[{"quantity": "loss_reduction", "at_least": 1e9}]), "--out", "there", "--certify"]) == 1
     found = capsys.readouterr()
-    assert "FAIL   loss reduction" in found.out
-    assert "pass   dot product, T" in found.out
+    assert "FAIL  loss reduction" in found.out
+    assert "pass  dot product, T" in found.out
     outcome = Outcome.load(tmp_path / "there")
     assert not outcome.passed
     assert all(line.passed for line in outcome.certificate)
@@ -66,7 +66,7 @@ def test_gradcheck(written, capsys, monkeypatch):
     assert "warm: " in capsys.readouterr().out
     monkeypatch.setattr("diffsim.scene.certificate.MISMATCH", {"f64": 0.0, "f32": 0.0})
     assert cli.main(["gradcheck", path]) == 1
-    assert "FAIL   " in capsys.readouterr().out
+    assert "FAIL  " in capsys.readouterr().out
 
 
 def test_list_names_every_scene(capsys):

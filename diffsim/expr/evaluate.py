@@ -50,7 +50,9 @@ def evaluate(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int,
             name, offset = node.data
             array = extended[name]
             cut = inner(shape, halo, offset)
-            values[node.id] = array[tuple(slice(None) if n == 1 and c.stop - c.start + 2 * h > 1 else c for n, c, h in zip(array.shape, cut, halo, strict=True))]
+            values[node.id] = array[
+                tuple(slice(None) if n == 1 and c.stop - c.start + 2 * h > 1 else c for n, c, h in zip(array.shape, cut, halo, strict=True))
+            ]
         else:
             extra = () if node.data is None else (node.data,)
             values[node.id] = OPERATIONS[node.op].evaluate(*(values[a.id] for a in node.args), *extra)

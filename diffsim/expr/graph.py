@@ -57,9 +57,6 @@ class Graph:
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._shifted: dict[tuple[int, Offset], Node] = {}
 
-    def __len__(self) -> int:
-        return len(self._interned)
-
     def _intern(self, op: str, args: tuple[Node, ...], data: Any = None) -> Node:
         key = (op, data, *(a.id for a in args))
         node = self._interned.get(key)
@@ -188,7 +185,9 @@ class Graph:
             return node
         known = self._shifted.get((node.id, offset))
         if known is None:
-            (known,) = self.replace([node], lambda read: self.read(read.data[0], tuple(a + b for a, b in zip(read.data[1], offset, strict=True))))
+            (known,) = self.replace(
+                [node], lambda read: self.read(read.data[0], tuple(a + b for a, b in zip(read.data[1], offset, strict=True)))
+            )
             self._shifted[node.id, offset] = known
         return known
 
@@ -276,9 +275,7 @@ OPERATIONS: dict[str, Operation] = {
     "add": Operation(np.add, "{0} + {1}", lambda g, n: (g.const(1), g.const(1))),
     "sub": Operation(np.subtract, "{0} - {1}", lambda g, n: (g.const(1), g.const(-1))),
     "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
-    "div": Operation(
-        np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))
-    ),
+    "div": Operation(np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))),
     "pow": Operation(np.power, "{call}pow({0}, {data})", _power),
     "sqrt": Operation(np.sqrt, "ti.sqrt({0})", lambda g, n: (g.div(g.const(0.5), n),)),
     "exp": Operation(np.exp, "{call}exp({0})", lambda g, n: (n,)),

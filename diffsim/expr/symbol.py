@@ -11,7 +11,7 @@ from typing import TypeAlias, Union
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node
 
-PartialLocation: TypeAlias = tuple[Union[int, None], ...]
+PartialLocation: TypeAlias = tuple[int | None, ...]
 Operand: TypeAlias = Union["Symbol", float, int]
 
 

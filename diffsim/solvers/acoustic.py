@@ -46,7 +46,13 @@ class Acoustic(Equation):
     forcings = ("f",)
 
     def __init__(
-        self, grid: Grid, dt: float, order: int = 8, boundary: Rule | tuple[Rule, ...] = "zero", sponge: int = 0, sponge_speed: float = 2000.0
+        self,
+        grid: Grid,
+        dt: float,
+        order: int = 8,
+        boundary: Rule | tuple[Rule, ...] = "zero",
+        sponge: int = 0,
+        sponge_speed: float = 2000.0,
     ) -> None:
         self.grid, self.dt, self.order, self.sponge = grid, dt, order, sponge
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}

@@ -11,7 +11,9 @@ from diffsim.grid import Grid
 from diffsim.stepping.equation import Profile
 
 
-def sponge_profiles(grid: Grid, dt: float, width: int, speed: float, spacing: tuple[float, ...], reflection: float = 1e-3) -> dict[str, Profile]:
+def sponge_profiles(
+    grid: Grid, dt: float, width: int, speed: float, spacing: tuple[float, ...], reflection: float = 1e-3
+) -> dict[str, Profile]:
     """Damping profiles, one an axis, for p_tt + sigma p_t = ...: half the rate times dt.
 
     sigma = sigma_0 xi^2 with xi from 0 at the inner rim of the sponge to 1 at the edge, and sigma_0 such that a wave
@@ -33,7 +35,9 @@ def sponge_profiles(grid: Grid, dt: float, width: int, speed: float, spacing: tu
         of perfectly matched layers.
     """
     if width < 0 or 2 * width >= min(grid.shape):
-        raise ParameterError(f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}; narrow it or enlarge the grid")
+        raise ParameterError(
+            f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}; narrow it"
+        )
     out = {}
     for axis, (n, h) in enumerate(zip(grid.shape, spacing, strict=True)):
         position = np.arange(n)

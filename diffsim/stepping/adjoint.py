@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, reads
 from diffsim.field import Rule
-from diffsim.stepping.equation import TracedStep
 from diffsim.stepping.forward import (
     nests,
     receiver_points,
@@ -25,6 +24,7 @@ from diffsim.stepping.forward import (
     split_forcings,
 )
 from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program
+from diffsim.stepping.trace import TracedStep
 
 SCRATCH_COST = 6
 """An expression of neighbouring cells that would be recomputed at several offsets is stored once when that saves more
@@ -207,7 +207,9 @@ def _later(name: str, steps: int) -> str:
 
 
 def _at_later(graph: Graph, node: Node, steps: int) -> Node:
-    (moved,) = graph.replace([node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith("_bar") else read)
+    (moved,) = graph.replace(
+        [node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith("_bar") else read
+    )
     return moved
 
 

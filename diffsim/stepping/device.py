@@ -68,9 +68,7 @@ class DeviceKernel(Kernel):
     def _fold(self, assign: Assign, index: int, step: int) -> None:
         text, shape = self.text, self.layout.shape
         names = [f"c{axis}" for axis in range(self.ndim)]
-        near = [
-            f"{name} < {r} or {name} >= {n - r}" for name, r, n in zip(names, self.fold_reach(assign), shape, strict=True) if r
-        ]
+        near = [f"{name} < {r} or {name} >= {n - r}" for name, r, n in zip(names, self.fold_reach(assign), shape, strict=True) if r]
         loop = f"for {', '.join(names)} in ti.ndrange({', '.join(map(str, shape))})"
         with text.block(loop), self._step(step), text.block(f"if {' or '.join(near)}"):
             self.write_fold(assign, index, lambda axis: names[axis])

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from diffsim.errors import TraceError
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.equation import TracedStep
 from diffsim.stepping.program import Assign, Nest, Operation, Place, PointGather, PointScatter, Program
+from diffsim.stepping.trace import TracedStep
 
 
 def ring_depths(step: TracedStep) -> dict[str, int]:
@@ -49,7 +49,14 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     outputs, forcings = split_forcings(step)
     targets: dict[str, Place] = {}
     for stage in step.stages:
-        own = next((state for state in depths if state in outputs and _is_read(outputs[state], stage.name) and step.states[state].rules == stage.rules), None)
+        own = next(
+            (
+                state
+                for state in depths
+                if state in outputs and _is_read(outputs[state], stage.name) and step.states[state].rules == stage.rules
+            ),
+            None,
+        )
         targets[stage.name] = places[stage.name] = Place(own, depths[own]) if own else Place(stage.name)
         if own:
             outputs.pop(own)
@@ -108,7 +115,9 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
             used = reads([factor])
             fixed = used.keys() <= step.coefficients.keys() | step.profiles.keys()
             if not fixed or any(any(offset) for offsets in used.values() for offset in offsets):
-                raise TraceError(f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients at the same cell; make the step linear in it")
+                raise TraceError(
+                    f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients at the same cell; make the step linear in it"
+                )
             found.append((state, forcing, factor))
     return outputs, found
 
@@ -141,5 +150,3 @@ def _without(graph: Graph, node: Node, fields: set[str]) -> Node:
 
 def _is_read(node: Node, name: str) -> bool:
     return node.op == "read" and node.data[0] == name and not any(node.data[1])
-
-

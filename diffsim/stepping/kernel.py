@@ -23,7 +23,21 @@ CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
 SLACK = 8
 
-Kind = Literal["control", "ring", "field", "profile", "stream", "cells", "starts", "members", "weights", "slabs", "point starts", "point cells", "point weights"]
+Kind = Literal[
+    "control",
+    "ring",
+    "field",
+    "profile",
+    "stream",
+    "cells",
+    "starts",
+    "members",
+    "weights",
+    "slabs",
+    "point starts",
+    "point cells",
+    "point weights",
+]
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,9 @@ class Kernel(ABC):
         profiles: one-axis fields by name.
     """
 
-    def __init__(self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile]) -> None:
+    def __init__(
+        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile]
+    ) -> None:
         self.program, self.graph, self.layout, self.reach = program, graph, layout, reach
         self.ndim = len(layout.shape)
         self.lanes = layout.lanes
@@ -168,7 +184,9 @@ class Kernel(ABC):
         self.text(f"s{index}_x = {name}_cells[e, {len(rows)}]")
         self.text(f"s{index} = F(0.0)")
         with self.text.block(f"for q in range({name}_starts[e], {name}_starts[e + 1])"):
-            self.text(f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]")
+            self.text(
+                f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]"
+            )
         factor = self.cell_writer(rows, f"s{index}_x", f"s{index}_v")(scatter.factor)
         target = self.target_cell(scatter.target, "".join(f"{row}, " for row in rows), f"s{index}_x")
         self.text(f"{target} = {target} + {factor} * s{index}")
@@ -223,7 +241,9 @@ class Kernel(ABC):
             for number, (offset, node) in enumerate(assign.scatter.items()):
                 names = [f"f{index}_{number}_{axis}" for axis in range(self.ndim)]
                 for axis, name in enumerate(names):
-                    text(f"{name} = f{index}_{axis} - {offset[axis]}" if offset[axis] >= 0 else f"{name} = f{index}_{axis} + {-offset[axis]}")
+                    text(
+                        f"{name} = f{index}_{axis} - {offset[axis]}" if offset[axis] >= 0 else f"{name} = f{index}_{axis} + {-offset[axis]}"
+                    )
                 bounds = " and ".join(f"0 <= {name} and {name} < {n}" for name, n in zip(names, self.layout.shape, strict=True))
                 with text.block(f"if {bounds}"):
                     stored = [f"{name}_s" for name in names]

@@ -44,7 +44,9 @@ class Ring:
 
     def _take(self) -> int:
         if not self.free:
-            raise ScheduleError(f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`")
+            raise ScheduleError(
+                f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`"
+            )
         level = self.free.pop()
         self.users[level] = 1
         return level

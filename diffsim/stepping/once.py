@@ -10,8 +10,8 @@ from diffsim.expr.derive import jvp
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.expr.graph import Node, reads
 from diffsim.grid import Grid
-from diffsim.stepping.equation import Placed, TracedMap, profile_array
 from diffsim.stepping.tangent import dot
+from diffsim.stepping.trace import Placed, TracedMap, profile_array
 from diffsim.typing import Array
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from diffsim.expr.graph import Node, ordered
 from diffsim.stepping.adjoint import Adjoint
-from diffsim.stepping.equation import TracedStep
 from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
+from diffsim.stepping.trace import TracedStep
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     for operation in adjoint.program.operations:
         if isinstance(operation, Nest):
             assigns = tuple(
-                dataclasses.replace(a, node=replaced(a.node), scatter={o: replaced(n) for o, n in a.scatter.items()}) for a in operation.assigns
+                dataclasses.replace(a, node=replaced(a.node), scatter={o: replaced(n) for o, n in a.scatter.items()})
+                for a in operation.assigns
             )
             operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
         operations.append(operation)

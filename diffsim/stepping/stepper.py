@@ -20,7 +20,6 @@ from diffsim.field import Layout
 from diffsim.runtime import BoundKernel, check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
 from diffsim.stepping.device import UNROLL, DeviceKernel
-from diffsim.stepping.equation import TracedStep, profile_array
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.kernel import BARRIER, CAPACITY, FIRST, STEPS, Argument, Kernel, control_size, table_offset
 from diffsim.stepping.levels import Ring
@@ -29,6 +28,7 @@ from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Nest, Place, Program
 from diffsim.stepping.residuals import recorded_programs
+from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.stepping.workers import WorkerKernel, slab_bounds
 from diffsim.typing import Array
 
@@ -44,7 +44,9 @@ class Stepper:
         differentiable: whether `reverse` will be wanted.
     """
 
-    def __init__(self, step: TracedStep, points: Mapping[str, PointTable], records: Sequence[str], dtype: np.dtype, differentiable: bool = True) -> None:
+    def __init__(
+        self, step: TracedStep, points: Mapping[str, PointTable], records: Sequence[str], dtype: np.dtype, differentiable: bool = True
+    ) -> None:
         self.step, self.points, self.records, self.dtype = step, dict(points), tuple(records), np.dtype(dtype)
         self.generation = settings().generation
         self.delays, self.depths = step.delays(), ring_depths(step)
@@ -78,7 +80,9 @@ class Stepper:
         grid = self.step.grid
         for axis, (n, h) in enumerate(zip(grid.shape, halo, strict=True)):
             if n < h:
-                raise ShapeError(f"the grid has {n} cells along {grid.axes[axis]}, fewer than the stencil's reach of {h}; enlarge it or lower the order")
+                raise ShapeError(
+                    f"the grid has {n} cells along {grid.axes[axis]}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
+                )
 
     # memory
 
@@ -234,7 +238,12 @@ class Stepper:
             if state in final:
                 value += final[state]
             if state in self.records:
-                self.points[receiver_points(state)].scatter(np.asarray(traces[state][-1], self.dtype) if state in traces else np.zeros(self.points[receiver_points(state)].count, self.dtype), value)
+                self.points[receiver_points(state)].scatter(
+                    np.asarray(traces[state][-1], self.dtype)
+                    if state in traces
+                    else np.zeros(self.points[receiver_points(state)].count, self.dtype),
+                    value,
+                )
             if state in self.adjoint.delayed:
                 if value.any():
                     self._pending.setdefault(primary, {})[late] = value
@@ -411,12 +420,16 @@ class Stepper:
                 return self.streams[argument.key]
         table = self.points[argument.key]
         if argument.kind.startswith("point"):
-            found = {"point starts": table.starts, "point cells": self._stored_cells(table.cells), "point weights": table.weights}[argument.kind]
+            found = {"point starts": table.starts, "point cells": self._stored_cells(table.cells), "point weights": table.weights}[
+                argument.kind
+            ]
         else:
             cells, starts, members, weights = table.by_cell
             slabs = np.searchsorted(cells[:, 0] if cells.shape[1] > 1 else np.zeros(len(cells)), slab_bounds(self.layout.rows[0], workers))
             slabs[-1] = len(cells)
-            found = {"cells": self._stored_cells(cells), "starts": starts, "members": members, "weights": weights, "slabs": slabs}[argument.kind]
+            found = {"cells": self._stored_cells(cells), "starts": starts, "members": members, "weights": weights, "slabs": slabs}[
+                argument.kind
+            ]
         array = self.memory.allocate(found.shape, self.dtype if "weights" in argument.kind else np.int32)
         self.memory.write(array, found.astype(self.dtype if "weights" in argument.kind else np.int32))
         return array

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Node
-from diffsim.stepping.equation import Stage, TracedStep
+from diffsim.stepping.trace import Stage, TracedStep
 
 
 def dot(name: str) -> str:

@@ -30,7 +30,13 @@ class WorkerKernel(Kernel):
     """Source of a program for `workers` CPU threads."""
 
     def __init__(
-        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile], workers: int
+        self,
+        program: Program,
+        graph: Graph,
+        layout: Layout,
+        reach: Mapping[str, tuple[int, ...]],
+        profiles: Mapping[str, Profile],
+        workers: int,
     ) -> None:
         super().__init__(program, graph, layout, reach, profiles)
         self.workers = workers
@@ -57,7 +63,9 @@ class WorkerKernel(Kernel):
                             self._nest(operation)
                             self._barrier()
                         else:
-                            with text.block(f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"):
+                            with text.block(
+                                f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"
+                            ):
                                 text(f"r = w + turn * {self.workers}")
                                 self.write_gather(operation, index)
 

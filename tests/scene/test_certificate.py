@@ -2,13 +2,11 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.objective import Objective
-from diffsim.scene.taylor import taylor
 from diffsim.stepping import adjoint
 from diffsim.stepping.levels import Ring
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
@@ -100,33 +98,3 @@ def test_fewer_steps():
     names = {line.name for line in scene(ACOUSTIC, certificate={"steps": 12}, truth__noise=0.5).gradcheck()}
     assert "8 slots against all stored" in names
     assert "13 slots against all stored" not in names
-
-
-# the Taylor test by itself, on functions whose slopes are known
-
-
-def measured(loss, gradient, theta, direction):
-    return taylor(loss, theta, loss(theta), float(gradient(theta) @ direction), direction)
-
-
-THETA, D = np.array([0.3, -0.8, 1.1]), np.array([0.5, 1.0, -0.3])
-
-
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_slopes_of_a_quadratic_and_of_a_wavy_loss(scale):
-    for loss, gradient in (
-        (lambda x: scale * (1 + float(x @ x)), lambda x: 2 * scale * x),
-        (lambda x: scale * float(np.sum(np.exp(np.sin(5 * x)))), lambda x: scale * 5 * np.cos(5 * x) * np.exp(np.sin(5 * x))),
-    ):
-        found = measured(loss, gradient, THETA, D)
-        assert found.without == pytest.approx(1, abs=0.05)
-        assert found.with_gradient == pytest.approx(2, abs=0.05)
-        assert not found.exact
-        assert measured(loss, lambda x, g=gradient: 1.0005 * g(x), THETA, D).with_gradient < 1.9
-
-
-def test_linear_loss_has_no_second_remainder():
-    assert measured(lambda x: float(D @ x), lambda x: D, THETA, D).exact
-    assert measured(lambda x: 3.0, lambda x: 0 * x, THETA, D).exact
-    assert not measured(lambda x: float(D @ x), lambda x: 1.0001 * D, THETA, D).exact
-    assert not measured(lambda x: float(D @ x), lambda x: 0 * D, THETA, D).exact

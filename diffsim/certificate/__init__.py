@@ -1,0 +1,7 @@
+"""Proofs that a gradient is right: measured figures, each with its limit."""
+
+from diffsim.certificate.certify import certify
+from diffsim.certificate.line import Certificate, Line
+from diffsim.certificate.taylor import Taylor, taylor
+
+__all__ = ["Certificate", "Line", "Taylor", "certify", "taylor"]

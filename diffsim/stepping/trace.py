@@ -1,0 +1,244 @@
+"""An equation's step as expressions: traced once, with symbolic fields."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr.graph import Graph, Node
+from diffsim.expr.symbol import Symbol, describe
+from diffsim.field import Location, Rule, check_rules
+from diffsim.grid import Grid
+from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.typing import Array
+
+
+class Trace(Graph):
+    """The graph of a step, with the intermediate fields that it asks to be stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages: list[Stage] = []
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A traced field: location and boundary rule along each axis."""
+
+    location: Location
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class Stage(Placed):
+    """An intermediate field that is stored before it is read at neighbours."""
+
+    name: str
+    node: Node
+
+
+def stage(value: Symbol, boundary: Rule | tuple[Rule, ...] = "zero") -> Symbol:
+    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
+
+    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
+    by extending the fields that it reads.
+
+    Args:
+        value: the expression.
+        boundary: what the stored field is outside the grid.
+    """
+    if not isinstance(value.graph, Trace):
+        raise TraceError("stage() was called outside a step; coefficients need none")
+    location = tuple(place or 0 for place in value.location)
+    name = f"stage {len(value.graph.stages)}"
+    value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
+    return value.like(value.graph.read(name, (0,) * value.ndim), location)
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step as expressions: what the kernels, tangent and adjoint are generated from."""
+
+    graph: Trace
+    grid: Grid
+    states: dict[str, Placed]
+    coefficients: dict[str, Placed]
+    active: frozenset[str]  # coefficients that are differentiated for
+    profiles: dict[str, Profile]
+    forcings: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    outputs: dict[str, Node]
+
+    def delays(self) -> dict[str, tuple[str, int]]:
+        """Which states are earlier values of another: state -> (that state, steps ago); others -> (themselves, 0).
+
+        A leap-frog's `p_prev`, whose next value is `p`, is `p` one step ago. It needs no storage and no copy of its own.
+        """
+        zero = (0,) * self.grid.ndim
+        follows = {}
+        for name, node in self.outputs.items():
+            if node.op == "read" and node.data[1] == zero and node.data[0] in self.states and node.data[0] != name:
+                if self.states[node.data[0]] == self.states[name] and node.data[0] not in follows.values():
+                    follows[name] = node.data[0]
+        out = {}
+        for name in self.states:
+            primary, steps, seen = name, 0, {name}
+            while primary in follows:
+                primary, steps = follows[primary], steps + 1
+                if primary in seen:  # states that swap places for ever
+                    primary, steps = name, 0
+                    break
+                seen.add(primary)
+            out[name] = (primary, steps)
+        return out
+
+
+@dataclass(frozen=True)
+class TracedMap:
+    """Fields computed once from others, cell by cell and from neighbours: the coefficients, the initial state."""
+
+    graph: Graph
+    inputs: dict[str, Placed]
+    profiles: dict[str, Profile]
+    outputs: dict[str, Node]
+    placed: dict[str, Placed]
+
+
+def trace_coefficients(equation: Equation) -> TracedMap:
+    """Trace `equation.coefficients`; an equation without it has its parameters as coefficients."""
+    parameters = _placed(equation.parameters, equation.grid)
+    if type(equation).coefficients is Equation.coefficients:
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
+        return TracedMap(graph, parameters, {}, nodes, parameters)
+    rules = equation.coefficient_boundaries
+    return _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"))
+
+
+def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
+    """Trace `equation.initial`; an equation without it is started from its states."""
+    states = _placed(equation.states, equation.grid)
+    if type(equation).initial is Equation.initial:
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in states}
+        return TracedMap(graph, states, {}, nodes, states)
+    inputs = _placed(equation.initials, equation.grid)
+    traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero")
+    if set(traced.outputs) != set(states):
+        raise TraceError(
+            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}"
+        )
+    return TracedMap(traced.graph, inputs, traced.profiles, traced.outputs, states)
+
+
+def _trace_map(
+    equation: Equation,
+    function: Callable[..., dict[str, Symbol]],
+    what: str,
+    inputs: dict[str, Placed],
+    rules: Callable[[str], Rule | tuple[Rule, ...]],
+) -> TracedMap:
+    graph, grid = Graph(), equation.grid
+    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
+    found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
+    placed = {}
+    for name, symbol in found.items():
+        location = tuple(p or 0 for p in symbol.location)
+        placed[name] = Placed(location, check_rules(rules(name), grid.ndim, location))
+    return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
+
+
+def trace_step(
+    equation: Equation, coefficients: Mapping[str, Placed], forcings: Collection[str] | None = None, active: Collection[str] | None = None
+) -> TracedStep:
+    """Trace `equation.step` once with symbolic fields.
+
+    Args:
+        equation: the equation.
+        coefficients: fields of its `coefficients`.
+        forcings: which of its forcings are there; None: all.
+        active: which coefficients are differentiated for; None: all.
+    """
+    wanted = frozenset(coefficients if active is None else active)
+    present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
+    graph, grid = Trace(), equation.grid
+    states = _placed(equation.states, grid)
+    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
+    symbols |= _profile_symbols(graph, equation)
+    for name in equation.forcings:
+        forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
+        symbols[name] = forcing if name in present else forcing.like(graph.const(0))
+    expected = len(states) + len(coefficients) + len(equation.profiles) + len(equation.forcings)
+    if len(symbols) != expected:
+        raise TraceError(f"{type(equation).__name__} uses a name twice among states, coefficients, profiles and forcings; rename one")
+    found = _call(equation.step, symbols, "step")
+    if set(found) != set(states):
+        raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
+    outputs = {}
+    for name, placed in states.items():
+        symbol = _as_symbol(graph, grid, found[name], name)
+        if any(p is not None and p != q for p, q in zip(symbol.location, placed.location, strict=True)):
+            raise ShapeError(f"step gives {name} at {describe(symbol.location)}, but it is declared at {describe(placed.location)}")
+        outputs[name] = symbol.node
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
+
+
+def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
+    """Values of a profile along its axis with the halo, end values continued."""
+    values = np.asarray(profile.values, dtype)
+    expected = grid.shape[profile.axis]
+    if values.shape != (expected,):
+        raise ShapeError(f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},)")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite")
+    return np.pad(values, halo[profile.axis], mode="edge")
+
+
+def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
+    return {name: _place(variable, grid) for name, variable in variables.items()}
+
+
+def _place(variable: Variable, grid: Grid) -> Placed:
+    location = variable.location or (0,) * grid.ndim
+    if len(location) != grid.ndim or any(p not in (0, 1) for p in location):
+        raise ShapeError(f"location = {location}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face)")
+    return Placed(location, check_rules(variable.boundary, grid.ndim, location))
+
+
+def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:
+    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.spacing)
+
+
+def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
+    ndim = equation.grid.ndim
+    return {
+        name: _symbol(graph, equation.grid, name, tuple(p.location if axis == p.axis else None for axis in range(ndim)))
+        for name, p in equation.profiles.items()
+    }
+
+
+def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
+    if isinstance(value, Symbol):
+        return value
+    if isinstance(value, (int, float)):
+        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.spacing)
+    raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
+
+
+def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
+    declared = inspect.signature(function).parameters
+    names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
+    if len(names) < len(declared):  # **fields: everything that is not named
+        names = list(dict.fromkeys([*names, *symbols]))
+    unknown = [name for name in names if name not in symbols]
+    if unknown:
+        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(symbols)}")
+    found = function(**{name: symbols[name] for name in names})
+    if not isinstance(found, dict):
+        raise TraceError(f"{what}() gave a {type(found).__name__}, expected a dict of names and expressions")
+    return found

@@ -1,0 +1,121 @@
+"""A certificate passes where the gradient is right, and fails for every planted fault."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.certificate import taylor
+from diffsim.solvers import Acoustic, Heat
+from diffsim.stepping import adjoint, levels, stepper
+
+STEPS = 30
+
+
+def heat() -> tuple[ds.Simulation, dict[str, np.ndarray]]:
+    simulation = ds.Simulation(Heat(ds.Grid((12, 15), 0.5), 0.1), receivers={"T": [[0.0, 0.0], [2.2, 3.1]]})
+    rng = np.random.default_rng(0)
+    return simulation, {"kappa": rng.uniform(0.2, 0.4, (12, 15)), "T": rng.uniform(1, 2, (12, 15))}
+
+
+def acoustic() -> tuple[ds.Simulation, dict[str, np.ndarray]]:
+    equation = Acoustic(ds.Grid((16, 17), 10.0), 1e-3, 4)
+    simulation = ds.Simulation(equation, sources={"f": [[40.0, 60.0]]}, receivers={"p": [[0.0, 100.0], [82.2, 103.1]]})
+    rng = np.random.default_rng(0)
+    return simulation, {"c": rng.uniform(1800, 2200, (16, 17)), "f": rng.normal(size=(STEPS, 1)), "p": rng.normal(size=(16, 17))}
+
+
+def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
+    """Something that is not quadratic, of records and final fields."""
+    value = sum(float(np.sum(v**2 + 0.1 * v**3)) for v in (*solution.traces.values(), *solution.final.values()))
+    bars = [{k: 2 * v + 0.3 * v**2 for k, v in part.items()} for part in (solution.final, solution.traces)]
+    return value, ds.Solution(*bars)
+
+
+def doubled(solution: ds.Solution) -> tuple[float, ds.Solution]:
+    value, bars = loss(solution)
+    return value, ds.Solution(bars.final, {k: 2 * v for k, v in bars.traces.items()})
+
+
+@pytest.mark.parametrize("build", [heat, acoustic])
+def test_a_right_gradient_passes(build: Callable[[], tuple[ds.Simulation, dict[str, np.ndarray]]]) -> None:
+    simulation, inputs = build()
+    certificate = ds.certify(simulation, loss, inputs, STEPS)
+    assert certificate.passed, str(certificate)
+    kinds = {line.name.split(",")[0].split(" ")[0] for line in certificate.lines}
+    assert {"dot", "jvp", "Taylor"} <= kinds and any("slots against" in line.name for line in certificate.lines)
+
+
+def failures(build: Callable[[], tuple[ds.Simulation, dict[str, np.ndarray]]], the_loss: object = loss) -> str:
+    simulation, inputs = build()
+    certificate = ds.certify(simulation, the_loss, inputs, STEPS)  # type: ignore[arg-type]
+    return " ".join(line.name for line in certificate.lines if not line.passed)
+
+
+def test_a_dropped_boundary_term_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = adjoint._gathered
+    monkeypatch.setattr(adjoint, "_gathered", lambda *a: dataclasses.replace(whole(*a), scatter={}, fold=()))
+    assert "dot product" in failures(heat) and "Taylor with gradient" in failures(heat)
+
+
+def test_a_wrong_transpose_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = adjoint.vjp
+
+    def swapped(*arguments: object) -> dict[str, dict[tuple[int, ...], object]]:
+        found = whole(*arguments)  # type: ignore[arg-type]
+        if "kappa" in found:  # what belongs to the neighbour above goes to the one below
+            found["kappa"] = {(-o[0], *o[1:]): n for o, n in found["kappa"].items()}
+        return found  # type: ignore[return-value]
+
+    monkeypatch.setattr(adjoint, "vjp", swapped)
+    failed = failures(heat)
+    assert "dot product, kappa" in failed and "dot product, T" not in failed
+
+
+def test_a_snapshot_without_one_of_its_fields_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: levels.Ring, slot: int) -> None:
+        self.slots[slot] = [self.working[-1]] * self.depth  # p in place of p_prev as well
+        for level in self.slots[slot]:
+            self.users[level] += 1
+
+    monkeypatch.setattr(levels.Ring, "save", save)
+    failed = failures(acoustic)
+    assert "slots against all stored" in failed and "dot product" not in failed
+
+
+def test_a_doubled_loss_term_fails() -> None:
+    failed = failures(heat, doubled)
+    assert "Taylor with gradient" in failed and "dot product" not in failed
+
+
+def test_a_stale_coefficient_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of coefficients that are not cleared between two sweeps."""
+    whole = stepper.Stepper.seed
+
+    def seed(self: stepper.Stepper, *arguments: object) -> None:
+        kept = {name: self.memory.read(self._field(f"{name}_bar")).copy() for name in self.step.active}
+        whole(self, *arguments)  # type: ignore[arg-type]
+        for name, values in kept.items():
+            self.memory.write(self._field(f"{name}_bar"), values)
+
+    monkeypatch.setattr(stepper.Stepper, "seed", seed)
+    assert "slots against all stored" in failures(heat)
+
+
+def test_f32_is_refused() -> None:
+    simulation = ds.Simulation(Heat(ds.Grid((8, 8), 0.5), 0.1), precision="f32")
+    with pytest.raises(ds.errors.ParameterError, match="expected a simulation in f64"):
+        ds.certify(simulation, loss, {"kappa": np.ones((8, 8))}, 4)
+
+
+@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.01, False), (-1.0, False), (0.0, False)])
+def test_taylor_slopes(factor: float, right: bool) -> None:
+    x, d = np.array([0.3, 0.7]), np.array([1.0, -0.4])
+    gradient = np.array([np.cos(0.3) * 0.7, np.sin(0.3)])
+    found = taylor(lambda p: float(np.sin(p[0]) * p[1]), x, float(np.sin(0.3) * 0.7), factor * float(gradient @ d), d)
+    assert abs(found.without - 1) < 0.1
+    assert (abs(found.with_gradient - 2) < 0.1) == right

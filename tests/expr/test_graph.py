@@ -1,0 +1,153 @@
+"""The graph: sharing, order, depth, shifts, and the derivative of every operation."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from diffsim.errors import ShapeError, TraceError
+from diffsim.expr import OPERATIONS, Graph, Symbol, cos, exp, log, maximum, minimum, sin, sqrt, tanh, where
+from diffsim.expr.derive import jvp, vjp
+from diffsim.expr.evaluate import evaluate
+from diffsim.expr.graph import linear_terms, operations, ordered, reads
+
+
+def symbol(name: str = "x", graph: Graph | None = None) -> Symbol:
+    graph = graph or Graph()
+    return Symbol(graph, graph.read(name, (0,)), (0,), (1.0,))
+
+
+def value(s: Symbol, **fields: np.ndarray) -> np.ndarray:
+    return evaluate([s.node], fields, next(iter(fields.values())).shape, (0,))[0]
+
+
+def test_the_same_expression_is_the_same_node() -> None:
+    x = symbol()
+    assert (x * 2 + sin(x)).node is (sin(x) + 2 * x).node
+    assert (x - x).node.data == 0 and (x * 1).node is x.node and (0 + x).node is x.node and (x**2).node is (x * x).node
+    assert (x.shifted(0, 2).shifted(0, -2)).node is x.node
+
+
+def test_sharing_costs_nothing_and_depth_is_no_limit() -> None:
+    x = symbol()
+    y = x
+    start = time.perf_counter()
+    for _ in range(20_000):  # 2^20000 terms as a tree; as deep as that for a recursion
+        y = y + sin(y)
+    terms = vjp(y.graph, {y.node: y.graph.const(1)}, lambda name: True)
+    moved = y.shifted(0, 1)
+    assert reads([moved.node]) == {"x": {(1,)}}
+    assert set(terms["x"]) == {(0,)}
+    assert len(ordered([y.node])) == 40_001
+    assert time.perf_counter() - start < 20  # linear: about a second; a tree would never end
+
+
+UNARY = [
+    sqrt,
+    exp,
+    log,
+    sin,
+    cos,
+    tanh,
+    abs,
+    lambda x: -x,
+    lambda x: x**3,
+    lambda x: x**2.5,
+    lambda x: x**-1,
+    lambda x: 1 / x,
+    lambda x: 2 - x,
+]
+BINARY = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x / y,
+    minimum,
+    maximum,
+    lambda x, y: where(x < y, x * y, x + 3 * y),
+    lambda x, y: where(x <= 0.7, x, y),
+    lambda x, y: 3 * x * (y * 0.5) - (2 * x - y * 4),
+]
+
+
+@pytest.mark.parametrize("number", range(len(UNARY) + len(BINARY)))
+def test_values_tangents_and_cotangents(number: int) -> None:
+    rng = np.random.default_rng(number)
+    graph = Graph()
+    x, y = symbol("x", graph), symbol("y", graph)
+    result = UNARY[number](x) if number < len(UNARY) else BINARY[number - len(UNARY)](x, y)
+    a, b, da, db = (rng.uniform(0.2, 1.5, 50) for _ in range(4))
+    step = 1e-6
+    high, low = (value(result, x=a + s * step * da, y=b + s * step * db) for s in (1, -1))
+    expected = (high - low) / (2 * step)
+    (tangent,) = jvp(graph, [result.node], lambda read: graph.read(f"d{read.data[0]}", read.data[1]))
+    found = evaluate([tangent], {"x": a, "y": b, "dx": da, "dy": db}, (50,), (0,))[0]
+    assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    bars = vjp(graph, {result.node: graph.read("bar", (0,))}, lambda name: name in "xy")
+    weights = rng.normal(size=50)
+    fields = {"x": a, "y": b, "bar": weights}
+    total = sum(evaluate([bars[n][0,]], fields, (50,), (0,))[0] * d for n, d in (("x", da), ("y", db)) if n in bars)
+    assert total == pytest.approx(found * weights, rel=1e-12, abs=1e-12)
+
+
+def test_second_derivatives_close_over_themselves() -> None:
+    graph = Graph()
+    x = symbol("x", graph)
+    f = sin(x) * x**3 / (1 + x * x)
+    gradient = vjp(graph, {f.node: graph.const(1)}, lambda name: True)["x"][0,]
+    (second,) = jvp(graph, [gradient], lambda read: graph.const(1))
+    a, h = np.linspace(0.3, 2, 20), 1e-5
+    values = [evaluate([gradient], {"x": a + s * h}, (20,), (0,))[0] for s in (1, -1)]
+    assert evaluate([second], {"x": a}, (20,), (0,))[0] == pytest.approx((values[0] - values[1]) / (2 * h), rel=1e-8)
+
+
+def test_ties_go_to_the_first_operand() -> None:
+    graph = Graph()
+    x, y = symbol("x", graph), symbol("y", graph)
+    for f in (minimum(x, y), maximum(x, y)):
+        bars = vjp(graph, {f.node: graph.const(1)}, lambda name: True)
+        ones = {"x": np.ones(1), "y": np.ones(1)}
+        assert evaluate([bars["x"][0,], bars["y"][0,]], ones, (1,), (0,)) == [1, 0]
+
+
+def test_linear_terms() -> None:
+    graph = Graph()
+    x, y = symbol("x", graph), symbol("y", graph)
+    s = sin(x)
+    terms = linear_terms(graph, (2 * (s - 3 * y) + 0.5 * s + 4).node)
+    assert {core.op if core.op != "read" else core.data[0]: weight for core, weight in terms.values()} == {
+        "sin": 2.5,
+        "y": -6.0,
+        "const": 4.0,
+    }
+    assert operations([s.node]) == 1
+
+
+def test_every_operation_is_tried() -> None:
+    graph = Graph()
+    x, y = symbol("x", graph), symbol("y", graph)
+    tried = [f(x) for f in UNARY] + [f(x, y) for f in BINARY]
+    assert {n.op for n in ordered([t.node for t in tried])} - {"read", "const"} == set(OPERATIONS)
+
+
+def test_locations_do_not_mix() -> None:
+    graph = Graph()
+    centre, face = Symbol(graph, graph.read("p", (0,)), (0,), (1.0,)), Symbol(graph, graph.read("u", (0,)), (1,), (1.0,))
+    with pytest.raises(ShapeError, match=r"the centre and the face of axis 0; bring one to the other's place"):
+        _ = centre + face
+
+
+def test_what_a_step_cannot_say_raises() -> None:
+    x = symbol()
+    with pytest.raises(TraceError, match="use where"):
+        _ = 1 if x > 0 else 2
+    with pytest.raises(TraceError, match="the exponent of"):
+        _ = x**x  # type: ignore[operator]
+    with pytest.raises(TraceError, match="declare arrays as parameters"):
+        _ = x + np.ones(3)  # type: ignore[operator]
+    with pytest.raises(TraceError, match="two different steps"):
+        _ = x + symbol()
+    with pytest.raises(TraceError, match="expected a finite number"):
+        _ = x + float("nan")

@@ -1,0 +1,73 @@
+"""Long waves against closed forms and conservation laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.solvers import LongWave
+from diffsim.solvers.long_wave import EARTH_RADIUS, GRAVITY
+
+
+def test_a_seiche_keeps_its_discrete_frequency() -> None:
+    n, h, depth, dt, steps = 24, 1000.0, 200.0, 8.0, 300
+    grid = ds.Grid((n, n), h)
+    angle = np.pi * np.array([2, 1]) / n
+    i, j = np.meshgrid(np.arange(n) + 0.5, np.arange(n) + 0.5, indexing="ij")
+    mode = np.cos(angle[0] * i) * np.cos(angle[1] * j)
+    eigenvalue = (4 / h**2 * np.sin(angle / 2) ** 2).sum()
+    omega = 2 / dt * np.arcsin(0.5 * dt * np.sqrt(GRAVITY * depth * eigenvalue))
+    solution = ds.Simulation(LongWave(grid, dt)).run({"H": np.full(grid.shape, depth), "eta0": mode}, steps)
+    assert np.abs(solution.final["eta"] - mode * np.cos(omega * dt * steps)).max() < 1e-10
+
+
+@pytest.mark.parametrize("coordinates", ["plane", "sphere"])
+def test_walls_and_coasts_keep_the_water(coordinates: str) -> None:
+    rng = np.random.default_rng(0)
+    sphere = coordinates == "sphere"
+    grid = ds.Grid((20, 26), 0.01, (48.0, 234.0)) if sphere else ds.Grid((20, 26), 1000.0)
+    depth = np.where(rng.uniform(size=grid.shape) < 0.25, 0.0, rng.uniform(50, 900, grid.shape))
+    start = rng.normal(size=grid.shape) * (depth > 0)
+    area = np.cos(np.radians(grid.coordinates(0)))[:, None] if sphere else np.ones((20, 1))
+    solution = ds.Simulation(LongWave(grid, 3.0, coordinates)).run({"H": depth, "eta0": start}, 400)
+    assert (solution.final["eta"] * area).sum() == pytest.approx((start * area).sum(), abs=1e-10)
+    assert np.all(solution.final["eta"][depth == 0] == 0)  # the land stays dry
+
+
+def test_a_wave_arrives_when_it_should() -> None:
+    """Along a channel of constant depth at the equator, the crest moves at sqrt(g H)."""
+    grid = ds.Grid((4, 400), 0.01, (-0.015, 0.0), ("lat", "lon"))
+    depth, dt = 1000.0, 5.0
+    lon = grid.coordinates(1)
+    start = np.exp(-(((lon - 1.0) / 0.1) ** 2)) * np.ones((4, 1))
+    steps = 400
+    solution = ds.Simulation(LongWave(grid, dt, "sphere")).run({"H": np.full(grid.shape, depth), "eta0": start}, steps)
+    right = solution.final["eta"][1, 150:]
+    travelled = np.radians(lon[150 + int(right.argmax())] - 1.0) * EARTH_RADIUS
+    assert travelled == pytest.approx(np.sqrt(GRAVITY * depth) * dt * steps, rel=0.01)
+    assert right.max() == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_start_from_rest_is_second_order_in_time() -> None:
+    """Halving dt quarters the error of a seiche's phase, first step included."""
+    n, h, depth, duration = 32, 1000.0, 200.0, 1200.0
+    grid = ds.Grid((n, n), h)
+    angle = np.pi / n
+    i = (np.arange(n) + 0.5)[:, None] * np.ones((1, n))
+    mode = np.cos(angle * i)
+    omega = np.sqrt(GRAVITY * depth * 4 / h**2 * np.sin(angle / 2) ** 2)
+    errors = []
+    for steps in (80, 160):
+        solution = ds.Simulation(LongWave(grid, duration / steps)).run({"H": np.full(grid.shape, depth), "eta0": mode}, steps)
+        errors.append(np.abs(solution.final["eta"] - mode * np.cos(omega * duration)).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.1)
+
+
+def test_bad_depth() -> None:
+    grid = ds.Grid((8, 8), 1000.0)
+    simulation = ds.Simulation(LongWave(grid, 3.0))
+    depth = np.full(grid.shape, 100.0)
+    depth[2, 3] = -5
+    with pytest.raises(ds.errors.ParameterError, match="depth H has a value of -5 m"):
+        simulation.run({"H": depth}, 3)

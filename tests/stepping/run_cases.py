@@ -1,0 +1,53 @@
+"""Run cases on a given arch and print, as JSON, digests or errors against NumPy. A process of its own: Taichi is initialised once.
+
+Usage: python -m tests.stepping.run_cases ARCH THREADS PRECISION digest|error NAME...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+import diffsim as ds
+from tests.cases import CASES, Case
+from tests.reference import Reference
+
+
+def outputs(case: Case, precision: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Solution and gradient by the kernels, and by NumPy in f64."""
+    rng = np.random.default_rng(3)
+    simulation = case.simulation(precision)
+    inputs = case.inputs(simulation, rng)
+    solution, pullback = simulation.vjp(inputs, case.steps)
+    weights = ds.Solution(
+        {k: rng.normal(size=v.shape) for k, v in solution.final.items()}, {k: rng.normal(size=v.shape) for k, v in solution.traces.items()}
+    )
+    gradient = pullback(weights)
+    reference = Reference(simulation)
+    expected = reference.forward(inputs, case.steps)
+    names = [f"final {k}" for k in solution.final] + [f"traces {k}" for k in solution.traces] + [f"gradient {k}" for k in gradient]
+    expected_gradient = reference.adjoint(weights)
+    found = [*solution.final.values(), *solution.traces.values(), *gradient.values()]
+    wanted = [*expected.final.values(), *expected.traces.values(), *(expected_gradient[k] for k in gradient)]
+    return dict(zip(names, found, strict=True)), dict(zip(names, wanted, strict=True))
+
+
+def main() -> None:
+    arch, threads, precision, what, *names = sys.argv[1:]
+    ds.init(arch=arch, threads=int(threads) if threads != "-" else None, precision=precision)
+    report = {}
+    for case in CASES:
+        if case.name in names or not names:
+            found, wanted = outputs(case, precision)
+            if what == "digest":
+                report[case.name] = hashlib.sha256(b"".join(v.tobytes() for v in found.values())).hexdigest()
+            else:
+                report[case.name] = max(float(np.abs(found[k] - wanted[k]).max() / max(np.abs(wanted[k]).max(), 1e-30)) for k in found)
+    print("RESULT " + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Other thread counts, lane counts and arches: the same numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from diffsim.runtime import usable_cores
+from tests.cases import CASES
+from tests.stepping.run_cases import outputs
+
+SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
+ROUND_OFF = 1e-12
+FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "long wave on the sphere")
+
+
+def run_cases(*arguments: str) -> dict[str, float | str]:
+    done = subprocess.run([sys.executable, "-m", "tests.stepping.run_cases", *arguments], capture_output=True, text=True, timeout=600)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    if done.returncode or not lines:
+        raise RuntimeError((done.stdout + done.stderr)[-2000:])
+    return json.loads(lines[0].removeprefix("RESULT "))
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
+    assert run_cases("cpu", "1", precision, "digest", *FEW) == run_cases("cpu", "2", precision, "digest", *FEW)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 16])
+@pytest.mark.parametrize("name", FEW[:4])
+def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
+    case = next(c for c in CASES if c.name == name)
+    found, wanted = outputs(case, "f64")
+    for key in wanted:
+        assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
+
+
+def vulkan_missing() -> str:
+    """Why Taichi's Vulkan backend cannot run here; empty if it can."""
+    code = "import diffsim as ds; ds.init(arch='vulkan')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+
+
+def test_gpu_kernels_on_vulkan() -> None:
+    """The GPU's path on whatever Vulkan there is; Mesa's software driver will do (Debian: mesa-vulkan-drivers libvulkan1)."""
+    missing = vulkan_missing()
+    if missing:
+        pytest.skip(f"no Vulkan here, the GPU's path is not tested: {missing}")
+    errors = run_cases("vulkan", "-", "f32", "error")
+    assert set(errors) == {case.name for case in CASES}
+    assert {name: error for name, error in errors.items() if not error <= SINGLE} == {}
+
+
+@pytest.mark.gpu
+def test_gpu_kernels_on_cuda() -> None:
+    errors = run_cases("cuda", "-", "f64", "error")
+    assert {name: error for name, error in errors.items() if not error <= ROUND_OFF} == {}
+
+
+def test_f32_is_as_exact_as_f32_can_be() -> None:
+    errors = run_cases("cpu", "-", "f32", "error", *FEW)
+    assert {name: error for name, error in errors.items() if not error <= SINGLE} == {}
+
+
+def test_a_simulation_does_not_outlive_init() -> None:
+    code = (
+        "import numpy as np, diffsim as ds\n"
+        "from diffsim.solvers import Heat\n"
+        "s = ds.Simulation(Heat(ds.Grid((8, 8), 1.0), 0.1))\n"
+        "x = {'kappa': np.ones((8, 8)), 'T': np.ones((8, 8))}\n"
+        "s.run(x, 2)\n"
+        "ds.init()\n"
+        "try:\n    s.run(x, 2)\nexcept ds.errors.StaleValueError as e:\n    print('stale:', e)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "stale: this simulation was built before" in done.stdout, done.stderr

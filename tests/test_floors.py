@@ -1,0 +1,70 @@
+"""Each module imports from lower floors only; siblings on a floor never import each other."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import diffsim
+
+ROOT = Path(diffsim.__file__).parent
+FLOORS = [
+    {"errors", "typing"},
+    {"runtime"},
+    {"grid", "field"},
+    {"expr"},
+    {"stepping"},
+    {"checkpoint"},
+    {"simulation", "solvers", "losses"},
+    {"certificate"},
+    {"optimize"},
+    {"scene"},
+    {"report", "interop", "parallel"},
+    {"cli"},
+]
+TOP = {"__init__", "__main__"}
+SAME_FLOOR_ALLOWED = {("field", "grid"), ("typing", "errors"), ("errors", "typing")}
+
+
+def part(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def floor(name: str) -> int:
+    return next(number for number, names in enumerate(FLOORS) if name in names)
+
+
+def imports(path: Path) -> set[str]:
+    """Parts of diffsim that a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        for name in names:
+            pieces = name.split(".")
+            if pieces[0] == "diffsim":
+                found |= {pieces[1]} if len(pieces) > 1 else {a.name for a in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down(path: Path) -> None:
+    here = part(path)
+    if here in TOP:
+        return
+    for other in imports(path) - {here, "__version__"}:
+        assert floor(other) < floor(here) or (here, other) in SAME_FLOOR_ALLOWED, f"{path} on floor {here} imports {other}"
+
+
+def test_taichi_is_imported_in_one_place() -> None:
+    users = {
+        p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if "import taichi" in p.read_text() or "from taichi" in p.read_text()
+    }
+    assert users == {"runtime.py"}
