@@ -15,11 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from diffsim.certificate import Line
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.runtime import init
 from diffsim.scene import Outcome, Scene, scene_files
 from diffsim.scene.files import write_aside
-from diffsim.scene.outcome import Line
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
 from diffsim.scene.versions import versions
@@ -65,7 +65,7 @@ def gradcheck(options: argparse.Namespace) -> int:
     scene = Scene.load(options.scene, options.set)
     init(options.arch, options.precision, options.threads)
     console = _console()
-    lines = scene.gradcheck(lambda line: console.print(_in_words(line), soft_wrap=True))
+    lines = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
     failed = sum(not line.passed for line in lines)
     console.print(f"{scene.name}: {len(lines) - failed} of {len(lines)} lines pass")
     return FAILED if failed else OK
@@ -107,12 +107,7 @@ def _write_report(outcome: Outcome, folder: Path) -> None:
 def _print_lines(console: Console, title: str, lines: Sequence[Line]) -> None:
     console.print(f"{title}:")
     for line in lines:
-        console.print("  " + _in_words(line), soft_wrap=True)
-
-
-def _in_words(line: Line) -> str:
-    note = f"   ({line.note})" if line.note else ""
-    return f"{'pass' if line.passed else 'FAIL'}   {line.name}: {line.value:.4g}, expected {line.limit}{note}"
+        console.print("  " + str(line), soft_wrap=True)
 
 
 def _console() -> Console:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from diffsim.certificate import Line
 from diffsim.scene.assemble import Problem
 from diffsim.scene.fields import Place, build_mask
 from diffsim.scene.model import Mask
-from diffsim.scene.outcome import Compared, Line, UnknownField
+from diffsim.scene.outcome import Compared, UnknownField
 from diffsim.scene.schema import Accept
 from diffsim.typing import Array
 

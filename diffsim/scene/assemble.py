@@ -16,7 +16,7 @@ from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
-from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs
+from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, field_inputs
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
@@ -75,11 +75,10 @@ def assemble(scene: Description, precision: str) -> Problem:
     _check_names(scene)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
     grid = setup.grid
-    for kind in ("fields", "unknowns"):
-        for name in getattr(scene, kind):
-            if name not in setup.simulation.inputs or name in setup.equation.forcings:
-                inputs = [n for n in setup.simulation.inputs if n not in setup.equation.forcings]
-                raise SceneError(f"{kind}.{name}: expected one of {', '.join(inputs)}, found {name!r}; {nearest(name, inputs)}")
+    for name in scene.fields:
+        if name not in field_inputs(setup.equation):
+            inputs = field_inputs(setup.equation)
+            raise SceneError(f"fields.{name}: expected one of {', '.join(inputs)}, found {name!r}; {nearest(name, inputs)}")
     for number, misfit in enumerate(scene.misfit):
         if misfit.state not in setup.equation.states:
             states = ", ".join(setup.equation.states)

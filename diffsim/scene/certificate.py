@@ -15,24 +15,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from diffsim.certificate import Line, taylor
+from diffsim.certificate.certify import MOST_REPEATED, SLOTS
+from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
 from diffsim.checkpoint import Binomial, Schedule, StoreAll
 from diffsim.errors import SceneError
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.objective import Objective
-from diffsim.scene.outcome import Line
 from diffsim.scene.schema import Description
-from diffsim.scene.taylor import SLOPE_MARGIN, Taylor, taylor
 from diffsim.scene.truth import observe
-from diffsim.simulation import Solution
 from diffsim.typing import Array, IntArray
 
-MISMATCH = {"f64": 1e-12, "f32": 1e-3}
-"""Largest relative difference of two inner products that are equal but for round-off."""
-SLOTS = (1, 2, 3, 5, 8, 13, 21)
-"""Numbers of slots that are tried; the fewest repeat so many steps that they are left out on long runs."""
-MOST_REPEATED = 12.0
-"""Schedules that run each step forward more often than this are left out."""
 AWAY = 0.1
 """The gradient is checked at a random place this far from the start, in theta: the start itself may be special."""
 
@@ -64,7 +58,7 @@ def _measure(scene: Description) -> Iterator[Line]:
     precision = "f32" if settings().arch == "vulkan" else "f64"
     problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision)
     check = _Check(problem, Objective(problem, observe(shorter, problem.setup)), np.random.default_rng(scene.seed), MISMATCH[precision])
-    yield from check.dot_products()
+    yield from check.dotproducts()
     yield from check.loss_both_ways()
     if precision == "f64":
         yield from check.taylor_tests(scene.certificate.directions)
@@ -79,16 +73,16 @@ class _Check:
         bounds, start = problem.unknowns.bounds(), problem.theta
         self.theta = np.clip(start + AWAY * rng.standard_normal(start.size), bounds.lb, bounds.ub)
 
-    def dot_products(self) -> Iterator[Line]:
+    def dotproducts(self) -> Iterator[Line]:
         """For each unknown, with random weights on every trace and every final state of the first shot."""
         setup = self.problem.setup
         inputs = next(setup.prepared(self.problem.inputs(self.problem.unknowns.split(self.theta))))
         for name in setup.simulation.wrt:
             v = self.rng.standard_normal(setup.grid.shape)
             _, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
-            w = Solution(_weights(moved.final, self.rng), _weights(moved.traces, self.rng))
+            w = random_weights(moved, self.rng)
             _, pullback = setup.simulation.vjp(inputs, setup.steps)
-            yield self._compared(f"dot product, {name}", _products(moved, w), pullback(w)[name].astype(float) * v)
+            yield equal_sums(f"dot product, {name}", products(moved, w), pullback(w)[name].astype(float) * v, self.limit)
 
     def loss_both_ways(self) -> Iterator[Line]:
         """The derivative of the loss along random fields, by the tangent and by the gradient."""
@@ -100,11 +94,11 @@ class _Check:
             forward = []
             for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
                 solution, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
-                forward.append(_products(moved, self.objective.seed(solution, number)[1]))
+                forward.append(products(moved, self.objective.seed(solution, number)[1]))
             penalty = self.objective.penalty(fields)[1].get(name)
             if penalty is not None:
                 forward.append((penalty * v).ravel())
-            yield self._compared(f"jvp against vjp of the loss, {name}", np.concatenate(forward), by_cell[name].astype(float) * v)
+            yield equal_sums(f"jvp against vjp of the loss, {name}", np.concatenate(forward), by_cell[name].astype(float) * v, self.limit)
 
     def taylor_tests(self, directions: int) -> Iterator[Line]:
         """Along random directions, and along single variables where faults hide: at the edge, at a source or a receiver."""
@@ -113,7 +107,7 @@ class _Check:
         chosen = {f"random {k + 1}": self.rng.standard_normal(self.theta.size) for k in range(directions)}
         for label, direction in {**chosen, **self._localised(here.by_cell)}.items():
             found = taylor(self.objective.value, self.theta, value, float(gradient @ direction), direction)
-            yield from _taylor_lines(label, found)
+            yield from slope_lines(label, found)
 
     def checkpoints(self) -> Iterator[Line]:
         """Every schedule against the one that stores all."""
@@ -123,6 +117,7 @@ class _Check:
         if simulation.schedule(steps).recorded < steps:  # not enough memory here
             stored = simulation.schedule(steps)
         expected = self.objective.evaluate(self.theta, stored)
+        reference = {**expected.by_cell, "value": np.array(expected.value)}
         for slots in SLOTS:
             if slots > steps:
                 break
@@ -130,25 +125,9 @@ class _Check:
             if schedule.advances > MOST_REPEATED * steps:
                 continue
             found = self.objective.evaluate(self.theta, schedule)
-            different = int(found.value != expected.value) + sum(
-                int(np.count_nonzero(found.by_cell[name] != expected.by_cell[name])) for name in expected.by_cell
-            )
-            yield Line(
-                f"{slots} slot{'s' if slots > 1 else ''} against {_called(stored)}",
-                different,
-                "no bit different",
-                different == 0,
-                f"{schedule.advances / steps:.2f} forward steps a step; numbers that differ are counted",
-            )
-
-    def _compared(self, name: str, one: Array, other: Array) -> Line:
-        """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
-        scale = max(abs(float(one.sum())), abs(float(other.sum())), float(np.sqrt(np.sum(one**2))))
-        difference = abs(float(one.sum()) - float(other.sum()))
-        mismatch = difference / scale if scale else float(difference > 0)
-        return Line(
-            name, mismatch, f"at most {self.limit:g}", bool(mismatch <= self.limit), "" if scale else "no effect: all products are zero"
-        )
+            note = f"{schedule.advances / steps:.2f} forward steps a step; numbers that differ are counted"
+            name = f"{slots} slot{'s' if slots > 1 else ''} against {_called(stored)}"
+            yield same_bits(name, {**found.by_cell, "value": np.array(found.value)}, reference, note)
 
     def _localised(self, by_cell: Mapping[str, Array]) -> dict[str, Array]:
         """theta along single cells: the outermost free cell that the loss feels most, and the free one nearest to a source or receiver."""
@@ -175,23 +154,5 @@ class _Check:
         return direction / np.linalg.norm(direction)
 
 
-def _taylor_lines(label: str, found: Taylor) -> Iterator[Line]:
-    for order, slope, kind in ((1, found.without, "without"), (2, found.with_gradient, "with")):
-        limit = f"{order - SLOPE_MARGIN:g} to {order + SLOPE_MARGIN:g}"
-        passed = found.exact or abs(slope - order) <= SLOPE_MARGIN
-        yield Line(f"Taylor {kind} gradient, {label}", slope, limit, bool(passed), found.note)
-
-
 def _called(schedule: Schedule) -> str:
     return "all stored" if isinstance(schedule, StoreAll) else f"{schedule.slots} slots"
-
-
-def _weights(moved: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Random, of a size that lets every output count alike."""
-    sizes = {name: float(np.sqrt(np.mean(np.square(values)))) or 1.0 for name, values in moved.items()}
-    return {name: (rng.standard_normal(values.shape) / sizes[name]).astype(values.dtype) for name, values in moved.items()}
-
-
-def _products(moved: Solution, w: Solution) -> Array:
-    pairs = [(moved.final[n], bar) for n, bar in w.final.items()] + [(moved.traces[n], bar) for n, bar in w.traces.items()]
-    return np.concatenate([(value.astype(float) * bar.astype(float)).ravel() for value, bar in pairs])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.certificate import Line
 from diffsim.errors import SceneError
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask
@@ -80,25 +81,6 @@ class Compared:
     end: Array
     noise: float = 0.0
     unit: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A figure held against its limit: a line of the acceptance or of the certificate.
-
-    Attributes:
-        name: what was measured.
-        value: the figure.
-        limit: what it is held against, in words, such as "at least 0.9" or "1.9 to 2.1".
-        passed: whether it keeps the limit.
-        note: what else a reader should know; may be empty.
-    """
-
-    name: str
-    value: float
-    limit: str
-    passed: bool
-    note: str = ""
 
 
 @dataclass(frozen=True)

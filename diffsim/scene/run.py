@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.certificate import Line
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
 from diffsim.runtime import lanes, settings, usable_cores
 from diffsim.scene.accept import judge
@@ -20,7 +21,7 @@ from diffsim.scene.certificate import certify
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import JOURNAL, LAST, Identity, check_folder, claim_folder, identify, precision_dtype
 from diffsim.scene.objective import Evaluation, Objective
-from diffsim.scene.outcome import HISTORY, Axis, Compared, Line, Memory, Outcome, Progress, UnknownField, history_csv
+from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, UnknownField, history_csv
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import Observed, observe, true_fields

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.certificate import Line
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.load import find_scene, read_scene, validated
 from diffsim.scene.objective import Objective
-from diffsim.scene.outcome import Line, Outcome
+from diffsim.scene.outcome import Outcome
 from diffsim.scene.progress import Watcher
 from diffsim.scene.run import run_scene
 from diffsim.scene.schema import Description

@@ -152,9 +152,19 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
         for name, points in places.items():
             with blame(f"{kind}.{name}", ShapeError):
                 linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
-    with blame("wrt"):
+    for name in wrt:
+        if name not in field_inputs(equation):
+            known = field_inputs(equation)
+            raise SceneError(f"unknowns.{name}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
+    with blame("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
     return Setup(base, simulation, steps, shots, receivers)
+
+
+def field_inputs(equation: Equation) -> tuple[str, ...]:
+    """Inputs over the cells: parameters and initial fields."""
+    overridden = type(equation).initial is not Equation.initial
+    return (*equation.parameters, *(equation.initials if overridden else equation.states))
 
 
 def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene.fields import Place, build_field
 from diffsim.scene.schema import Description
-from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs
+from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, field_inputs
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
 
@@ -51,8 +51,8 @@ def observe(scene: Description, setup: Setup) -> Observed:
     keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
     keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
     for name in keyed:
-        if name not in setup.simulation.inputs:
-            known = setup.simulation.inputs
+        if name not in field_inputs(setup.equation):
+            known = field_inputs(setup.equation)
             raise SceneError(f"{keyed[name][0]}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
     fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
     inputs = build_inputs(keyed, fine)

@@ -36,8 +36,7 @@ def sponge_profiles(
     """
     if width < 0 or 2 * width >= min(grid.shape):
         raise ParameterError(
-            f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}; "
-            "narrow it or enlarge the grid"
+            f"sponge width = {width} cells, expected 0 to {(min(grid.shape) - 1) // 2} on a grid of {grid.shape}; narrow it"
         )
     out = {}
     for axis, (n, h) in enumerate(zip(grid.shape, spacing, strict=True)):

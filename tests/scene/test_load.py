@@ -6,30 +6,17 @@ from diffsim.errors import SceneError
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.load import find_scene
 from diffsim.scene.toml import to_toml
-from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene, tables
+from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
 
 
 @pytest.fixture
 def written(tmp_path):
     def write(base, **changes):
         path = tmp_path / f"{base['name']}.toml"
-        path.write_text(_text(tables(base, **changes)))
+        path.write_text(as_toml(tables(base, **changes)))
         return path
 
     return write
-
-
-def _text(data):
-    """Tables as TOML, by inline tables alone: independent of the writer under test."""
-
-    def value(v):
-        if isinstance(v, dict):
-            return "{" + ", ".join(f"{k} = {value(x)}" for k, x in v.items()) + "}"
-        if isinstance(v, list):
-            return "[" + ", ".join(map(value, v)) + "]"
-        return f'"{v}"' if isinstance(v, str) else str(v).lower() if isinstance(v, bool) else repr(v)
-
-    return "\n".join(f"{k} = {value(v)}" for k, v in data.items())
 
 
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
@@ -119,7 +106,7 @@ PROBLEMS = [
 )
 def test_each_problem_is_named(tmp_path, changes, expected, remedy):
     path = tmp_path / "bad.toml"
-    path.write_text(_text(tables(ACOUSTIC, **changes)))
+    path.write_text(as_toml(tables(ACOUSTIC, **changes)))
     with pytest.raises(SceneError) as caught:
         Scene.load(path)
     assert str(caught.value).startswith(expected)
@@ -129,7 +116,7 @@ def test_each_problem_is_named(tmp_path, changes, expected, remedy):
 
 def test_every_problem_has_its_line(tmp_path):
     path = tmp_path / "bad.toml"
-    path.write_text(_text(tables(ACOUSTIC, time__dt=-1.0, optimise__iteration=5)))
+    path.write_text(as_toml(tables(ACOUSTIC, time__dt=-1.0, optimise__iteration=5)))
     with pytest.raises(SceneError) as caught:
         Scene.load(path)
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["time.dt", "optimise.iteration"]
@@ -149,5 +136,5 @@ def test_missing_and_unreadable_scenes(tmp_path):
 
 def test_paths_start_at_the_scene(tmp_path):
     path = tmp_path / "file.toml"
-    path.write_text(_text(tables(ACOUSTIC, unknowns__c__start={"file": {"path": "c.npy"}})))
+    path.write_text(as_toml(tables(ACOUSTIC, unknowns__c__start={"file": {"path": "c.npy"}})))
     assert Scene.load(path).unknowns["c"].start.file.path == str(tmp_path / "c.npy")

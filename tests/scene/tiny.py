@@ -95,3 +95,16 @@ def tables(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 def scene(base: dict[str, Any], **changes: Any) -> Scene:
     return Scene(**tables(base, **changes))
+
+
+def as_toml(data: dict[str, Any]) -> str:
+    """Tables as TOML, by inline tables alone: independent of the writer under test, and bad ones get through."""
+
+    def value(v: Any) -> str:
+        if isinstance(v, dict):
+            return "{" + ", ".join(f"{k} = {value(x)}" for k, x in v.items()) + "}"
+        if isinstance(v, list):
+            return "[" + ", ".join(map(value, v)) + "]"
+        return f'"{v}"' if isinstance(v, str) else str(v).lower() if isinstance(v, bool) else repr(v)
+
+    return "\n".join(f"{k} = {value(v)}" for k, v in data.items())

@@ -1,0 +1,100 @@
+"""The certificate passes on right gradients and fails on planted faults."""
+
+import dataclasses
+
+import pytest
+
+from diffsim.errors import SceneError
+from diffsim.losses import L2Misfit
+from diffsim.scene.objective import Objective
+from diffsim.stepping import adjoint
+from diffsim.stepping.levels import Ring
+from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
+
+
+def failed(base, **changes):
+    return {line.name for line in scene(base, **changes).gradcheck() if not line.passed}
+
+
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+def test_right_gradients_pass(base):
+    told = []
+    lines = scene(base).gradcheck(told.append)
+    assert [line for line in lines if not line.passed] == []
+    assert list(lines) == told
+    names = [line.name for line in lines]
+    for name in base["unknowns"]:
+        assert f"dot product, {name}" in names
+        assert f"jvp against vjp of the loss, {name}" in names
+        assert f"Taylor with gradient, {name} near the edge" in names
+    assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= set(names)
+    assert sum("against all stored" in name for name in names) >= 4
+
+
+def test_dropped_fold_at_the_boundary(monkeypatch):
+    """What a mirror copied into the halo must come back."""
+    gathered = adjoint._gathered
+    monkeypatch.setattr(adjoint, "_gathered", lambda *a: dataclasses.replace(gathered(*a), scatter={}, fold=()))
+    found = failed(HEAT)
+    assert {"dot product, T", "jvp against vjp of the loss, T", "Taylor with gradient, T near the edge"} <= found
+
+
+def test_wrong_transpose(monkeypatch):
+    """The adjoint of a shift by o is a shift by -o."""
+    gathered = adjoint._gathered
+
+    def flipped(graph, target, contributions, *rest):
+        return gathered(graph, target, {tuple(-o for o in offset): node for offset, node in contributions.items()}, *rest)
+
+    monkeypatch.setattr(adjoint, "_gathered", flipped)
+    found = failed(HEAT)
+    assert {"dot product, T", "dot product, kappa", "Taylor with gradient, random 1", "Taylor with gradient, random 2"} <= found
+
+
+def test_snapshot_without_one_of_two_states(monkeypatch):
+    """A leap-frog needs p and p_prev: saving p twice changes the checkpointed gradients alone (and not if it starts at rest)."""
+
+    def save(ring, slot):
+        ring.slots[slot] = [ring.working[-1]] * len(ring.working)
+        ring.users[ring.working[-1]] += len(ring.working)
+
+    monkeypatch.setattr(Ring, "save", save)
+    found = failed(ACOUSTIC)
+    assert {"3 slots against all stored", "5 slots against all stored"} <= found
+    assert all("slot" in name for name in found)
+
+
+def test_doubled_loss_term(monkeypatch):
+    """A value without its gradient: no product of tangent and adjoint can see it, the Taylor test does."""
+    right = L2Misfit.value_and_grad
+
+    def doubled(self, predicted):
+        value, gradient = right(self, predicted)
+        return 2 * value, gradient
+
+    monkeypatch.setattr(L2Misfit, "value_and_grad", doubled)
+    found = failed(ACOUSTIC)
+    assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= found
+    assert all(name.startswith("Taylor with gradient") for name in found)
+
+
+def test_gradient_wrong_by_a_thousandth(monkeypatch):
+    right = Objective.evaluate
+
+    def wrong(self, theta, schedule=None):
+        found = right(self, theta, schedule)
+        return dataclasses.replace(found, gradient=1.001 * found.gradient)
+
+    monkeypatch.setattr(Objective, "evaluate", wrong)
+    assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= failed(ACOUSTIC)
+
+
+def test_more_steps_than_the_run_has():
+    with pytest.raises(SceneError, match=r"certificate.steps: expected at most the 24 steps of the run, found 25; lower it"):
+        scene(ACOUSTIC, certificate={"steps": 25}).gradcheck()
+
+
+def test_fewer_steps():
+    names = {line.name for line in scene(ACOUSTIC, certificate={"steps": 12}, truth__noise=0.5).gradcheck()}
+    assert "8 slots against all stored" in names
+    assert "13 slots against all stored" not in names

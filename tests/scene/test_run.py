@@ -1,0 +1,255 @@
+"""Runs: outcome and acceptance, the folder, and that an interrupted run ends with the bits of an uninterrupted one."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffsim.errors import SceneError
+from diffsim.optimize import NonFiniteError
+from diffsim.scene import Outcome, Scene
+from diffsim.scene.accept import correlation, relative_error
+from diffsim.scene.objective import Objective
+from diffsim.scene.outcome import UnknownField
+from diffsim.scene.toml import to_toml
+from tests.scene.tiny import ACOUSTIC, HEAT, scene
+
+ROOT = Path(__file__).parents[2]
+LONG = {"optimise__iterations": 150, "optimise__tolerance": 0.0, "time__steps": 16, "checkpoint": {"slots": 4}}
+"""Enough iterations that a signal falls among them."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "tiny"
+    return folder, scene(ACOUSTIC).run(folder, certificate=True)
+
+
+def test_outcome_holds_what_a_report_needs(finished):
+    _, outcome = finished
+    assert outcome.name == "tiny"
+    assert outcome.equation == "acoustic"
+    assert [(axis.name, axis.unit, len(axis.coordinates)) for axis in outcome.axes] == [("z", "m", 16), ("x", "m", 15)]
+    np.testing.assert_array_equal(outcome.sources["f"], [[40, 30], [100, 35]])
+    assert outcome.receivers["p"].shape == (5, 2)
+    np.testing.assert_allclose(outcome.times, 2e-3 * np.arange(25))
+    pair, c = outcome.traces["p"], outcome.unknowns["c"]
+    assert pair.data.shape == pair.start.shape == pair.end.shape == (2, 25, 5)
+    assert (pair.unit, c.unit) == ("Pa", "m/s")
+    assert np.abs(pair.end - pair.data).sum() < np.abs(pair.start - pair.data).sum()
+    assert c.truth.max() > 2150
+    assert (c.start == 2000).all()
+    for gradient in (c.gradient_first, c.gradient_last):
+        assert gradient.shape == (16, 15)
+    assert np.abs(c.gradient_last).max() < np.abs(c.gradient_first).max()
+    assert [row.iteration for row in outcome.history] == list(range(len(outcome.history)))
+    losses = [row.loss for row in outcome.history]
+    assert losses == sorted(losses, reverse=True)
+    assert sum(first for first, _ in outcome.loss_parts.values()) == pytest.approx(losses[0], rel=1e-12)
+    assert sum(last for _, last in outcome.loss_parts.values()) == pytest.approx(losses[-1], rel=1e-12)
+    assert len(outcome.accepted) == 2
+    assert outcome.passed
+    assert any(line.name.startswith("dot product") for line in outcome.certificate)
+    assert outcome.memory.allocated == outcome.memory.predicted
+    assert outcome.memory.peak_process > outcome.memory.allocated
+    assert outcome.machine["precision"] == "f64"
+    assert outcome.settings["equation"]["type"] == "acoustic"
+
+
+def test_outcome_reads_back_as_it_was(finished):
+    folder, outcome = finished
+    again = Outcome.load(folder)
+
+    def same(a, b, path="outcome"):
+        if isinstance(a, np.ndarray):
+            np.testing.assert_array_equal(a, b, err_msg=path)
+            assert a.dtype == b.dtype
+        elif hasattr(a, "__dataclass_fields__"):
+            assert type(a) is type(b)
+            for name in a.__dataclass_fields__:
+                same(getattr(a, name), getattr(b, name), f"{path}.{name}")
+        elif isinstance(a, dict):
+            assert a.keys() == b.keys(), path
+            for name in a:
+                same(a[name], b[name], f"{path}.{name}")
+        elif isinstance(a, (list, tuple)):
+            assert len(a) == len(b), path
+            for k, (x, y) in enumerate(zip(a, b, strict=True)):
+                same(x, y, f"{path}[{k}]")
+        else:
+            assert a == b or (a != a and b != b), path
+
+    same(outcome, again)
+
+
+def test_folder_of_a_finished_run(finished):
+    folder, outcome = finished
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "history.csv",
+        "journal.bin",
+        "outcome.json",
+        "result.npz",
+        "run.json",
+        "scene.toml",
+    ]
+    assert Scene.load(folder / "scene.toml") == scene(ACOUSTIC)
+    with np.load(folder / "result.npz") as arrays:
+        assert {f"unknowns.c.{part}" for part in ("truth", "start", "answer", "gradient_first", "gradient_last")} <= set(arrays.files)
+        assert {f"traces.p.{part}" for part in ("data", "start", "end")} <= set(arrays.files)
+    rows = (folder / "history.csv").read_text().splitlines()
+    assert rows[0] == "iteration,evaluations,loss,gradient_norm,seconds"
+    assert float(rows[-1].split(",")[2]) == outcome.history[-1].loss
+
+
+def test_folder_that_holds_something_else(finished, tmp_path):
+    folder, _ = finished
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    with pytest.raises(SceneError, match=r"--out: expected an empty folder or this same run, found another run in .*; name another"):
+        scene(ACOUSTIC, seed=4).run(folder)
+    with pytest.raises(SceneError, match=r"--resume: expected in .* a run of this scene, precision and arch, found another"):
+        scene(ACOUSTIC, seed=4).run(folder, resume=True)
+    with pytest.raises(SceneError, match=r"--resume: expected in .* a run of this scene, precision and arch, found another"):
+        scene(ACOUSTIC).run(folder, resume=True, precision="f32")
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    with pytest.raises(SceneError, match=r"--resume: expected a run in .*, found none; leave --resume out"):
+        scene(ACOUSTIC).run(tmp_path / "nowhere", resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(SceneError, match="--out: expected an empty folder or a run, found other files"):
+        scene(ACOUSTIC).run(tmp_path / "other")
+    with pytest.raises(SceneError, match="--out: expected a folder, found the file"):
+        scene(ACOUSTIC).run(tmp_path / "other" / "thesis.tex")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_resumed_with_more_iterations_goes_on(tmp_path):
+    whole = scene(HEAT).run(tmp_path / "whole")
+    scene(HEAT, optimise__iterations=3).run(tmp_path / "parts")
+    calls = []
+    right = Objective.evaluate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "evaluate", lambda *a: calls.append(0) or right(*a))
+        parts = scene(HEAT).run(tmp_path / "parts", resume=True)
+    for name in whole.unknowns:
+        np.testing.assert_array_equal(parts.unknowns[name].answer, whole.unknowns[name].answer)
+    assert [row.loss for row in parts.history] == [row.loss for row in whole.history]
+    assert len(calls) - 2 < whole.history[-1].evaluations  # two more at the end, for the figures
+
+
+def test_loss_that_is_no_longer_finite(tmp_path, monkeypatch):
+    right = Objective.__call__
+    calls = []
+
+    def breaks(self, theta):
+        calls.append(theta.copy())
+        value, gradient = right(self, theta)
+        return (np.nan if len(calls) == 5 else value), gradient
+
+    monkeypatch.setattr(Objective, "__call__", breaks)
+    with pytest.raises(NonFiniteError, match="iteration 4, evaluation 5") as caught:
+        scene(HEAT).run(tmp_path / "nan")
+    with np.load(tmp_path / "nan" / "last.npz") as last:
+        np.testing.assert_array_equal(last["theta"], caught.value.last_good)
+        assert last["T"].shape == (12, 11)
+    rows = (tmp_path / "nan" / "history.csv").read_text().splitlines()
+    assert len(rows) == 1 + 3
+    assert not (tmp_path / "nan" / "result.npz").exists()
+
+
+def test_nothing_is_written_for_a_scene_that_cannot_be(tmp_path):
+    with pytest.raises(SceneError, match=r"truth.dt_factor"):
+        scene(ACOUSTIC, truth__fields__c__constant=20000.0).run(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_acceptance_measures():
+    start, truth = np.full((4, 4), 2.0), 2.0 + np.arange(16.0).reshape(4, 4)
+    counts = np.ones((4, 4), bool)
+
+    def found(answer):
+        return UnknownField(start, answer, start, start, truth)
+
+    assert correlation(found(truth), counts) == pytest.approx(1)
+    assert correlation(found(start - (truth - start)), counts) == pytest.approx(-1)
+    assert correlation(found(start), counts) == 0
+    assert relative_error(found(truth), counts) == 0
+    assert relative_error(found(start), counts) == pytest.approx(1)
+    assert relative_error(found(0.5 * (start + truth)), counts) == pytest.approx(0.5)
+    half = np.arange(16).reshape(4, 4) < 8
+    assert relative_error(found(np.where(half, truth, 99.0)), half) == 0
+
+
+ACCEPTED = [
+    ({"quantity": "loss_reduction", "at_least": 1e9}, "loss reduction", False, "at least 1e+09"),
+    (
+        {"quantity": "misfit_over_noise", "at_most": 1e9, "at_least": 0.1},
+        "residual over noise, final of T",
+        True,
+        "at least 0.1 and at most 1e+09",
+    ),
+    ({"quantity": "relative_error", "of": "T", "at_most": 1e-9}, "relative error of T", False, "at most 1e-09"),
+    ({"quantity": "correlation", "of": "T", "within": {"margin": 2}, "at_least": 0.5}, "correlation of T", True, "at least 0.5"),
+]
+
+
+def test_acceptance_lines():
+    outcome = scene(HEAT, accept=[accept for accept, *_ in ACCEPTED]).run()
+    for line, (_, name, passed, limit) in zip(outcome.accepted, ACCEPTED, strict=True):
+        assert (line.name, line.passed, line.limit) == (name, passed, limit)
+    assert not outcome.passed
+
+
+# interrupted from outside
+
+
+def command(path, out, *more):
+    return [sys.executable, "-m", "diffsim", "run", str(path), "--out", str(out), "--precision", "f64", "--threads", "1", *more]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "long.toml").write_text(to_toml(scene(ACOUSTIC, name="long", accept=[], **LONG)))
+    subprocess.run(command(folder / "long.toml", folder / "whole"), cwd=ROOT, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
+    scene_file, out = uninterrupted / "long.toml", uninterrupted / f"cut by {how}"
+    process = subprocess.Popen(command(scene_file, out), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    whole = (uninterrupted / "whole" / "journal.bin").stat().st_size
+    deadline = time.monotonic() + 60
+    journal = out / "journal.bin"
+    while not (journal.exists() and journal.stat().st_size > 0.1 * whole):
+        assert time.monotonic() < deadline, "no evaluation was journaled"
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.002)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert 0.1 * whole < journal.stat().st_size < whole
+    assert not (out / "result.npz").exists()
+    if how == signal.SIGINT:
+        assert process.returncode == 130, errors
+        assert "interrupted" in errors
+        assert "Traceback" not in errors
+        with np.load(out / "last.npz") as last:
+            assert last["c"].shape == (16, 15)
+    else:
+        assert process.returncode == -signal.SIGKILL
+
+    subprocess.run(command(scene_file, out, "--resume"), cwd=ROOT, check=True, capture_output=True, timeout=120)
+    with np.load(out / "result.npz") as found, np.load(uninterrupted / "whole" / "result.npz") as expected:
+        assert set(found.files) == set(expected.files)
+        for name in expected.files:
+            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    losses = [
+        [row["loss"] for row in json.loads((folder / "outcome.json").read_text())["history"]] for folder in (out, uninterrupted / "whole")
+    ]
+    assert losses[0] == losses[1]
+    assert not (out / "last.npz").exists()

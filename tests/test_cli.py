@@ -1,0 +1,217 @@
+"""The command: what it prints, its exit codes, and one clear message for each kind of bad input."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffsim import cli
+from diffsim.runtime import settings
+from diffsim.scene import Outcome, Scene, scene_files
+from diffsim.scene.toml import to_toml
+from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    """In an empty folder, on the machine as the other tests have it: a new `init` would kill their simulations."""
+    monkeypatch.chdir(tmp_path)
+    right = cli.init
+
+    def init(arch, precision, threads):
+        return right(arch, precision, threads) if (arch, threads) != ("auto", None) else settings()
+
+    monkeypatch.setattr(cli, "init", init)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(base, name="own.toml", **changes):
+        path = tmp_path / name
+        path.write_text(to_toml(scene(base, **changes)))
+        return str(path)
+
+    return write
+
+
+def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
+    assert cli.main(["run", written(HEAT), "--set", "name=warm"]) == 0
+    found = capsys.readouterr()
+    assert "pass  loss reduction: " in found.out
+    assert "limit at least 5" in found.out
+    assert "results in runs/warm" in found.out
+    assert "iteration   1 of 8" in found.err
+    assert Outcome.load(tmp_path / "runs" / "warm").passed
+
+
+def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp_path):
+    assert cli.main(["run", written(HEAT, accept=[{"quantity": "loss_reduction", "at_least": 1e9}]), "--out", "there", "--certify"]) == 1
+    found = capsys.readouterr()
+    assert "FAIL  loss reduction" in found.out
+    assert "pass  dot product, T" in found.out
+    outcome = Outcome.load(tmp_path / "there")
+    assert not outcome.passed
+    assert all(line.passed for line in outcome.certificate)
+    assert Scene.load(tmp_path / "there" / "scene.toml").name == "warm"
+
+
+def test_gradcheck(written, capsys, monkeypatch):
+    path = written(HEAT)
+    assert cli.main(["gradcheck", path]) == 0
+    assert "warm: " in capsys.readouterr().out
+    monkeypatch.setattr("diffsim.scene.certificate.MISMATCH", {"f64": 0.0, "f32": 0.0})
+    assert cli.main(["gradcheck", path]) == 1
+    assert "FAIL  " in capsys.readouterr().out
+
+
+def test_list_names_every_scene(capsys):
+    assert cli.main(["list"]) == 0
+    found = capsys.readouterr().out
+    assert {"tsunami", "acoustic_crosswell", "heat_mri"} <= set(scene_files())
+    assert all(name in found for name in scene_files())
+
+
+def test_info(capsys):
+    assert cli.main(["info"]) == 0
+    found = capsys.readouterr().out
+    for word in ("arch", "lanes", "threads", "cores", "diffsim", "taichi", "numpy"):
+        assert word in found
+
+
+def test_new_writes_a_commented_scene_that_runs(capsys, tmp_path):
+    assert cli.main(["new", "mine"]) == 0
+    text = (tmp_path / "mine.toml").read_text()
+    assert text.count("#") > 20
+    assert "NAME" not in text.replace("[fields.NAME]", "")
+    assert cli.main(["new", "mine"]) == 2
+    assert "mine.toml; choose another name" in capsys.readouterr().err
+    smaller = ["grid.shape=[30, 40]", "time.steps=60", "optimise.iterations=1", "accept=[]", "sources.f.lines.0.count=1"]
+    smaller += ["sources.f.lines.0.stop=[200.0, 110.0]", "receivers.p.lines.0.stop=[250.0, 380.0]"]
+    assert cli.main(["run", "mine.toml", *(word for change in smaller for word in ("--set", change))]) == 0
+
+
+def test_report_is_written_if_there_is_one(written, monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr("diffsim.report.write_report", lambda outcome, folder: told.append((outcome.name, Path(folder))), raising=False)
+    assert cli.main(["run", written(HEAT), "--out", "reported"]) == 0
+    assert told == [("warm", Path("reported"))]
+
+
+def test_module_runs_as_the_command():
+    found = subprocess.run(
+        [sys.executable, "-m", "diffsim", "info", "--threads", "1", "--precision", "f64"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "[Taichi]" not in found.stdout
+    assert "lanes" in found.stdout
+
+
+# bad input: changes to a scene (or its text, or arguments), and what the message must hold: key, expected, found, remedy
+
+BAD_SCENES = [
+    (
+        "unknown key",
+        ACOUSTIC,
+        {"equation__spnge": 3},
+        ("equation.spnge:", "expected one of type, order", "'spnge'", "did you mean sponge?"),
+    ),
+    ("wrong type", ACOUSTIC, {"time__steps": "many"}, ("time.steps:", "expected integer", "'many'", "correct the value")),
+    (
+        "data file missing",
+        ACOUSTIC,
+        {"unknowns__c__start": {"file": {"path": "no.npy"}}},
+        ("unknowns.c.start.file.path:", "no.npy", "correct"),
+    ),
+    (
+        "data file unreadable",
+        ACOUSTIC,
+        {"unknowns__c__start": {"file": {"path": "text.npy"}}},
+        (".path:", "expected a NumPy", "save it by"),
+    ),
+    (
+        "NaN in a data file",
+        ACOUSTIC,
+        {"unknowns__c__start": {"file": {"path": "nan.npy"}}},
+        (".path:", "expected finite", "nan at (3, 4)", "fill"),
+    ),
+    (
+        "wrong shape",
+        ACOUSTIC,
+        {"unknowns__c__start": {"file": {"path": "shape.npy"}}},
+        (".path:", "(16, 15)", "found (5, 6)", "resample it"),
+    ),
+    (
+        "negative speed",
+        ACOUSTIC,
+        {"unknowns__c__start__constant": -5.0},
+        ("unknowns.c.start:", "expected positive", "-5 m/s", "mend the data"),
+    ),
+    ("negative depth", WAVE, {"fields__H__constant": 900.0}, ("fields.H:", "expected zero or more", "-100 m", "mend the data")),
+    ("unstable dt", ACOUSTIC, {"time__dt": 4e-3}, ("time.dt:", "dt = 0.004 s", "exceeds the stable", "lower dt")),
+    ("source outside", ACOUSTIC, {"sources__f__points__0": [40.0, -9.0]}, ("sources.f:", "expected 0 to 140", "x = -9", "move it")),
+    ("receiver outside", WAVE, {"receivers__eta__points__0": [9e9, 0.0]}, ("receivers.eta:", "expected 0 to 6500", "y = 9e+09", "move it")),
+    ("more slots than steps", ACOUSTIC, {"checkpoint__slots": 25}, ("checkpoint.slots:", "25", "24", ";")),
+    ("zero slots", ACOUSTIC, {"checkpoint__slots": 0}, ("checkpoint.slots:", "expected greater than or equal to 1", "found 0", "correct")),
+]
+
+
+@pytest.mark.parametrize(("what", "base", "changes", "words"), BAD_SCENES, ids=[case[0] for case in BAD_SCENES])
+def test_bad_scene(what, base, changes, words, tmp_path, capsys, written):
+    np.save(tmp_path / "nan.npy", np.where(np.arange(240).reshape(16, 15) == 49, np.nan, 2000.0))
+    np.save(tmp_path / "shape.npy", np.zeros((5, 6)))
+    (tmp_path / "text.npy").write_text("no array")
+    path = tmp_path / "bad.toml"
+    path.write_text(as_toml(tables(base, **changes)))
+    refused(["run", str(path), "--out", "out"], words, capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_arguments(tmp_path, capsys, written):
+    path = written(HEAT)
+    refused(["run", "tsunmai"], ("scene:", "expected a TOML file", "'tsunmai'", "did you mean tsunami?"), capsys)
+    refused(["run", str(tmp_path)], ("scene:", "expected a TOML file", str(tmp_path)), capsys)
+    refused(["run", path, "--arch", "abacus", "--out", "out"], ("arch = 'abacus'", "choose one of cpu, cuda, vulkan"), capsys)
+    refused(["run", path, "--threads", "4096", "--out", "out"], ("threads = 4096", "expected 1 to", "lower it"), capsys)
+    refused(["run", path, "--set", "time", "--out", "out"], ("--set time:", "expected key=value", "write --set"), capsys)
+    assert not (tmp_path / "out").exists()
+    assert cli.main(["run", path, "--out", "out"]) == 0
+    capsys.readouterr()
+    held = ("--out:", "expected an empty folder or this same run", "found another run in out", "name another folder")
+    refused(["run", path, "--out", "out", "--set", "seed=8"], held, capsys)
+    refused(["run", path, "--out", path], ("--out:", "expected a folder", "own.toml", "name another"), capsys)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_that_may_not_be_written(tmp_path, capsys, written):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    refused(["run", written(HEAT), "--out", "closed/run"], ("closed",), capsys)
+
+
+def test_full_disk_is_no_traceback(written, capsys, monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(28, "No space left on device", "result.npz")
+
+    monkeypatch.setattr("diffsim.scene.outcome.write_aside", full)
+    refused(["run", written(HEAT), "--out", "out"], ("No space left on device", "result.npz"), capsys)
+    assert not (tmp_path / "out" / "result.npz").exists()
+
+
+def refused(arguments, words, capsys):
+    assert cli.main(arguments) == 2
+    found = capsys.readouterr()
+    message = found.err[found.err.index("diffsim: ") :]  # after the progress
+    for word in words:
+        assert word in message, message
+    assert "Traceback" not in found.err
+    assert found.out == ""
+    assert message.count("\n") == 1
