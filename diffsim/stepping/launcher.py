@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.expr.graph import Graph
-from diffsim.field import Layout
+from diffsim.field import Layout, Rules, extend
 from diffsim.runtime import BoundKernel, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.equation import Profile
@@ -73,13 +74,17 @@ class Launcher:
 
     def clear(self, name: str, level: int | None = None) -> None:
         """Set a field, or a level of a ring, to zero."""
-        self.memory.write(self.field(name), np.zeros(self.layout.storage, self.layout.dtype), level)
+        self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
 
-    def put_field(self, name: str, extended: Array, level: int | None = None) -> None:
-        """Write a field given with its halo, into a level of a ring if it is one."""
-        stored = np.zeros(self.layout.storage, self.layout.dtype)
-        self.layout.extended(stored)[...] = extended
-        self.memory.write(self.field(name), stored, level)
+    def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
+        """Write the cells of a field, or of a level of a ring, and its halo by the rules."""
+        layout = self.layout
+
+        def write(stored: npt.NDArray) -> None:
+            layout.cells(stored)[...] = cells
+            extend(layout.extended(stored), layout.halo, rules)
+
+        self.memory.fill(self.field(name), level, write)
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo; a view on the host, a copy from a GPU."""

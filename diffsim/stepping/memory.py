@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,9 @@ class Memory(Protocol):
 
     def read(self, array: Any, level: int | None = None) -> npt.NDArray: ...
 
+    def fill(self, array: Any, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        """Let `change` write the values; those that it leaves alone are kept, or zero."""
+
     def flat(self, array: Any, lanes: int) -> Any:
         """The array as kernels see it: tiles in a row, shape (tiles, lanes), or (values,) with one lane."""
 
@@ -38,6 +42,9 @@ class HostMemory:
 
     def read(self, array: npt.NDArray, level: int | None = None) -> npt.NDArray:
         return array if level is None else array[level]
+
+    def fill(self, array: npt.NDArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        change(self.read(array, level))
 
     def flat(self, array: npt.NDArray, lanes: int) -> npt.NDArray:
         return array.reshape(-1, lanes) if lanes > 1 else array.reshape(-1)
@@ -79,6 +86,11 @@ class DeviceMemory:
             _level_copy("get", settings().generation)(array.data, level, values)
             taichi().sync()
         return values.reshape(array.shape[1:])
+
+    def fill(self, array: DeviceArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        values = np.zeros(array.shape if level is None else array.shape[1:], array.dtype)
+        change(values)
+        self.write(array, values, level)
 
     def flat(self, array: DeviceArray, lanes: int) -> Any:
         return array.data

@@ -62,7 +62,7 @@ class Stepper:
         self.steps = 0
         self._residuals = range(0)  # steps whose residuals are recorded
         self._pending: dict[str, dict[int, Array]] = {}
-        self._extended: dict[str, Array] = {}  # coefficients and profiles with their halo, for `evaluate`
+        self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
 
     def programs(self) -> list[Program]:
@@ -148,7 +148,7 @@ class Stepper:
         layout, ndim = self.layout, self.step.grid.ndim
         for name, profile in self.step.profiles.items():
             values = profile_array(profile, self.step.grid, layout.halo, self.dtype)
-            self._extended[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(ndim)])
+            self._profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(ndim)])
             if profile.axis == ndim - 1:  # in tiles, like a row of a field
                 stored = np.zeros(layout.stride * layout.lanes, self.dtype)
                 first = layout.halo_tiles * layout.lanes - layout.halo[-1]
@@ -159,8 +159,7 @@ class Stepper:
     def set_coefficients(self, values: Mapping[str, Array]) -> None:
         """Coefficients over the cells; their halos follow their boundary rules."""
         for name, placed in self.step.coefficients.items():
-            self._extended[name] = pad(np.ascontiguousarray(values[name], self.dtype), self.layout.halo, placed.rules)
-            self.launcher.put_field(name, self._extended[name])
+            self.launcher.put_field(name, values[name], placed.rules)
 
     def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int) -> None:
         """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records."""
@@ -169,8 +168,7 @@ class Stepper:
         for ring in self.rings.values():
             ring.clear()
         for name in self.delays:
-            padded = pad(np.ascontiguousarray(states[name], self.dtype), self.layout.halo, self.step.states[name].rules)
-            self.launcher.put_field(self.delays[name][0], padded, self._level(name))
+            self.launcher.put_field(self.delays[name][0], states[name], self.step.states[name].rules, self._level(name))
         for forcing in self.step.forcings:
             self.launcher.put(source_stream(forcing), np.ascontiguousarray(amplitudes[forcing], self.dtype))
         for state in self.records:
@@ -229,7 +227,7 @@ class Stepper:
                 self._pending.setdefault(primary, {})[late] = value
 
     def _put_bar(self, name: str, cells: Array) -> None:
-        self.launcher.put_field(name, pad(cells, self.layout.halo, zero_rules(cells.ndim)), self.bars[name].working[-1])
+        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.bars[name].working[-1])
 
     def _bar(self, name: str, later: int = 0) -> Array:
         """Cotangent of a state `later` steps after the present one, over the cells."""
@@ -256,9 +254,10 @@ class Stepper:
         """Cotangent of a delayed state, from those of its primary at a later time level."""
         assert self.adjoint is not None
         node = self.adjoint.delayed[state]
-        fields = dict(self._extended)
-        for name in reads([node]).keys() & self.bars.keys():
-            fields[name] = pad(self._bar(name, later), self.layout.halo, zero_rules(self.step.grid.ndim))
+        fields = dict(self._profiles)
+        for name in reads([node]).keys() - self._profiles.keys():
+            cells = self._bar(name, later) if name in self.bars else self.launcher.cells(name)
+            fields[name] = pad(cells, self.layout.halo, zero_rules(self.step.grid.ndim))  # it is read in place only
         return evaluate([node], fields, self.step.grid.shape, self.layout.halo)[0].astype(self.dtype)
 
     # the protocol of schedules
