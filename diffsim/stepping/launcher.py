@@ -178,7 +178,7 @@ class Launcher:
     def _slabs(self, cells: IntArray, workers: int) -> IntArray:
         """Where each worker's cells start: they are in C order."""
         rows = cells[:, 0] if self.layout.rows == self.layout.shape[:-1] else np.zeros(len(cells))
-        slabs = np.searchsorted(rows, slab_bounds(self.layout.rows[0], workers))
+        slabs = np.searchsorted(rows, slab_bounds(self.layout, workers))
         slabs[-1] = len(cells)
         return slabs
 

@@ -44,7 +44,7 @@ class Once:
         """Outputs over the cells, from inputs over the cells; an input that is handed on is not copied."""
         names = [name for name, source in self._given.items() if source is None]
         values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo) if names else []
-        computed = {name: np.array(value, self.dtype) for name, value in zip(names, values, strict=True)}
+        computed = {name: np.asarray(value, self.dtype) for name, value in zip(names, values, strict=True)}
         return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
 
     def jvp(self, fields: Mapping[str, Array], tangents: Mapping[str, Array]) -> dict[str, Array]:
