@@ -148,6 +148,10 @@ def test_masks():
         build_mask(Where(field="H", above=1e9), known, HERE)
     with pytest.raises(SceneError, match=r"expected a known field \(H\), found 'h'"):
         build_mask(Where(field="h", above=0.0), known, HERE)
+    made = Where(of=FieldModel(boxes=({"lower": [10.0, 2.0], "upper": [20.0, 8.0], "amplitude": 1.0},)), above=0.5)
+    np.testing.assert_array_equal(build_mask(made, {}, HERE), (X >= 2) & (X <= 8) & (Z >= 10) & (Z <= 20))
+    with pytest.raises(ValueError, match="either field or of, found both"):
+        Where(field="H", of=FieldModel(constant=1.0), above=0.0)
 
 
 def test_points():
