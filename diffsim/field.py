@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,16 @@ import numpy.typing as npt
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
-Rule = Literal["zero", "periodic", "mirror"]
+Rule: TypeAlias = Literal["zero", "periodic", "mirror"]
 """What a field is outside the grid, along one axis.
 
 zero: 0. periodic: the other end. mirror: reflected about the grid's outermost face, so the normal derivative is 0 there.
 """
 
-Location = tuple[int, ...]
+Rules: TypeAlias = tuple[Rule, ...]
+"""A rule an axis."""
+
+Location: TypeAlias = tuple[int, ...]
 """Where in its cell a field's values sit, an entry an axis: 0 the centre, 1 the upper face."""
 
 
@@ -69,6 +72,17 @@ class Layout:
         return count | 1 if self.lanes > 1 else count
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Tiles from one row to the next along each leading stored axis."""
+        rows = [n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)]
+        return tuple(math.prod(rows[axis + 1 :]) * self.stride for axis in range(len(rows)))
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles of a field, halo included."""
+        return math.prod(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)) * self.stride
+
+    @property
     def storage(self) -> tuple[int, ...]:
         """Shape of the storage: rows with halo, tiles, and lanes where there is more than one."""
         rows = tuple(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True))
@@ -89,17 +103,24 @@ class Layout:
     def cells(self, stored: npt.NDArray) -> npt.NDArray:
         """View of the cells, shape `shape`, without the halo."""
         inner = tuple(slice(h, h + n) for n, h in zip(self.shape, self.halo, strict=True))
-        return self.extended(stored)[(..., *inner)]
+        cut: tuple[Any, ...] = (Ellipsis, *inner)
+        return self.extended(stored)[cut]
 
 
-def check_rules(rules: Rule | tuple[Rule, ...], ndim: int, location: Location) -> tuple[Rule, ...]:
+def zero_rules(ndim: int) -> Rules:
+    """Zero outside the grid along every axis."""
+    rules: Rules = ("zero",)
+    return rules * ndim
+
+
+def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
     """One rule an axis; a single one stands for all.
 
     Raises:
         ParameterError: an unknown rule.
         ShapeError: a wrong number of rules, or a mirror along an axis on whose faces the field lies.
     """
-    found = (rules,) * ndim if isinstance(rules, str) else tuple(rules)
+    found: Rules = (rules,) * ndim if isinstance(rules, str) else tuple(rules)
     if len(found) != ndim:
         raise ShapeError(f"boundary = {found} has {len(found)} entries, expected one, or {ndim} (one an axis)")
     for axis, rule in enumerate(found):
@@ -112,7 +133,7 @@ def check_rules(rules: Rule | tuple[Rule, ...], ndim: int, location: Location) -
     return found
 
 
-def extend(extended: Array, halo: tuple[int, ...], rules: tuple[Rule, ...]) -> None:
+def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
     for axis in reversed(range(extended.ndim)):
         h, view = halo[axis], np.moveaxis(extended, axis, 0)
@@ -127,7 +148,7 @@ def extend(extended: Array, halo: tuple[int, ...], rules: tuple[Rule, ...]) -> N
             view[:h], view[h + n :] = view[h : 2 * h][::-1], view[n : h + n][::-1]
 
 
-def extend_transpose(extended: Array, halo: tuple[int, ...], rules: tuple[Rule, ...]) -> None:
+def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Exact transpose of `extend`: add what lies in the halo to the cells it was copied from, and clear the halo."""
     for axis in range(extended.ndim):
         h, view = halo[axis], np.moveaxis(extended, axis, 0)

@@ -77,7 +77,8 @@ class Grid:
 
 
 def _per_axis(name: str, value: float | Sequence[float], ndim: int) -> tuple[float, ...]:
-    values = (float(value),) * ndim if np.isscalar(value) else tuple(float(v) for v in np.atleast_1d(np.asarray(value)))
+    values = tuple(np.atleast_1d(np.asarray(value, float)).tolist())
+    values = values * ndim if len(values) == 1 else values
     if len(values) != ndim:
         raise ShapeError(f"grid {name} = {value} has {len(values)} entries, expected one, or {ndim} (one an axis)")
     return values

@@ -120,7 +120,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         ti = taichi()
         options: dict[str, Any] = {"arch": getattr(ti, arch), "log_level": ti.ERROR, "default_ip": ti.i32, "fast_math": False}
         if arch == "cpu":
-            # vector elements stay vectors; a loop over workers is shared out however few they are; loops are unrolled by the generator alone
+            # vector elements stay vectors; a loop over workers is shared out however few they are
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}

@@ -12,11 +12,11 @@ import numpy as np
 
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, ordered
-from diffsim.field import Rule, extend, extend_transpose
+from diffsim.field import Rules, extend, extend_transpose, zero_rules
 from diffsim.typing import Array
 
 
-def pad(cells: Array, halo: tuple[int, ...], rules: tuple[Rule, ...]) -> Array:
+def pad(cells: Array, halo: tuple[int, ...], rules: Rules) -> Array:
     """`cells` with its halo filled by the rules: shape + 2 halo."""
     extended = np.zeros(tuple(n + 2 * h for n, h in zip(cells.shape, halo, strict=True)), cells.dtype)
     extended[inner(cells.shape, halo)] = cells
@@ -66,7 +66,7 @@ def pullback(
     graph: Graph,
     outputs: Mapping[str, Node],
     cotangents: Mapping[str, Array],
-    wanted: Mapping[str, tuple[Rule, ...]],
+    wanted: Mapping[str, Rules],
     extended: Mapping[str, Array],
     shape: tuple[int, ...],
     halo: tuple[int, ...],
@@ -86,7 +86,7 @@ def pullback(
     arrays = dict(extended)
     for name, bar in cotangents.items():
         seed = graph.read(f"bar of {name}", (0,) * len(shape))
-        arrays[seed.data[0]] = pad(bar, halo, ("zero",) * len(shape))
+        arrays[seed.data[0]] = pad(bar, halo, zero_rules(len(shape)))
         bars[outputs[name]] = graph.add(bars.get(outputs[name], graph.const(0)), seed)
     terms = vjp(graph, bars, lambda name: name in wanted)
     out = {}

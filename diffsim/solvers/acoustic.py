@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from diffsim.expr.operators import add, laplacian
+from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Rule
+from diffsim.field import Rule, Rules
 from diffsim.grid import Grid
-from diffsim.solvers.sponge import sponge_profiles
+from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
 from diffsim.solvers.stability import check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
@@ -50,7 +50,7 @@ class Acoustic(Equation):
         grid: Grid,
         dt: float,
         order: int = 8,
-        boundary: Rule | tuple[Rule, ...] = "zero",
+        boundary: Rule | Rules = "zero",
         sponge: int = 0,
         sponge_speed: float = 2000.0,
     ) -> None:
@@ -59,15 +59,12 @@ class Acoustic(Equation):
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}
 
-    def coefficients(self, c: Symbol) -> dict[str, Symbol]:
-        return {"m": (c * self.dt) ** 2}
+    def coefficients(self, c: Symbol, **damp: Symbol) -> dict[str, Symbol]:
+        found = {"m": (c * self.dt) ** 2}
+        return found | {"keep": damping(damp)} if damp else found
 
-    def step(self, p: Symbol, p_prev: Symbol, m: Symbol, f: Symbol, **damp: Symbol) -> dict[str, Symbol]:
-        push = m * (laplacian(p, self.order) + f)
-        if not damp:
-            return {"p": 2 * p - p_prev + push, "p_prev": p}
-        d = add(damp.values())
-        return {"p": (2 * p - (1 - d) * p_prev + push) / (1 + d), "p_prev": p}
+    def step(self, p: Symbol, p_prev: Symbol, m: Symbol, f: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        return {"p": damped_leapfrog(p, p_prev, m * (laplacian(p, self.order) + f), others.get("keep")), "p_prev": p}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("wave speed c", parameters["c"], "m/s")

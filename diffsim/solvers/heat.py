@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from diffsim.expr.operators import diff, div, interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Rule
+from diffsim.field import Rule, Rules
 from diffsim.grid import Grid
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
@@ -39,7 +39,7 @@ class Heat(Equation):
 
     forcings = ("q",)
 
-    def __init__(self, grid: Grid, dt: float, boundary: Rule | tuple[Rule, ...] = "mirror") -> None:
+    def __init__(self, grid: Grid, dt: float, boundary: Rule | Rules = "mirror") -> None:
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
         outside = (boundary,) * grid.ndim if isinstance(boundary, str) else boundary

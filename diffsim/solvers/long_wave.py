@@ -12,7 +12,7 @@ from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, minimum, where
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
-from diffsim.solvers.sponge import sponge_profiles
+from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
@@ -67,8 +67,8 @@ class LongWave(Equation):
         if sponge:
             self.profiles = sponge_profiles(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
         if coordinates == "sphere":
-            for name, location in (("cos_lat", 0), ("cos_lat_face", 1)):
-                self.profiles[name] = Profile(0, np.cos(np.radians(grid.coordinates(0, location))), location)
+            self.profiles["sec_lat"] = Profile(0, 1 / np.cos(np.radians(grid.coordinates(0))))
+            self.profiles["cos_lat_face"] = Profile(0, np.cos(np.radians(grid.coordinates(0, 1))), 1)
 
     def metres(self) -> tuple[float, ...]:
         """Spacing in metres; on the sphere, of longitude, the smallest on the grid."""
@@ -86,16 +86,13 @@ class LongWave(Equation):
             out[f"B{axis}"] = (GRAVITY * self.dt**2 / self.degree**2) * where(wet, face, 0.0)
         if self.coordinates == "sphere":
             out["B0"] = out["B0"] * metric["cos_lat_face"]
-            out["B1"] = out["B1"] / metric["cos_lat"]
+            out["B1"] = out["B1"] * metric["sec_lat"]
+        if self.sponge:
+            out["keep"] = damping({name: profile for name, profile in metric.items() if name.startswith("damp")})
         return out
 
     def step(self, eta: Symbol, eta_prev: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        rise = self._divergence(eta, others)
-        damp = [others[f"damp{axis}"] for axis in range(self.grid.ndim) if self.sponge]
-        if not damp:
-            return {"eta": 2 * eta - eta_prev + rise, "eta_prev": eta}
-        d = add(damp)
-        return {"eta": (2 * eta - (1 - d) * eta_prev + rise) / (1 + d), "eta_prev": eta}
+        return {"eta": damped_leapfrog(eta, eta_prev, self._divergence(eta, others), others.get("keep")), "eta_prev": eta}
 
     def initial(self, eta0: Symbol, **others: Symbol) -> dict[str, Symbol]:
         return {"eta": eta0, "eta_prev": eta0 + 0.5 * self._divergence(eta0, others)}
@@ -103,7 +100,7 @@ class LongWave(Equation):
     def _divergence(self, eta: Symbol, others: Mapping[str, Symbol]) -> Symbol:
         """dt² ∇·(g H ∇η)."""
         total = add([diff(others[f"B{axis}"] * diff(eta, axis), axis) for axis in range(self.grid.ndim)])
-        return total / others["cos_lat"] if self.coordinates == "sphere" else total
+        return total * others["sec_lat"] if self.coordinates == "sphere" else total
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("depth H", parameters["H"], "m", positive=False)

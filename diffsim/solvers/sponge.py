@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from diffsim.errors import ParameterError
+from diffsim.expr.operators import add
+from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Profile
 
@@ -46,3 +49,15 @@ def sponge_profiles(
         strongest = -3 * speed * math.log(reflection) / (max(width, 1) * h)
         out[f"damp{axis}"] = Profile(axis, 0.5 * dt * strongest * depth**2)
     return out
+
+
+def damping(profiles: Mapping[str, Symbol]) -> Symbol:
+    """1 / (1 + d), with d = sigma dt / 2 the sum of the profiles: a coefficient, so that a step does not divide."""
+    return 1 / (1 + add([profile for name, profile in profiles.items() if name.startswith("damp")]))
+
+
+def damped_leapfrog(now: Symbol, before: Symbol, push: Symbol, keep: Symbol | None) -> Symbol:
+    """Next value of u_tt + sigma u_t = a, with push = dt^2 a: (2 u - (1 - d) u_before + push) / (1 + d), keep = 1 / (1 + d)."""
+    if keep is None:
+        return 2 * now - before + push
+    return keep * (2 * (now - before) + push) + before  # since (1 - d) / (1 + d) = 2 keep - 1

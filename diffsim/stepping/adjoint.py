@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, reads
-from diffsim.field import Rule
+from diffsim.field import Rules, zero_rules
 from diffsim.stepping.forward import (
     nests,
     receiver_points,
@@ -139,14 +139,14 @@ def _gathered(
     graph: Graph,
     target: Place,
     contributions: dict[Offset, Node],
-    fold: tuple[Rule, ...],
+    fold: Rules,
     assigns: dict[str, Assign],
     places: dict[str, Place],
     inline: dict[str, Node],
 ) -> Assign:
     """The gather form of a field's cotangent; what is worth storing becomes an assignment of its own in `assigns`."""
     ndim = len(fold)
-    zero_rules: tuple[Rule, ...] = ("zero",) * ndim
+    outside = zero_rules(ndim)
     cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
     for offset, node in contributions.items():
         for core, weight in linear_terms(graph, node).values():
@@ -162,7 +162,7 @@ def _gathered(
         elif saved > SCRATCH_COST:
             name = f"scratch {core.id}"
             if name not in assigns:
-                assigns[name] = Assign(Place(name), core, zero_rules)
+                assigns[name] = Assign(Place(name), core, outside)
                 places[name] = Place(name)
             core = graph.read(name, (0,) * ndim)
         groups: dict[float, list[Node]] = {}
@@ -173,7 +173,7 @@ def _gathered(
             total = graph.add(total, graph.mul(graph.const(weight), graph.sum(nodes)))
     folded = any(rule != "zero" for rule in fold)
     scatter = {o: n for o, n in near.items() if folded and any(c and rule != "zero" for c, rule in zip(o, fold, strict=True))}
-    return Assign(target, total, zero_rules, False, scatter, fold if scatter else ())
+    return Assign(target, total, outside, False, scatter, fold if scatter else ())
 
 
 def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:
@@ -215,10 +215,10 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
 
 def _needed_stages(stages: dict[str, Assign], assigns: list[Assign]) -> dict[str, Assign]:
     """Stages of the primal step that the adjoint reads, and those that they read, in order."""
-    wanted = reads([node for a in assigns for node in (a.node, *a.scatter.values())]).keys()
+    wanted = set(reads([node for a in assigns for node in (a.node, *a.scatter.values())]))
     found: set[str] = set()
     for name in reversed(stages):
         if name in wanted:
             found.add(name)
-            wanted = wanted | reads([stages[name].node]).keys()
+            wanted |= reads([stages[name].node]).keys()
     return {name: stages[name] for name in stages if name in found}

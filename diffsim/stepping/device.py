@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from diffsim.expr.source import ExpressionWriter, TileLoader, identifier
-from diffsim.stepping.kernel import FIRST, STEPS, Kernel, table_offset
+from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
+from diffsim.stepping.kernel import FIRST, STEPS, Kernel
 from diffsim.stepping.program import Assign, Nest
 from diffsim.stepping.workers import _images
 
@@ -37,7 +37,7 @@ class DeviceKernel(Kernel):
                 block.__enter__()
                 text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
                 for place in self.levels_used():
-                    text(f"{self.level(place)} = control[{table_offset(program, place.array)} + t + {place.level}]")
+                    text(f"{self.level(place)} = {self.level_start(place)}")
 
             def __exit__(scope, *error: object) -> None:  # noqa: N805
                 block.__exit__(*error)  # type: ignore[arg-type]
@@ -51,10 +51,11 @@ class DeviceKernel(Kernel):
         indices = ", ".join((*self.rows, "j"))
         if nest.assigns:
             with text.block(f"for {indices} in ti.ndrange({', '.join(ranges)})"), self._step(step):
+                text(f"at = {row_start(self.rows, layout.strides)}j")
                 writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
                 values = [writer(assign.node) for assign in nest.assigns]
                 for assign, value in zip(nest.assigns, values, strict=True):
-                    target = f"{identifier(assign.target.array)}[{self.lead(assign.target)}{indices}]"
+                    target = f"{identifier(assign.target.array)}[{self.lead(assign.target)}at]"
                     text(f"{target} = {target} + {value}" if assign.accumulate else f"{target} = {value}")
         for index, assign in enumerate(nest.assigns):
             if assign.scatter:
@@ -89,6 +90,6 @@ class DeviceKernel(Kernel):
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
                 for target, source in _images(assign.rules[axis], layout.shape[axis], halo, reach[axis]):
-                    to = ", ".join(str(target) if a == stored else f"o{a}" for a in range(len(sizes)))
-                    of = ", ".join(str(source) if a == stored else f"o{a}" for a in range(len(sizes)))
+                    rows: list[list[str | int]] = [[i if a == stored else f"o{a}" for a in range(len(sizes))] for i in (target, source)]
+                    to, of = (row_start(row[:-1], layout.strides) + str(row[-1]) for row in rows)
                     self.text(f"{name}[{lead}{to}] = {name}[{lead}{of}]")

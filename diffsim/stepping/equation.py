@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Rule
+from diffsim.field import Location, Rule, Rules
 from diffsim.grid import Grid
 from diffsim.typing import Array
 
@@ -23,7 +23,7 @@ class Variable:
         unit: for labels.
     """
 
-    boundary: Rule | tuple[Rule, ...] = "zero"
+    boundary: Rule | Rules = "zero"
     location: Location | None = None
     unit: str = ""
 
@@ -68,7 +68,7 @@ class Equation(ABC):
     forcings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}
-    coefficient_boundaries: Mapping[str, Rule | tuple[Rule, ...]] = {}
+    coefficient_boundaries: Mapping[str, Rule | Rules] = {}
 
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:

@@ -116,7 +116,8 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
             fixed = used.keys() <= step.coefficients.keys() | step.profiles.keys()
             if not fixed or any(any(offset) for offsets in used.values() for offset in offsets):
                 raise TraceError(
-                    f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients at the same cell; make the step linear in it"
+                    f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients at the same cell; "
+                    "make the step linear in it"
                 )
             found.append((state, forcing, factor))
     return outputs, found

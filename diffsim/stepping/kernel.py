@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from diffsim.expr.graph import LANEWISE, Graph
-from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier
+from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, row_start
 from diffsim.field import Layout
 from diffsim.runtime import compile_kernel, taichi
 from diffsim.stepping.equation import Profile
@@ -115,11 +115,10 @@ class Kernel(ABC):
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
         namespace: dict[str, Any] = {"F": scalar, "Tile": element}
-        leading = len(self.layout.rows) + 1
         for argument in self.arguments:
             ndim, dtype = {
-                "ring": (leading + 1, element),
-                "field": (leading, element),
+                "ring": (1, element),
+                "field": (1, element),
                 "stream": (2, scalar),
                 "cells": (2, ti.i32),
                 "point cells": (2, ti.i32),
@@ -142,16 +141,20 @@ class Kernel(ABC):
     # addresses
 
     def level(self, place: Place) -> str:
-        """Name of the local variable with the pool level of a ring."""
+        """Name of the local variable with the first tile of a ring's level."""
         return f"{identifier(place.array)}_at_{place.level}"
 
     def lead(self, place: Place) -> str:
-        return "" if place.level is None else f"{self.level(place)}, "
+        return "" if place.level is None else f"{self.level(place)} + "
+
+    def level_start(self, place: Place) -> str:
+        """Source of the first tile of a ring's level at local step t."""
+        return f"control[{table_offset(self.program, place.array)} + t + {place.level}] * {self.layout.tile_count}"
 
     @property
     def sources(self) -> Sources:
         arrays = {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
-        return Sources(arrays, self.profiles, self.program.inline, self.rows, self.lanes, self.ndim)
+        return Sources(arrays, self.profiles, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim)
 
     def levels_used(self) -> list[Place]:
         """Ring levels that the program touches."""
@@ -167,8 +170,9 @@ class Kernel(ABC):
     def cell_writer(self, rows: tuple[str, ...], x: str, prefix: str) -> ExpressionWriter:
         return ExpressionWriter(self.text, CellLoader(self.sources, rows, x), 1, prefix)
 
-    def target_cell(self, place: Place, rows: str, x: str) -> str:
-        return cell(identifier(place.array), self.lead(place) + rows, x, self.lanes)
+    def target_cell(self, place: Place, rows: Sequence[str | int], x: str) -> str:
+        """A cell of what is written, at storage rows and a padded position."""
+        return cell(identifier(place.array), self.lead(place) + row_start(rows, self.layout.strides), x, self.lanes)
 
     @property
     def first_column(self) -> int:
@@ -188,7 +192,7 @@ class Kernel(ABC):
                 f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]"
             )
         factor = self.cell_writer(rows, f"s{index}_x", f"s{index}_v")(scatter.factor)
-        target = self.target_cell(scatter.target, "".join(f"{row}, " for row in rows), f"s{index}_x")
+        target = self.target_cell(scatter.target, rows, f"s{index}_x")
         self.text(f"{target} = {target} + {factor} * s{index}")
 
     def write_gather(self, gather: PointGather, index: int) -> None:
@@ -254,8 +258,8 @@ class Kernel(ABC):
                     value = self.cell_writer(rows, stored[-1], f"f{index}_{number}_v")(node)
                     text(f"f{index} = f{index} + {value}")
         text.depth = depth
-        rows_text = "".join(f"{position(axis)} + {self.layout.halo[axis]}, " for axis in range(self.ndim - 1)) or "0, "
-        target = self.target_cell(assign.target, rows_text, f"{position(self.ndim - 1)} + {self.first_column}")
+        cells: list[str | int] = [f"{position(axis)} + {self.layout.halo[axis]}" for axis in range(self.ndim - 1)]
+        target = self.target_cell(assign.target, cells or [0], f"{position(self.ndim - 1)} + {self.first_column}")
         text(f"{target} = {target} + f{index}")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,17 +17,24 @@ from diffsim.runtime import aligned, compile_kernel, lock, settings, taichi
 class Memory(Protocol):
     """Allocation, and copies from and to NumPy arrays. `level` picks one entry of the first axis."""
 
-    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any: ...
+    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> Any:
+        """A zeroed array; `flat` if kernels are to see it with one index, by `flat`."""
 
     def write(self, array: Any, values: npt.NDArray, level: int | None = None) -> None: ...
 
     def read(self, array: Any, level: int | None = None) -> npt.NDArray: ...
 
+    def fill(self, array: Any, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        """Let `change` write the values; those that it leaves alone are kept, or zero."""
+
+    def flat(self, array: Any, lanes: int) -> Any:
+        """The array as kernels see it: tiles in a row, shape (tiles, lanes), or (values,) with one lane."""
+
 
 class HostMemory:
     """Aligned NumPy arrays; `read` gives a view."""
 
-    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray:
+    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> npt.NDArray:
         return aligned(shape, dtype)
 
     def write(self, array: npt.NDArray, values: npt.NDArray, level: int | None = None) -> None:
@@ -33,34 +43,57 @@ class HostMemory:
     def read(self, array: npt.NDArray, level: int | None = None) -> npt.NDArray:
         return array if level is None else array[level]
 
+    def fill(self, array: npt.NDArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        change(self.read(array, level))
+
+    def flat(self, array: npt.NDArray, lanes: int) -> npt.NDArray:
+        return array.reshape(-1, lanes) if lanes > 1 else array.reshape(-1)
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """A Taichi ndarray, which may be flat, and the shape that it stands for."""
+
+    data: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
 
 class DeviceMemory:
     """Taichi ndarrays of scalars (those of vectors are never freed by Taichi 1.7.4); `read` gives a copy."""
 
-    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+    def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> DeviceArray:
         ti = taichi()
         kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32}
         with lock:
-            array = ti.ndarray(kinds[np.dtype(dtype).name], shape)
-            array.fill(0)
-        return array
+            data = ti.ndarray(kinds[np.dtype(dtype).name], (math.prod(shape),) if flat else shape)
+            data.fill(0)
+        return DeviceArray(data, tuple(shape), np.dtype(dtype))
 
-    def write(self, array: Any, values: npt.NDArray, level: int | None = None) -> None:
-        values = np.ascontiguousarray(values)
+    def write(self, array: DeviceArray, values: npt.NDArray, level: int | None = None) -> None:
+        values = np.ascontiguousarray(values, array.dtype)
         with lock:
             if level is None:
-                array.from_numpy(values)
+                array.data.from_numpy(values.reshape(array.data.shape))
             else:
-                _level_copy("put", values.ndim, settings().generation)(array, level, values)
+                _level_copy("put", settings().generation)(array.data, level, values.reshape(-1))
 
-    def read(self, array: Any, level: int | None = None) -> npt.NDArray:
+    def read(self, array: DeviceArray, level: int | None = None) -> npt.NDArray:
         with lock:
             if level is None:
-                return array.to_numpy()
-            values = np.empty(tuple(array.shape[1:]), _numpy_type(array))
-            _level_copy("get", values.ndim, settings().generation)(array, level, values)
+                return array.data.to_numpy().reshape(array.shape)
+            values = np.empty(math.prod(array.shape[1:]), array.dtype)
+            _level_copy("get", settings().generation)(array.data, level, values)
             taichi().sync()
-        return values
+        return values.reshape(array.shape[1:])
+
+    def fill(self, array: DeviceArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
+        values = np.zeros(array.shape if level is None else array.shape[1:], array.dtype)
+        change(values)
+        self.write(array, values, level)
+
+    def flat(self, array: DeviceArray, lanes: int) -> Any:
+        return array.data
 
 
 def memory() -> Memory:
@@ -68,17 +101,11 @@ def memory() -> Memory:
     return HostMemory() if settings().arch == "cpu" else DeviceMemory()
 
 
-def _numpy_type(array: Any) -> npt.DTypeLike:
-    return {"f32": np.float32, "f64": np.float64, "i32": np.int32}[str(array.dtype)]
-
-
 @functools.cache
-def _level_copy(name: str, ndim: int, generation: int) -> Any:
+def _level_copy(name: str, generation: int) -> Any:
     """A kernel that copies one level of a pool to or from an array."""
     del generation  # part of the cache's key: kernels die with the Taichi program
-    indices = ", ".join("ijkl"[:ndim])
-    pool, values = f"pool[level, {indices}]", f"values[{indices}]"
+    pool, values = "pool[level * values.shape[0] + i]", "values[i]"
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
-    source = f"@ti.kernel\ndef {name}(pool: Pool, level: ti.i32, values: Values):\n    for {indices} in values:\n        {body}\n"
-    ti = taichi()
-    return compile_kernel(source, name, {"Pool": ti.types.ndarray(ndim=ndim + 1), "Values": ti.types.ndarray(ndim=ndim)})
+    source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
+    return compile_kernel(source, name, {"Values": taichi().types.ndarray(ndim=1)})

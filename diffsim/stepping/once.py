@@ -30,6 +30,7 @@ class Once:
         self.placed = {**traced.inputs, **others}
         offsets = [o for found in reads(traced.outputs.values()).values() for o in found]
         self.halo = tuple(max((abs(o[axis]) for o in offsets), default=0) for axis in range(grid.ndim))
+        self._given = {name: _source(node) for name, node in traced.outputs.items()}
         self.profiles = {}
         for name, profile in traced.profiles.items():
             values = profile_array(profile, grid, self.halo, dtype)
@@ -40,10 +41,11 @@ class Once:
         return found | self.profiles
 
     def __call__(self, fields: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs over the cells, from inputs over the cells."""
-        names = list(self.traced.outputs)
-        values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo)
-        return {name: np.array(value, self.dtype) for name, value in zip(names, values, strict=True)}
+        """Outputs over the cells, from inputs over the cells; an input that is handed on is not copied."""
+        names = [name for name, source in self._given.items() if source is None]
+        values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo) if names else []
+        computed = {name: np.asarray(value, self.dtype) for name, value in zip(names, values, strict=True)}
+        return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
 
     def jvp(self, fields: Mapping[str, Array], tangents: Mapping[str, Array]) -> dict[str, Array]:
         """Tangents of the outputs; inputs without a tangent count as fixed."""
@@ -63,3 +65,8 @@ class Once:
         """Cotangents of the inputs (and of the other fields), given those of the outputs."""
         wanted = {name: placed.rules for name, placed in self.placed.items()}
         return pullback(self.traced.graph, self.traced.outputs, cotangents, wanted, self._extended(fields), self.grid.shape, self.halo)
+
+
+def _source(node: Node) -> str | None:
+    """The field that an output merely hands on, if it does."""
+    return node.data[0] if node.op == "read" and not any(node.data[1]) else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from diffsim.expr.graph import Node, Offset, reads
-from diffsim.field import Rule
+from diffsim.field import Rules
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Assign:
 
     target: Place
     node: Node
-    rules: tuple[Rule, ...]
+    rules: Rules
     accumulate: bool = False
     scatter: dict[Offset, Node] = field(default_factory=dict)
-    fold: tuple[Rule, ...] = ()
+    fold: Rules = ()
 
 
 @dataclass(frozen=True)
@@ -138,3 +138,21 @@ class Program:
             widest = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(next(iter(offsets)))))
             out[array] = tuple(map(max, out.get(array, widest), widest))
         return out
+
+    def in_place(self, array: str) -> bool:
+        """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written."""
+        written = False
+        for operation in self.operations:
+            if isinstance(operation, Nest):
+                here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
+                after = self._offsets_of_oldest(array, [n for a in operation.assigns for n in a.scatter.values()])
+                now = any(a.target.array == array for a in operation.assigns)
+            else:
+                here, after, now = self._offsets_of_oldest(array, [operation.node]), set(), False
+            if (written and here) or any(any(offset) for offset in here) or ((written or now) and after):
+                return False
+            written = written or now
+        return True
+
+    def _offsets_of_oldest(self, array: str, nodes: list[Node]) -> set[Offset]:
+        return {o for name, offsets in self.reads(nodes).items() if self.places.get(name) == Place(array, 0) for o in offsets}

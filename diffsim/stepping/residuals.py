@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from diffsim.expr.graph import Node, ordered
+from diffsim.field import zero_rules
 from diffsim.stepping.adjoint import Adjoint
 from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
 from diffsim.stepping.trace import TracedStep
@@ -67,7 +68,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     )
     if any(place.array in rings for name, place in reverse.places.items() if name in reverse.reads()):
         return None
-    rules = ("zero",) * step.grid.ndim
+    rules = zero_rules(step.grid.ndim)
     extra = tuple(Assign(places[name], node, rules) for name, node in zip(names, found, strict=True))
     first, *others = forward.operations
     assert isinstance(first, Nest)

@@ -12,7 +12,7 @@ import numpy as np
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location, Rule, check_rules
+from diffsim.field import Location, Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
@@ -31,7 +31,7 @@ class Placed:
     """A traced field: location and boundary rule along each axis."""
 
     location: Location
-    rules: tuple[Rule, ...]
+    rules: Rules
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Stage(Placed):
     node: Node
 
 
-def stage(value: Symbol, boundary: Rule | tuple[Rule, ...] = "zero") -> Symbol:
+def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
     """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
 
     It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
@@ -80,11 +80,12 @@ class TracedStep:
         A leap-frog's `p_prev`, whose next value is `p`, is `p` one step ago. It needs no storage and no copy of its own.
         """
         zero = (0,) * self.grid.ndim
-        follows = {}
+        follows: dict[str, str] = {}
         for name, node in self.outputs.items():
-            if node.op == "read" and node.data[1] == zero and node.data[0] in self.states and node.data[0] != name:
-                if self.states[node.data[0]] == self.states[name] and node.data[0] not in follows.values():
-                    follows[name] = node.data[0]
+            if node.op != "read" or node.data[1] != zero or node.data[0] not in self.states or node.data[0] == name:
+                continue
+            if self.states[node.data[0]] == self.states[name] and node.data[0] not in follows.values():
+                follows[name] = node.data[0]
         out = {}
         for name in self.states:
             primary, steps, seen = name, 0, {name}
@@ -141,7 +142,7 @@ def _trace_map(
     function: Callable[..., dict[str, Symbol]],
     what: str,
     inputs: dict[str, Placed],
-    rules: Callable[[str], Rule | tuple[Rule, ...]],
+    rules: Callable[[str], Rule | Rules],
 ) -> TracedMap:
     graph, grid = Graph(), equation.grid
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in inputs.items()} | _profile_symbols(graph, equation)

@@ -1,0 +1,187 @@
+"""Where things are: the grid as flat views with labelled axes, the land on it, and which receivers are looked at closely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.report.units import Scale, length_scale
+from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Axis, Compared, Outcome, UnknownField
+
+DOWNWARDS = frozenset({"depth", "z", "row"})
+"""Vertical axes of these names point down."""
+NARROW, WIDE = 3.0, 0.2
+"""Height over width of a view; beyond these it is stretched to fit."""
+CLOSE = 8
+"""Receivers whose traces are drawn one by one."""
+
+Cells = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class View:
+    """A plane of the grid: `rows` upwards (or downwards), `columns` to the right.
+
+    Attributes:
+        rows: number of the vertical axis.
+        columns: number of the horizontal axis.
+        held: (axis, index) of the plane, in 3-D.
+        extent: left, right, bottom, top: outer edges of the cells.
+        labels: of the horizontal and the vertical axis.
+        scales: of the horizontal and the vertical axis.
+        aspect: length on paper of a vertical unit over that of a horizontal one; "auto": stretched.
+        down: whether the vertical axis points down.
+        where: of the plane in 3-D, such as "z = 120 m".
+    """
+
+    rows: int
+    columns: int
+    held: tuple[int, int] | None
+    extent: tuple[float, float, float, float]
+    labels: tuple[str, str]
+    scales: tuple[Scale, Scale]
+    aspect: float | Literal["auto"]
+    down: bool
+    where: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Height over width on paper."""
+        left, right, bottom, top = self.extent
+        return 0.75 if self.aspect == "auto" else self.aspect * (top - bottom) / (right - left)
+
+    def cut(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The plane out of values over all cells."""
+        return values if self.held is None else np.take(values, self.held[1], axis=self.held[0])
+
+    def points(self, positions: Array) -> tuple[Array, Array]:
+        """Horizontal and vertical coordinates of points, on the scales of the view."""
+        return positions[:, self.columns] * self.scales[0].factor, positions[:, self.rows] * self.scales[1].factor
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The grid, ready to draw on.
+
+    Attributes:
+        axes: of the grid.
+        views: one in 2-D, three middle planes in 3-D, none in 1-D.
+        land: cells where nothing moves; None: there are none.
+        sources: forcing -> positions.
+        receivers: state -> positions.
+        close: state -> numbers of the receivers looked at one by one.
+    """
+
+    axes: tuple[Axis, ...]
+    views: tuple[View, ...]
+    land: Cells | None
+    sources: Mapping[str, Array]
+    receivers: Mapping[str, Array]
+    close: Mapping[str, list[int]]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Chart:
+        """The chart of an outcome."""
+        ndim = len(outcome.axes)
+        if ndim == 1:
+            views: tuple[View, ...] = ()
+        elif ndim == 2:
+            views = (_view(outcome.axes, 0, 1, None),)
+        else:
+            planes = ((1, 2, 0), (0, 2, 1), (0, 1, 2))
+            views = tuple(_view(outcome.axes, r, c, (held, len(outcome.axes[held].coordinates) // 2)) for r, c, held in planes)
+        depth = outcome.background.get("H")
+        land = None if depth is None or not np.any(depth <= 0) else np.asarray(depth <= 0)
+        sources = {name: p for name, p in outcome.sources.items() if len(p)}
+        receivers = {name: p for name, p in outcome.receivers.items() if len(p)}
+        return cls(outcome.axes, views, land, sources, receivers, {name: spread(p, CLOSE) for name, p in receivers.items()})
+
+    def free(self, found: UnknownField) -> Cells:
+        """Cells of an unknown that may change."""
+        shape = found.truth.shape
+        free = np.ones(shape, bool) if found.mask is None else np.asarray(found.mask, bool)
+        return free if self.land is None else free & ~self.land
+
+    def outline(self, found: UnknownField) -> Cells | None:
+        """The same, if their edge is more than the coast; else None."""
+        free = self.free(found)
+        return None if free.sum() == free.size - (0 if self.land is None else self.land.sum()) else free
+
+
+def spread(positions: Array, count: int) -> list[int]:
+    """Numbers of at most `count` points that lie far from each other: each is the farthest from those taken before."""
+    span = np.ptp(positions, axis=0)
+    places = positions / np.where(span > 0, span, 1.0)
+    taken = [0]
+    distance = np.full(len(places), math.inf)
+    while len(taken) < min(count, len(places)):
+        distance = np.minimum(distance, np.sum((places - places[taken[-1]]) ** 2, axis=1))
+        distance[taken] = -1.0
+        taken.append(int(np.argmax(distance)))
+    return sorted(taken)
+
+
+def place_name(axes: tuple[Axis, ...], position: Array) -> str:
+    """A position in words, such as "48.52° N, 235.1° E" or "z = 120 m, x = 40 m"."""
+    out = []
+    for axis, x in zip(axes, position, strict=True):
+        if _is_degree(axis):
+            out.append(f"{x:.2f}° {'N' if axis.name.lower().startswith('lat') else 'E'}")
+        else:
+            out.append(f"{axis.name} = {x:.4g} {axis.unit}".rstrip())
+    return ", ".join(out)
+
+
+def axis_scale(axis: Axis) -> tuple[Scale, str]:
+    """The scale of an axis of the grid, and its label."""
+    scale = length_scale(axis.unit, axis.coordinates)
+    return scale, scale.label(axis.name)
+
+
+def edges(axis: Axis, factor: float = 1.0) -> tuple[float, float]:
+    """Outer edges of the first and the last cell."""
+    x = np.asarray(axis.coordinates, float) * factor
+    half = 0.5 * (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
+    return float(x[0] - half), float(x[-1] + half)
+
+
+def _view(axes: tuple[Axis, ...], rows: int, columns: int, held: tuple[int, int] | None) -> View:
+    (x_scale, x_label), (y_scale, y_label) = axis_scale(axes[columns]), axis_scale(axes[rows])
+    if axes[rows].unit == axes[columns].unit == "m":  # one unit for both, or distances cannot be compared
+        x_scale = y_scale = length_scale("m", np.concatenate([axes[columns].coordinates, axes[rows].coordinates]))
+        x_label, y_label = x_scale.label(axes[columns].name), y_scale.label(axes[rows].name)
+    extent = (*edges(axes[columns], x_scale.factor), *edges(axes[rows], y_scale.factor))
+    aspect: float | Literal["auto"] = "auto"
+    if _is_degree(axes[rows]) and _is_degree(axes[columns]):
+        aspect = 1 / math.cos(math.radians(0.5 * (extent[2] + extent[3]))) if axes[rows].name.lower().startswith("lat") else 1.0
+    elif axes[rows].unit == axes[columns].unit:
+        aspect = 1.0
+    if aspect != "auto" and not WIDE <= aspect * (extent[3] - extent[2]) / (extent[1] - extent[0]) <= NARROW:
+        aspect = "auto"
+    where = ""
+    if held is not None:
+        axis = axes[held[0]]
+        where = f"{axis.name} = {axis.coordinates[held[1]]:.4g} {axis.unit}".rstrip()
+    return View(rows, columns, held, extent, (x_label, y_label), (x_scale, y_scale), aspect, axes[rows].name.lower() in DOWNWARDS, where)
+
+
+def _is_degree(axis: Axis) -> bool:
+    return axis.unit.lower().startswith(("degree", "°")) and axis.name.lower().startswith(("lat", "lon"))
+
+
+def middle(pair: Compared) -> int:
+    """Number of the shot that is drawn."""
+    return len(pair.data) // 2
+
+
+def which_shot(pair: Compared) -> str:
+    """A sentence for a caption, if there are several shots."""
+    return f" Shot {middle(pair) + 1} of {len(pair.data)} is shown." if len(pair.data) > 1 else ""

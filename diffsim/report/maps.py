@@ -1,0 +1,113 @@
+"""The figures of each unknown, of its gradients, and of final fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from diffsim.report.chart import Chart, middle, which_shot
+from diffsim.report.panels import LEGEND, Panel, draw_panels
+from diffsim.report.points import draw_points
+from diffsim.report.style import GRADIENT, Picture, common, diverging, legend_below, words
+from diffsim.report.units import quantity, value_scale
+from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Compared, UnknownField
+
+ROBUST, GRAIN = 0.99, 0.999
+"""Quantiles at which the colours of gradients and of residuals end."""
+
+
+def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
+    """Truth, start, answer, and answer - truth."""
+    hidden, free = chart.land, chart.free(found)
+    outline = chart.outline(found)
+    shown = [v if hidden is None else v[~hidden] for v in (found.truth, found.start, found.answer)]
+    colours = common(name, *shown[:2], zero_is_rest=not np.any(found.start))
+    scale = value_scale(found.unit, found.truth, found.start)
+    difference = found.answer - found.truth
+    error_scale = value_scale(found.unit, difference)
+    panels = [
+        Panel(title, values, colours, scale, name, hidden, outline)
+        for title, values in (("truth", found.truth), ("start", found.start), ("answer", found.answer))
+    ]
+    panels.append(Panel("answer - truth", difference, diverging(difference[free]), error_scale, f"{name}, error", hidden, outline))
+    figure, _ = draw_panels(chart, panels)
+    before, after = (_rms((values - found.truth)[free]) for values in (found.start, found.answer))
+    if chart.views:
+        grey = " Grey is land." if hidden is not None else ""
+        dashed = " The dashed line encloses the cells that may change." if outline is not None else ""
+        how = f"Truth, start and answer share one colour scale; the last panel, what remains wrong, has its own.{grey}{dashed}"
+    else:
+        how = "Truth, start and answer share one vertical scale; the last panel, what remains wrong, has its own."
+    caption = (
+        f"The hidden truth, where the search began, what it found, and how far that is from the truth. {how} "
+        f"Over the cells that may change, the root mean square distance from the truth is {quantity(before, found.unit)} at the start "
+        f"and {quantity(after, found.unit)} at the answer."
+    )
+    return Picture(f"unknown_{name}", f"The unknown {words(name)}: truth, start and answer", caption, figure)
+
+
+def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture:
+    """The gradient at the first and at the last iteration.
+
+    Args:
+        name: of the unknown.
+        found: the unknown.
+        chart: the grid.
+        last: number of the last iteration.
+    """
+    free = chart.free(found)
+    panels = []
+    for title, values in (("at the start (iteration 0)", found.gradient_first), (f"at the answer (iteration {last})", found.gradient_last)):
+        colours = diverging(values[free], quantile=ROBUST, cmap=GRADIENT)
+        scale = value_scale(f"per {found.unit}" if found.unit else "", np.array([colours.high]) if np.any(values[free]) else np.zeros(1))
+        panels.append(Panel(title, values, colours, scale, f"dJ/d{name} of a cell", ~free if not free.all() else None))
+    figure, drawn = draw_panels(chart, panels, LEGEND)
+    handles: list[Line2D] = []
+    for view, ax in drawn:
+        handles = draw_points(chart, view, ax, small=True)
+    legend_below(figure, handles)
+    first, final = (_rms(g[free]) for g in (found.gradient_first, found.gradient_last))
+    ratio = f"its root mean square fell {first / final:.3g} times" if 0 < final < first else "it did not shrink"
+    grey = " Grey cells may not change." if not free.all() else ""
+    if chart.views:
+        where = "where it is orange, a larger value makes the loss larger, so the search lowers it; where purple, it raises it"
+        ends = f" The colours end where {100 * ROBUST:.0f} % of the cells lie within: near sources and receivers it can be far larger."
+    else:
+        where, ends = "where it is positive, a larger value makes the loss larger, so the search lowers it there", ""
+    caption = (
+        f"How the loss J answers to {name} in each single cell: {where}. Each panel has its own scale, since {ratio} from the start to the "
+        f"answer.{ends}{grey}"
+    )
+    return Picture(f"gradient_{name}", f"The gradient of the loss by {words(name)}", caption, figure)
+
+
+def final(name: str, pair: Compared, chart: Chart) -> Picture:
+    """A final field: data, prediction, residual."""
+    shot = middle(pair)
+    data, end = pair.data[shot], pair.end[shot]
+    shown = [v if chart.land is None else v[~chart.land] for v in (data, end)]
+    colours, residual = common(name, *shown), data - end
+    scale, residual_scale = value_scale(pair.unit, data), value_scale(pair.unit, residual)
+    panels = [
+        Panel("data", data, colours, scale, name, chart.land),
+        Panel("prediction of the answer", end, colours, scale, name, chart.land),
+        Panel("data - prediction", residual, diverging(residual, quantile=GRAIN), residual_scale, f"{name}, residual", chart.land),
+    ]
+    figure, _ = draw_panels(chart, panels)
+    noise = f"; the noise in the data has {quantity(pair.noise, pair.unit)}" if pair.noise else ""
+    caption = (
+        f"The field {name} after the last time step, as measured, as the answer predicts it, and the difference. The root mean square of "
+        f"the difference is {quantity(_rms(pair.data - pair.start), pair.unit)} at the start and "
+        f"{quantity(_rms(pair.data - pair.end), pair.unit)} at the answer{noise}. "
+        f"What looks like structure in the last panel is not explained by the answer; what looks like grain is noise.{which_shot(pair)}"
+    )
+    return Picture(f"final_{name}", f"Final {words(name)}: data and prediction", caption, figure)
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.nanmean(np.square(np.asarray(values, float))))) if values.size else 0.0

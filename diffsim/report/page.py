@@ -1,0 +1,94 @@
+"""The report of a run: its figures as PNG, and one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from diffsim.report import curves, maps, setting, tables, traces
+from diffsim.report.chart import Chart
+from diffsim.report.style import Picture
+from diffsim.scene.files import write_aside
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Outcome
+
+REPORT = "report.html"
+TEMPLATE = "report.html.jinja"
+
+
+def write_report(outcome: Outcome, folder: Path) -> Path:
+    """Write the figures of an outcome and `report.html` into a folder.
+
+    Everything is drawn before anything is written, and every file is written aside and renamed, the page last: a report
+    that is there is whole.
+
+    Args:
+        outcome: of a run.
+        folder: made if it is not there; files of an earlier report in it are replaced.
+
+    Returns:
+        The path of the page.
+    """
+    drawn = [(picture, picture.png()) for picture in pictures(outcome)]
+    page = render(outcome, drawn)
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture, content in drawn:
+        write_aside(folder / file_name(picture), content)
+    write_aside(folder / REPORT, page.encode())
+    return folder / REPORT
+
+
+def pictures(outcome: Outcome) -> Iterator[Picture]:
+    """All figures, in the order of the page."""
+    chart, last = Chart.of(outcome), outcome.history[-1].iteration
+    yield setting.setting(outcome, chart)
+    for name, found in outcome.unknowns.items():
+        yield maps.unknown(name, found, chart)
+    for name, found in outcome.unknowns.items():
+        yield maps.gradient(name, found, chart, last)
+    for state, pair in outcome.traces.items():
+        yield traces.close_up(state, pair, outcome, chart)
+        if pair.data.shape[2] >= traces.MANY:
+            yield traces.gather(state, pair, outcome)
+    for state, pair in outcome.finals.items():
+        yield maps.final(state, pair, chart)
+    yield curves.loss(outcome)
+
+
+def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
+    """The page.
+
+    Args:
+        outcome: of a run.
+        drawn: figures with their PNG files.
+    """
+    environment = Environment(
+        loader=PackageLoader("diffsim.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    word, sentence = tables.verdict(outcome)
+    return environment.get_template(TEMPLATE).render(
+        title=outcome.title or outcome.name,
+        name=outcome.name,
+        summary=outcome.summary,
+        word=word,
+        sentence=sentence,
+        story=tables.story(outcome),
+        figures=[(picture, file_name(picture), base64.b64encode(content).decode()) for picture, content in drawn],
+        accepted=tables.judged(outcome.accepted),
+        certificate=tables.judged(outcome.certificate),
+        memory=tables.memory(outcome),
+        parts=tables.parts(outcome),
+        circumstances=tables.circumstances(outcome),
+        settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",
+    )
+
+
+def file_name(picture: Picture) -> str:
+    """Of a figure: letters, digits and underscores."""
+    return re.sub(r"\W", "_", picture.name) + ".png"

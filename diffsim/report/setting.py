@@ -1,0 +1,79 @@
+"""The figure of what is known: fields, sources, receivers, and which cells may change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from diffsim.report.chart import Cells, Chart, middle
+from diffsim.report.panels import LEGEND, Panel, draw_panels
+from diffsim.report.points import draw_points
+from diffsim.report.style import INK, Picture, common, legend_below, words
+from diffsim.report.units import plural, value_scale
+from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Outcome
+
+TAIL, LONG = 0.01, 0.25
+"""The colours of a known field leave out this fraction of its values at an end, if that shortens them by this much."""
+
+
+def setting(outcome: Outcome, chart: Chart) -> Picture:
+    """Known fields, sources and receivers."""
+    known = dict(outcome.background)
+    units = dict(outcome.background_units)
+    frees = _common_free(outcome, chart)
+    title, instead = "{}", ""
+    if not known and outcome.finals:
+        known, units = {n: p.data[middle(p)] for n, p in outcome.finals.items()}, {n: p.unit for n, p in outcome.finals.items()}
+        title, instead = "{}: the data", "No field of the equation is known, so the data are shown."
+    elif not known:
+        known, units = {n: u.start for n, u in outcome.unknowns.items()}, {n: u.unit for n, u in outcome.unknowns.items()}
+        title, instead = "{} at the start", "No field of the equation is known, so the map shows where the search starts."
+    panels = []
+    for name, values in known.items():
+        shown = values if chart.land is None else values[~chart.land]
+        scale = value_scale(units.get(name, ""), values)
+        panels.append(Panel(title.format(words(name)), values, common(name, _without_tails(shown)), scale, name, chart.land, frees))
+    figure, drawn = draw_panels(chart, panels, LEGEND)
+    handles: list[Line2D] = []
+    for view, ax in drawn:
+        handles = draw_points(chart, view, ax)
+    if frees is not None and chart.views:
+        handles.append(Line2D([], [], color=INK, linestyle="dashed", linewidth=1, label="cells that may change"))
+    legend_below(figure, handles)
+    return Picture("setting", "The setting", _caption(outcome, chart, frees, instead), figure)
+
+
+def _without_tails(values: Array) -> Array:
+    """Values without a few that would leave the rest pale, such as one deep corner."""
+    low, high = float(np.min(values)), float(np.max(values))
+    inner_low, inner_high = np.quantile(values, [TAIL, 1 - TAIL])
+    low = inner_low if inner_low - low > LONG * (high - low) else low
+    high = inner_high if high - inner_high > LONG * (high - low) else high
+    return values.clip(low, high)
+
+
+def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
+    """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
+    first, *others = (chart.outline(found) for found in outcome.unknowns.values())
+    return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
+
+
+def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) -> str:
+    cells = " × ".join(str(len(axis.coordinates)) for axis in outcome.axes)
+    parts = [f"The grid has {cells} cells."] + [instead] * bool(instead)
+    parts += [f"{plural(len(points), 'receiver')} of {state} (dots)." for state, points in chart.receivers.items()]
+    parts += [f"{plural(len(points), 'source')} of {forcing} (stars)." for forcing, points in chart.sources.items()]
+    if any(len(close) < len(chart.receivers[state]) for state, close in chart.close.items()):
+        parts.append("The records of the numbered receivers are drawn below.")
+    if not chart.receivers:
+        parts.append("There are no receivers: the data are fields over all cells.")
+    if chart.land is not None:
+        parts.append("Grey is land, where H = 0; the line around it is the coast, through which nothing flows.")
+    if frees is not None:
+        parts.append("The dashed line encloses the cells that may change.")
+    return " ".join(parts)

@@ -1,0 +1,101 @@
+"""The words and figures of the report: what was asked, whether it was found, and by what means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from diffsim.report.units import duration, number, plural, size
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Line, Outcome
+
+Rows = list[tuple[str, ...]]
+
+
+def verdict(outcome: Outcome) -> tuple[str, str]:
+    """A word for the badge ("passed", "failed" or "not judged"), and a sentence."""
+    parts = []
+    for lines, what in ((outcome.accepted, "acceptance"), (outcome.certificate, "certificate of the gradient")):
+        if lines:
+            good = sum(line.passed for line in lines)
+            held = f"{good} of them met" if good < len(lines) else "it is met" if good == 1 else "all are met"
+            parts.append(f"The {what} states {plural(len(lines), 'limit')}: {held}.")
+    if not outcome.accepted:
+        parts.insert(0, "The scene states no acceptance figures.")
+    word = "failed" if not outcome.passed else "passed" if outcome.accepted else "not judged"
+    return word, " ".join(parts)
+
+
+def story(outcome: Outcome) -> str:
+    """What the search did, in a sentence or two."""
+    first, last = outcome.history[0], outcome.history[-1]
+    factor = f", {first.loss / last.loss:.3g} times less" if 0 < last.loss < first.loss else ""
+    names = " and ".join(outcome.unknowns)
+    return (
+        f"The search for {names} lowered the loss from {number(first.loss)} to {number(last.loss)}{factor}, "
+        f"in {plural(last.iteration, 'iteration')} and {duration(last.seconds)}. It stopped: {outcome.stopped.rstrip('.')}."
+    )
+
+
+def judged(lines: tuple[Line, ...]) -> list[dict[str, Any]]:
+    """Rows of an acceptance or a certificate."""
+    return [
+        {"name": line.name, "value": number(line.value), "limit": line.limit, "passed": line.passed, "note": line.note} for line in lines
+    ]
+
+
+def parts(outcome: Outcome) -> Rows:
+    """Each misfit and penalty at the start and at the answer, and its share of the loss there."""
+    total = sum(end for _, end in outcome.loss_parts.values())
+    rows: Rows = [
+        (name, number(start), number(end), f"{100 * end / total:.1f} %" if total > 0 else "")
+        for name, (start, end) in outcome.loss_parts.items()
+    ]
+    if len(rows) > 1:
+        rows.append(("together", number(sum(start for start, _ in outcome.loss_parts.values())), number(total), ""))
+    return rows
+
+
+def memory(outcome: Outcome) -> Rows:
+    """The schedule, and the memory it needs, predicted and actual."""
+    held = outcome.memory
+    apart = f" ({100 * (held.allocated - held.predicted) / held.predicted:+.1f} % of the prediction)" if held.predicted else ""
+    return [
+        ("schedule", outcome.schedule),
+        ("predicted, all fields of a gradient", size(held.predicted)),
+        ("allocated in the end, all fields", size(held.allocated) + apart),
+        ("peak of the whole process, with Python and all libraries", size(held.peak_process)),
+    ]
+
+
+def circumstances(outcome: Outcome) -> list[tuple[str, Rows]]:
+    """Tables of what the figures depend on: the run, timings, machine, versions."""
+    run: Rows = [
+        ("scene", outcome.name),
+        ("equation", outcome.equation),
+        ("grid", ", ".join(f"{len(axis.coordinates)} cells of {axis.name}" for axis in outcome.axes)),
+        ("time steps", str(max(len(outcome.times) - 1, 0))),
+        ("seed of all random numbers", str(outcome.seed)),
+    ]
+    if len(outcome.times) > 1:
+        run.insert(4, ("time step", f"{outcome.times[1] - outcome.times[0]:.4g} s"))
+    return [
+        ("Run", run),
+        ("Time taken", [(name, duration(spent)) for name, spent in outcome.seconds.items()]),
+        ("Machine", [(name, str(value)) for name, value in outcome.machine.items()]),
+        ("Versions", list(outcome.versions.items())),
+    ]
+
+
+def settings(values: Any, key: str = "") -> Iterator[str]:
+    """The settings a line each, as `--set` takes them: `optimise.iterations=5`, `misfit.0.weight=1.0`."""
+    if isinstance(values, Mapping) and values:
+        for name, value in values.items():
+            yield from settings(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(values, (list, tuple)) and any(isinstance(value, Mapping) for value in values):
+        for index, value in enumerate(values):
+            yield from settings(value, f"{key}.{index}")
+    else:
+        yield f"{key}={json.dumps(values, ensure_ascii=False)}"

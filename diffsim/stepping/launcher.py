@@ -1,0 +1,189 @@
+"""Kernels compiled, bound to arrays, and launched a bounded time at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.expr.graph import Graph
+from diffsim.field import Layout, Rules, extend
+from diffsim.runtime import BoundKernel, settings
+from diffsim.stepping.device import UNROLL, DeviceKernel
+from diffsim.stepping.equation import Profile
+from diffsim.stepping.kernel import BARRIER, CAPACITY, FIRST, STEPS, Argument, Kernel, control_size, table_offset
+from diffsim.stepping.memory import DeviceArray, memory
+from diffsim.stepping.pace import Pace
+from diffsim.stepping.points import PointTable
+from diffsim.stepping.program import Program
+from diffsim.stepping.workers import WorkerKernel, slab_bounds
+from diffsim.typing import Array, IntArray
+
+Tables = Callable[[int, int], Mapping[str, IntArray]]
+"""(steps done, steps of the coming launch) -> the level table of each ring."""
+
+
+class Launcher:
+    """The arrays of a simulation and the kernels that work on them.
+
+    Args:
+        graph: of the programs' expressions.
+        layout: of every field.
+        reach: array -> how far the kernels read it beyond a cell.
+        profiles: one-axis fields by name.
+        points: point tables by name.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        layout: Layout,
+        reach: Mapping[str, tuple[int, ...]],
+        profiles: Mapping[str, Profile],
+        points: Mapping[str, PointTable],
+    ) -> None:
+        self.graph, self.layout, self.reach, self.profiles, self.points = graph, layout, reach, profiles, dict(points)
+        self.memory = memory()
+        self.arrays: dict[str, Any] = {}
+        self._compiled: dict[tuple[str, int], Any] = {}
+        self._bound: dict[tuple[str, int], tuple[BoundKernel, Any]] = {}
+        self._paces: dict[str, Pace] = {}
+
+    # arrays
+
+    def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
+        """A zeroed array under `name`, in place of any that was there. Kernels are bound anew when they are next launched."""
+        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
+        self._bound.clear()
+        return self.arrays[name]
+
+    def field(self, name: str) -> Any:
+        """The array `name`, allocated as one field if there is none."""
+        return self.arrays[name] if name in self.arrays else self.allocate(name, self.layout.storage)
+
+    def put(self, name: str, values: Array) -> None:
+        """Write an array that is no field (a profile, a stream), allocating it if there is none of its shape."""
+        if name not in self.arrays or tuple(self.arrays[name].shape) != values.shape:
+            self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
+            self._bound.clear()
+        self.memory.write(self.arrays[name], values)
+
+    def clear(self, name: str, level: int | None = None) -> None:
+        """Set a field, or a level of a ring, to zero."""
+        self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
+
+    def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
+        """Write the cells of a field, or of a level of a ring, and its halo by the rules."""
+        layout = self.layout
+
+        def write(stored: npt.NDArray) -> None:
+            layout.cells(stored)[...] = cells
+            extend(layout.extended(stored), layout.halo, rules)
+
+        self.memory.fill(self.field(name), level, write)
+
+    def cells(self, name: str, level: int | None = None) -> Array:
+        """The cells of a field, without its halo; a view on the host, a copy from a GPU."""
+        return self.layout.cells(self.memory.read(self.field(name), level))
+
+    def nbytes(self, name: str) -> int:
+        """Bytes of an array."""
+        return math.prod(self.arrays[name].shape) * self.layout.dtype.itemsize
+
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        """Exchange point tables. They are arguments of the kernels, so these are bound anew but not compiled anew."""
+        self.points |= points
+        self._bound.clear()
+
+    # launches
+
+    def source_of(self, program: Program, workers: int | None = None) -> Kernel:
+        """The kernel of a program, as source, for so many workers (None: all threads)."""
+        common = (program, self.graph, self.layout, self.reach, self.profiles)
+        return WorkerKernel(*common, workers or settings().threads) if settings().arch == "cpu" else DeviceKernel(*common)
+
+    def pace(self, program: Program) -> Pace:
+        """How fast the program's launches go."""
+        return self._paces.setdefault(program.name, Pace(settings().threads if settings().arch == "cpu" else 1))
+
+    def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
+        """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
+
+        Args:
+            program: what a step does.
+            first: index of its first step.
+            steps: how many.
+            tables: the rings' level tables, asked for once a launch, in order.
+        """
+        done, pace = 0, self.pace(program)
+        while done < steps:
+            count = min(steps - done, pace.steps(), CAPACITY)
+            kernel, control = self._kernel(program, pace.workers())
+            host = isinstance(control, np.ndarray)
+            values = control if host else np.zeros(control_size(program), np.int32)
+            values[STEPS], values[FIRST], values[BARRIER] = count, first + program.direction * done, 0
+            for name, table in tables(done, count).items():
+                if name in program.entries:
+                    offset = table_offset(program, name)
+                    values[offset : offset + len(table)] = table
+            begin = time.perf_counter()
+            if host:
+                kernel()
+            else:
+                self.memory.write(control, values)
+                for t in range(0, count, UNROLL):
+                    kernel(t)
+            pace.note(count, time.perf_counter() - begin)
+            done += count
+
+    def _kernel(self, program: Program, workers: int) -> tuple[BoundKernel, Any]:
+        key = (program.name, workers)
+        if key not in self._bound:
+            kernel = self.source_of(program, workers)
+            if key not in self._compiled:
+                self._compiled[key] = kernel.compile()
+            control = self.memory.allocate((control_size(program),), np.int32)
+            arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
+            plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
+            if isinstance(kernel, DeviceKernel):
+                plain.append(0)
+            self._bound[key] = (BoundKernel(self._compiled[key], plain), control)
+        return self._bound[key]
+
+    def _argument(self, argument: Argument, workers: int) -> Any:
+        if argument.kind in ("ring", "field", "profile", "stream"):
+            array = self.field(argument.key)
+            return self.memory.flat(array, self.layout.lanes) if argument.kind in ("ring", "field") else array
+        table = self.points[argument.key]
+        cells, starts, members, weights = table.by_cell
+        pieces: dict[str, Callable[[], Array | IntArray]] = {
+            "point starts": lambda: table.starts,
+            "point cells": lambda: self._stored(table.cells),
+            "point weights": lambda: table.weights,
+            "cells": lambda: self._stored(cells),
+            "starts": lambda: starts,
+            "members": lambda: members,
+            "weights": lambda: weights,
+            "slabs": lambda: self._slabs(cells, workers),
+        }
+        values = pieces[argument.kind]()
+        array = self.memory.allocate(values.shape, self.layout.dtype if "weights" in argument.kind else np.int32)
+        self.memory.write(array, values.astype(self.layout.dtype if "weights" in argument.kind else np.int32))
+        return array
+
+    def _slabs(self, cells: IntArray, workers: int) -> IntArray:
+        """Where each worker's cells start: they are in C order."""
+        rows = cells[:, 0] if self.layout.rows == self.layout.shape[:-1] else np.zeros(len(cells))
+        slabs = np.searchsorted(rows, slab_bounds(self.layout, workers))
+        slabs[-1] = len(cells)
+        return slabs
+
+    def _stored(self, cells: IntArray) -> IntArray:
+        """Cells as row indices in storage and a padded position along the last axis."""
+        layout = self.layout
+        out = cells + np.array([*layout.halo[:-1], layout.halo_tiles * layout.lanes])
+        return np.pad(out, ((0, 0), (1, 0))) if len(layout.shape) == 1 else out

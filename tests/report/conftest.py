@@ -1,0 +1,40 @@
+"""A report of every kind of outcome, written once for all tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from diffsim.report import style, write_report
+from diffsim.scene.outcome import Outcome
+
+from .outcomes import KINDS
+
+COARSE = 60
+"""Dots an inch: enough to see whether a figure is blank."""
+
+
+@dataclass(frozen=True)
+class Written:
+    kind: str
+    outcome: Outcome
+    page: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.page.parent
+
+    @property
+    def html(self) -> str:
+        return self.page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session", params=KINDS, ids=lambda make: make.__name__)
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    outcome = request.param()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "DPI", COARSE)
+        page = write_report(outcome, tmp_path_factory.mktemp("report") / "new" / request.param.__name__)
+    return Written(request.param.__name__, outcome, page)

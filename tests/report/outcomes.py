@@ -1,0 +1,171 @@
+"""Small outcomes of every kind that a report must cope with. Nothing is computed: the fields are bumps, the traces wavelets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from diffsim.scene.outcome import Axis, Compared, Line, Memory, Outcome, Progress, UnknownField
+
+TITLE = 'Uplift <script>alert("$1")</script> & co'
+HISTORY = tuple(Progress(k, k + 1, 2.0 * 0.5**k, 0.1 * 0.7**k, 0.25 * k) for k in range(8))
+ACCEPTED = (Line("loss reduction", 128.0, "at least 100", True), Line("correlation of m", 0.9512, "at least 0.9", True, "a note"))
+CERTIFICATE = (
+    Line("dot product, m", 3.21e-15, "at most 1e-12", True),
+    Line("Taylor with gradient, random 1", float("nan"), "1.9 to 2.1", True, "linear"),
+)
+
+
+def rng(*key: int) -> np.random.Generator:
+    return np.random.default_rng([9, *key])
+
+
+def bump(shape: tuple[int, ...], at: float = 0.5, width: float = 0.15) -> np.ndarray:
+    places = np.meshgrid(*(np.linspace(0, 1, n) for n in shape), indexing="ij")
+    return np.exp(-sum((x - at) ** 2 for x in places) / width**2)
+
+
+def found(shape: tuple[int, ...], base: float, height: float, unit: str, mask: np.ndarray | None = None) -> UnknownField:
+    start = np.full(shape, base)
+    noise = rng(*shape).standard_normal(shape)
+    return UnknownField(
+        start, start + 0.9 * height * bump(shape, 0.52), -bump(shape) + 0.1 * noise, 0.01 * noise, start + height * bump(shape), mask, unit
+    )
+
+
+def recorded(shots: int, times: np.ndarray, receivers: int, amplitude: float, unit: str) -> Compared:
+    delay = times[-1] * (0.3 + 0.4 * np.arange(receivers) / receivers)
+    wave = amplitude * np.exp(-(((times[:, None] - delay) / (0.05 * times[-1])) ** 2)) * np.ones((shots, 1, 1))
+    noise = 0.02 * amplitude
+    return Compared(wave + noise * rng(shots).standard_normal(wave.shape), 0 * wave, 0.95 * wave, noise, unit)
+
+
+def outcome(axes: tuple[Axis, ...], unknowns: dict[str, UnknownField], times: np.ndarray, **more: Any) -> Outcome:
+    given: dict[str, Any] = {
+        "name": "small",
+        "title": TITLE,
+        "summary": "What was it?",
+        "equation": "long_wave",
+        "axes": axes,
+        "background": {},
+        "background_units": {},
+        "sources": {},
+        "receivers": {},
+        "times": times,
+        "traces": {},
+        "finals": {},
+        "unknowns": unknowns,
+        "loss_parts": {"traces of eta": (2.0, 0.0150), "tikhonov of m": (0.0, 0.000625)},
+        "history": HISTORY,
+        "stopped": "the loss hardly falls any more",
+        "accepted": ACCEPTED,
+        "certificate": CERTIFICATE,
+        "schedule": "Binomial(steps=240, slots=7)",
+        "memory": Memory(182_400_000, 183_100_000, 1_612_000_000),
+        "versions": {"diffsim": "0.1.0", "taichi": "1.7.4"},
+        "machine": {"arch": "x64", "precision": "f32", "threads": 2, "lanes": 16, "cores": 2},
+        "seed": 20260,
+        "seconds": {"data": 1.5, "optimise": 75.0},
+        "settings": {"grid": {"shape": [24, 30]}, "misfit": [{"of": "traces", "weight": 1.5}], "note": "<b>bold</b>"},
+    }
+    return Outcome(**{**given, **more})
+
+
+def coast() -> Outcome:
+    """2-D, degrees, land, a mask, many receivers: like a tsunami."""
+    shape = (24, 30)
+    depth = np.linspace(-300, 900, shape[1]) * np.ones(shape)
+    depth = np.maximum(depth, 0)
+    mask = depth > 200
+    mask[:3] = False
+    axes = (Axis("latitude", "degrees north", np.linspace(48, 50, 24)), Axis("longitude", "degrees east", np.linspace(234, 238, 30)))
+    places = np.stack([rng(1).uniform(48.2, 49.8, 14), rng(2).uniform(236, 237.8, 14)], axis=1)
+    times = np.arange(241) * 30.0
+    return outcome(
+        axes,
+        {"eta0": found(shape, 0.0, 1.5, "m", mask)},
+        times,
+        background={"H": depth},
+        background_units={"H": "m"},
+        receivers={"eta": places},
+        traces={"eta": recorded(1, times, 14, 0.02, "m")},
+    )
+
+
+def crosswell() -> Outcome:
+    """2-D, metres, tall, shots, few receivers, no certificate, one acceptance line failed."""
+    shape = (30, 15)
+    axes = (Axis("z", "m", 20.0 * np.arange(30)), Axis("x", "m", 20.0 * np.arange(15)))
+    times = np.arange(201) * 1e-3
+    return outcome(
+        axes,
+        {"c": found(shape, 2000.0, -300.0, "m/s")},
+        times,
+        equation="acoustic",
+        sources={"f": np.array([[100.0, 20.0], [300.0, 20.0], [500.0, 20.0]])},
+        receivers={"p": np.array([[100.0, 260.0], [300.0, 260.0], [500.0, 260.0]])},
+        traces={"p": recorded(3, times, 3, 2e-5, "Pa")},
+        accepted=(ACCEPTED[0], replace(ACCEPTED[1], value=0.4321, passed=False)),
+        certificate=(),
+    )
+
+
+def image() -> Outcome:
+    """2-D, final fields only, two unknowns, no receivers, no settings."""
+    shape = (20, 26)
+    axes = (Axis("row", "m", 1e-3 * np.arange(20)), Axis("x", "m", 1e-3 * np.arange(26)))
+    late = 8 * bump(shape, width=0.3)
+    pair = Compared((late + 0.1 * rng(3).standard_normal(shape))[None], 0 * late[None], 0.97 * late[None], 0.1, "K")
+    mask = bump(shape, width=0.5) > 0.2
+    unknowns = {"T": found(shape, 0.0, 12.0, "K", mask), "kappa": found(shape, 1e-7, 5e-8, "m²/s", mask)}
+    return outcome(axes, unknowns, np.arange(101) * 0.5, equation="heat", finals={"T": pair}, settings={})
+
+
+def line() -> Outcome:
+    """1-D, one source and one receiver, a final field too; nothing to accept."""
+    axes = (Axis("x", "m", 50.0 * np.arange(400)),)
+    times = np.arange(101) * 0.2
+    final = Compared(bump((400,))[None], 0 * bump((400,))[None], 0.9 * bump((400,))[None], 0.0, "m")
+    return outcome(
+        axes,
+        {"eta0": found((400,), 0.0, 1.0, "m", np.arange(400) > 50)},
+        times,
+        background={"H": np.full(400, 100.0)},
+        background_units={"H": "m"},
+        sources={"f": np.array([[4000.0]])},
+        receivers={"eta": np.array([[9000.0]])},
+        traces={"eta": recorded(1, times, 1, 0.5, "m")},
+        finals={"eta": final},
+        accepted=(),
+        title="",
+        history=HISTORY[:1],
+    )
+
+
+def block() -> Outcome:
+    """3-D."""
+    shape = (8, 10, 12)
+    axes = tuple(Axis(name, "m", 10.0 * np.arange(n)) for name, n in zip("zyx", shape, strict=True))
+    times = np.arange(51) * 1e-4
+    return outcome(
+        axes,
+        {"c": found(shape, 1500.0, 200.0, "m/s")},
+        times,
+        equation="acoustic",
+        sources={"f": np.array([[30.0, 20.0, 20.0]])},
+        receivers={"p": np.array([[30.0, 70.0, 90.0], [50.0, 20.0, 90.0]])},
+        traces={"p": recorded(1, times, 2, 1.0, "Pa")},
+    )
+
+
+KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block)
+FIGURES = {
+    "coast": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "gather_eta", "loss"},
+    "crosswell": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
+    "image": {"setting", "unknown_T", "unknown_kappa", "gradient_T", "gradient_kappa", "final_T", "loss"},
+    "line": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "final_eta", "loss"},
+    "block": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
+}

@@ -1,0 +1,211 @@
+"""What the figures show: scales, limits, what is grey, where things lie, in which units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from diffsim.report import maps, setting, style, traces, units
+from diffsim.report.chart import Chart, place_name, spread
+from diffsim.scene.outcome import Outcome
+
+from . import outcomes
+
+
+def unknown(outcome: Outcome) -> Figure:
+    (name, found), *_ = outcome.unknowns.items()
+    return maps.unknown(name, found, Chart.of(outcome)).figure
+
+
+def titled(figure: Figure) -> dict[str, Axes]:
+    return {ax.get_title(loc="left"): ax for ax in figure.axes if ax.get_title(loc="left")}
+
+
+@pytest.mark.parametrize("make", [outcomes.coast, outcomes.crosswell, outcomes.image])
+def test_truth_start_and_answer_share_their_colours(make) -> None:
+    limits = {title: ax.images[0].get_clim() for title, ax in titled(unknown(make())).items()}
+    assert limits["truth"] == limits["start"] == limits["answer"]
+    assert limits["answer - truth"][0] == -limits["answer - truth"][1]
+
+
+def test_truth_start_and_answer_share_their_axis_in_1d() -> None:
+    limits = {title: ax.get_ylim() for title, ax in titled(unknown(outcomes.line())).items()}
+    assert limits["truth"] == limits["start"] == limits["answer"] != limits["answer - truth"]
+
+
+def test_values_are_drawn_where_they_lie() -> None:
+    outcome = outcomes.coast()
+    ax = titled(unknown(outcome))["truth"]
+    found, land = outcome.unknowns["eta0"], outcome.background["H"] <= 0
+    drawn = ax.images[0].get_array()
+    np.testing.assert_array_equal(drawn.mask, land)
+    np.testing.assert_array_equal(drawn.data[~land], found.truth[~land])
+    half = (4 / 29) / 2
+    assert ax.images[0].get_extent()[:2] == pytest.approx([234 - half, 238 + half])
+    assert ax.images[0].origin == "lower"
+
+
+@pytest.mark.parametrize("make", [outcomes.coast, outcomes.image])
+def test_gradients_are_grey_where_nothing_may_change_and_white_at_zero(make) -> None:
+    outcome = make()
+    (name, found), *_ = outcome.unknowns.items()
+    land = outcome.background["H"] <= 0 if "H" in outcome.background else np.zeros(found.mask.shape, bool)
+    figure = maps.gradient(name, found, Chart.of(outcome), 7).figure
+    shown = titled(figure)
+    for title, values in (("at the start (iteration 0)", found.gradient_first), ("at the answer (iteration 7)", found.gradient_last)):
+        image = shown[title].images[0]
+        np.testing.assert_array_equal(image.get_array().mask, ~found.mask | land)
+        low, high = image.get_clim()
+        assert low == -high
+        free = np.abs(values[found.mask & ~land])
+        factor = high / np.quantile(free, maps.ROBUST)
+        assert math.log10(factor) == pytest.approx(round(math.log10(factor)))  # a power of ten: the unit's
+        assert image.cmap.get_bad() == pytest.approx(to_rgba(style.HIDDEN))
+        assert min(image.cmap(0.5)[:3]) > 0.95
+
+
+def test_one_huge_cell_does_not_blind_a_gradient() -> None:
+    outcome = outcomes.crosswell()
+    found = outcome.unknowns["c"]
+    spiked = found.gradient_first.copy()
+    spiked[0, 0] = 1e6
+    figure = maps.gradient("c", replace(found, gradient_first=spiked), Chart.of(outcome), 7).figure
+    image = titled(figure)["at the start (iteration 0)"].images[0]
+    assert np.mean(np.abs(image.get_array()) > 0.1 * image.get_clim()[1]) > 0.1
+
+
+def test_a_gradient_of_zero_is_drawn() -> None:
+    outcome = outcomes.crosswell()
+    found = outcome.unknowns["c"]
+    picture = maps.gradient("c", replace(found, gradient_last=0 * found.start), Chart.of(outcome), 7)
+    assert picture.png()
+    assert "did not shrink" in picture.caption
+
+
+def test_degrees_are_as_long_as_they_are() -> None:
+    (view,) = Chart.of(outcomes.coast()).views
+    assert view.aspect == pytest.approx(1 / math.cos(math.radians(49)), rel=1e-12)
+    assert Chart.of(outcomes.crosswell()).views[0].aspect == 1
+    assert Chart.of(outcomes.crosswell()).views[0].down
+    assert not view.down
+
+
+def test_receivers_and_sources_lie_where_they_are() -> None:
+    outcome = outcomes.crosswell()
+    ax = titled(setting.setting(outcome, Chart.of(outcome)).figure)["wave speed c at the start"]
+    drawn = {line.get_label(): np.stack(line.get_data(), axis=1) for line in ax.lines}
+    np.testing.assert_allclose(drawn["receivers of p"], outcome.receivers["p"][:, ::-1])
+    np.testing.assert_allclose(drawn["sources of f"], outcome.sources["f"][:, ::-1])
+    assert [text.get_text() for text in ax.texts] == ["1", "2", "3"]
+
+
+def test_large_grids_are_measured_in_kilometres() -> None:
+    outcome = outcomes.crosswell()
+    z, x = outcome.axes
+    large = replace(outcome, axes=(replace(z, coordinates=100 * z.coordinates), replace(x, coordinates=100 * x.coordinates)))
+    (view,) = Chart.of(large).views
+    assert view.labels == ("x (km)", "z (km)")
+    assert view.extent == pytest.approx((-1, 29, -1, 59))
+    np.testing.assert_allclose(view.points(np.array([[5e4, 2e4]])), [[20], [50]])
+
+
+def test_middle_planes_of_a_block() -> None:
+    outcome = outcomes.block()
+    views = Chart.of(outcome).views
+    truth = outcome.unknowns["c"].truth
+    for view, plane in zip(views, (truth[4], truth[:, 5], truth[:, :, 6]), strict=True):
+        np.testing.assert_array_equal(view.cut(truth), plane)
+    assert [view.where for view in views] == ["z = 40 m", "y = 50 m", "x = 60 m"]
+    x, y = views[1].points(outcome.receivers["p"])
+    np.testing.assert_array_equal((x, y), ([90.0, 90.0], [30.0, 50.0]))
+
+
+def test_traces_are_those_of_the_middle_shot_in_good_units() -> None:
+    outcome = outcomes.crosswell()
+    pair = outcome.traces["p"]
+    figure = traces.close_up("p", pair, outcome, Chart.of(outcome)).figure
+    ax = figure.axes[1]
+    assert ax.get_title(loc="left") == "2: z = 300 m, x = 260 m"
+    lines = {line.get_label(): line.get_data() for line in ax.lines}
+    np.testing.assert_allclose(lines["data"][0], outcome.times * 1e3)  # ms
+    np.testing.assert_allclose(lines["data"][1], pair.data[1, :, 1] * 1e6)  # µPa
+    np.testing.assert_allclose(lines["start"][1], pair.start[1, :, 1] * 1e6)
+    np.testing.assert_allclose(lines["answer"][1], pair.end[1, :, 1] * 1e6)
+
+
+def test_a_gather_shows_residuals_on_the_scale_of_the_data() -> None:
+    outcome = outcomes.coast()
+    pair = outcome.traces["eta"]
+    shown = titled(traces.gather("eta", pair, outcome).figure)
+    assert len({ax.images[0].get_clim() for ax in shown.values()}) == 1
+    columns = shown["residual, answer"].images[0].get_array()[:, :: traces.BROADER]
+    np.testing.assert_allclose(columns, 1e3 * (pair.data - pair.end)[0])
+
+
+def test_a_final_field_and_its_residual() -> None:
+    outcome = outcomes.image()
+    pair = outcome.finals["T"]
+    picture = maps.final("T", pair, Chart.of(outcome))
+    shown = titled(picture.figure)
+    np.testing.assert_allclose(shown["data - prediction"].images[0].get_array(), (pair.data - pair.end)[0])
+    assert shown["data"].images[0].get_clim() == shown["prediction of the answer"].images[0].get_clim()
+    assert "0.1 K" in picture.caption
+
+
+def test_spread_takes_the_ends_and_the_middle_and_no_point_twice() -> None:
+    row = np.stack([np.zeros(21), np.linspace(0, 1, 21)], axis=1)
+    assert spread(row, 3) == [0, 10, 20]
+    assert spread(row, 99) == list(range(21))
+    assert spread(np.zeros((5, 2)), 3) == [0, 1, 2]
+
+
+def test_places_in_words() -> None:
+    assert place_name(outcomes.coast().axes, np.array([48.123, 235.0])) == "48.12° N, 235.00° E"
+
+
+@pytest.mark.parametrize(
+    ("values", "rest", "centred"),
+    [([-1.0, 2.0], False, True), ([-0.01, 2.0], False, False), ([0.0, 2.0], True, True), ([1500.0, 2000.0], False, False)],
+)
+def test_signed_fields_are_centred(values, rest, centred) -> None:
+    assert style.common("m", np.array(values), zero_is_rest=rest).centred == centred
+
+
+def test_limits_leave_out_what_is_not_finite() -> None:
+    assert style.diverging(np.array([np.nan, 0.0, -3.0, np.inf])).high == 3
+    assert style.sequential(2.0, 2.0).low < 2 < style.sequential(2.0, 2.0).high
+
+
+@pytest.mark.parametrize(
+    ("last", "unit", "shown"), [(7200.0, "h", 2.0), (1800.0, "min", 30.0), (90.0, "s", 90.0), (0.5, "ms", 500.0), (1e-3, "µs", 1e3)]
+)
+def test_times_have_a_readable_unit(last, unit, shown) -> None:
+    scale = units.time_scale(np.array([0.0, last]))
+    assert (scale.unit, scale.factor * last) == (unit, pytest.approx(shown))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0.02, "m", "20 mm"), (1437.0, "m", "1437 m"), (25e3, "m", "25 km"), (1.5e-7, "m²/s", "150 × 10⁻⁹ m²/s"), (0.0, "K", "0 K")],
+)
+def test_quantities(value, unit, text) -> None:
+    assert units.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(128.0, "128"), (0.95123, "0.9512"), (3.21e-15, "3.21 × 10⁻¹⁵"), (math.inf, "∞"), (math.nan, "no figure"), (0.0, "0")],
+)
+def test_numbers(value, text) -> None:
+    assert units.number(value) == text
+
+
+def test_durations_and_sizes() -> None:
+    assert [units.duration(s) for s in (0.25, 59.0, 75.0, 3720.0)] == ["0.25 s", "59 s", "1 min 15 s", "1 h 2 min"]
+    assert [units.size(n) for n in (12, 4096, 999_600, 182_400_000, 1_612_000_000)] == ["12 B", "4.1 kB", "1 MB", "182 MB", "1.61 GB"]
