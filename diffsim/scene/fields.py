@@ -188,7 +188,8 @@ def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
         if where.field not in known:
             fields = ", ".join(known) or "none"
             raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
-        values = known[where.field]
+    values = known[where.field] if where.field is not None else None if where.of is None else build_field(where.of, place.at("of"))
+    if values is not None:
         out &= values >= (-np.inf if where.above is None else where.above)
         out &= values <= (np.inf if where.below is None else where.below)
     if where.lower is not None or where.upper is not None:

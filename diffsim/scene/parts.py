@@ -162,6 +162,7 @@ class Where(Model):
 
     Attributes:
         field: one of the scene's known fields, for `above` and `below`.
+        of: a field made for the purpose, in its place.
         above: least value of it.
         below: greatest value of it.
         margin: cells at each edge of the grid that are left out.
@@ -170,6 +171,7 @@ class Where(Model):
     """
 
     field: Name | None = None
+    of: FieldModel | None = None
     above: Real | None = None
     below: Real | None = None
     margin: CountOrNone = 0
@@ -178,7 +180,9 @@ class Where(Model):
 
     @model_validator(mode="after")
     def _complete(self) -> Where:
-        if (self.field is None) != (self.above is None and self.below is None):
+        if self.field is not None and self.of is not None:
+            raise ValueError("expected either field or of, found both; drop one")
+        if (self.field is None and self.of is None) != (self.above is None and self.below is None):
             raise ValueError("expected a field together with above, below or both, found one without the other; complete it")
         return self
 
