@@ -184,10 +184,9 @@ def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
     """Cells that meet the conditions, boolean."""
     grid = place.grid
     out = np.ones(grid.shape, bool)
-    if where.field is not None:
-        if where.field not in known:
-            fields = ", ".join(known) or "none"
-            raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
+    if where.field is not None and where.field not in known:
+        fields = ", ".join(known) or "none"
+        raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
     values = known[where.field] if where.field is not None else None if where.of is None else build_field(where.of, place.at("of"))
     if values is not None:
         out &= values >= (-np.inf if where.above is None else where.above)
