@@ -7,7 +7,6 @@ Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fa
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.table import Table
 from diffsim.certificate import Line
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.runtime import init
-from diffsim.scene import Outcome, Scene, scene_files
+from diffsim.scene import Scene, scene_files
 from diffsim.scene.files import write_aside
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
@@ -48,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.out or Path("runs") / scene.name)
     with Display() as display:
         outcome = scene.run(folder, options.resume, options.certify, watcher=display)
-    _write_report(outcome, folder)
+    from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
+
+    write_report(outcome, folder)
     console = _console()
     if outcome.certificate:
         _print_lines(console, "certificate", outcome.certificate)
@@ -95,13 +96,6 @@ def info(options: argparse.Namespace) -> int:
         table.add_row(name, str(value))
     _console().print(table)
     return OK
-
-
-def _write_report(outcome: Outcome, folder: Path) -> None:
-    """Figures and HTML, if this build of diffsim has them; looked up late, since they stand beside the command, not below it."""
-    write = getattr(importlib.import_module("diffsim.report"), "write_report", None)
-    if write is not None:
-        write(outcome, folder)
 
 
 def _print_lines(console: Console, title: str, lines: Sequence[Line]) -> None:

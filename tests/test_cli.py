@@ -95,11 +95,10 @@ def test_new_writes_a_commented_scene_that_runs(capsys, tmp_path):
     assert cli.main(["run", "mine.toml", *(word for change in smaller for word in ("--set", change))]) == 0
 
 
-def test_report_is_written_if_there_is_one(written, monkeypatch, tmp_path):
-    told = []
-    monkeypatch.setattr("diffsim.report.write_report", lambda outcome, folder: told.append((outcome.name, Path(folder))), raising=False)
+def test_report_is_written_beside_the_results(written, tmp_path):
     assert cli.main(["run", written(HEAT), "--out", "reported"]) == 0
-    assert told == [("warm", Path("reported"))]
+    assert (tmp_path / "reported" / "report.html").stat().st_size > 10_000
+    assert list((tmp_path / "reported").glob("*.png"))
 
 
 def test_module_runs_as_the_command():

@@ -46,6 +46,7 @@ def test_moved_simulation_gives_the_bits_of_one_built_there(equation):
     np.testing.assert_array_equal(
         moved.jvp(inputs(2), direction, STEPS)[1].traces["p"], built.jvp(inputs(2), direction, STEPS)[1].traces["p"]
     )
+    assert compiled
     assert moved._stepper.launcher._compiled == compiled
 
     moved.move(sources={"f": HERE}, receivers={"p": HEAR})  # and back

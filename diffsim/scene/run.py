@@ -20,6 +20,7 @@ from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import JOURNAL, LAST, Identity, check_folder, claim_folder, identify, precision_dtype
+from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, UnknownField, history_csv
 from diffsim.scene.progress import Silent, Watcher
@@ -97,11 +98,13 @@ def _search(problem: Problem, objective: Objective, out: Path | None, identity: 
         watcher.iteration(state, model.iterations)
 
     def watched(theta: Array) -> tuple[float, Array]:
+        interrupt.heed()
         found = objective(theta)
         held.consider(theta, found[0])
         return found
 
     with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
         journal = stack.enter_context(Journal(out / JOURNAL, identity.search)) if out is not None else None
         try:
             return minimise(

@@ -207,6 +207,30 @@ def test_acceptance_lines():
 # interrupted from outside
 
 
+def test_interrupt_that_python_dropped_is_heeded_at_the_next_evaluation(tmp_path, monkeypatch):
+    class Dropping:
+        def __del__(self):  # an exception from here is printed and forgotten
+            signal.raise_signal(signal.SIGINT)
+
+    right = Objective.__call__
+    calls = []
+
+    def pressed(self, theta):
+        calls.append(0)
+        if len(calls) == 3:
+            with pytest.MonkeyPatch.context() as quiet:
+                quiet.setattr(sys, "unraisablehook", lambda _: None)
+                Dropping()
+        return right(self, theta)
+
+    monkeypatch.setattr(Objective, "__call__", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        scene(HEAT).run(tmp_path / "out")
+    assert len(calls) == 3
+    assert (tmp_path / "out" / "last.npz").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def command(path, out, *more):
     return [sys.executable, "-m", "diffsim", "run", str(path), "--out", str(out), "--precision", "f64", "--threads", "1", *more]
 
