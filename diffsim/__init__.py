@@ -5,6 +5,7 @@ from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
+from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.trace import stage
@@ -16,6 +17,7 @@ __all__ = [
     "Equation",
     "Grid",
     "Profile",
+    "Scene",
     "Simulation",
     "Solution",
     "Variable",
