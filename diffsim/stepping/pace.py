@@ -10,9 +10,11 @@ TICK = 2e-3
 """Seconds by which a slow launch is at least late: a worker that waits for a core that is taken loses a scheduler tick."""
 STRIKES = 3
 """Slow launches in a row after which one worker goes on alone. (First touches of fresh memory are slow as well, but pass.)"""
-ALONE = 16
-"""Launches with one worker before all are tried again; doubled each time that proves too early."""
-ALONE_AT_MOST = 1024
+ALONE = 0.03
+"""Seconds with one worker before all are tried again, in a short launch; doubled each time that proves too early."""
+ALONE_AT_MOST = 0.5
+TRIAL = 8
+"""Steps of the launch that tries all workers again."""
 
 
 class Pace:
@@ -27,12 +29,14 @@ class Pace:
         self.seconds = 0.0  # a step, lately
         self.best = 0.0  # a step, with all workers
         self.strikes = 0
-        self.alone = 0  # launches left with one worker
+        self.alone = 0.0  # seconds left with one worker
         self.next_alone = ALONE
 
     def steps(self) -> int:
         """Steps of the coming launch."""
-        return max(1, int(LAUNCH_SECONDS / self.seconds)) if self.seconds else 8
+        if not self.seconds or (self.strikes and not self.alone):
+            return TRIAL
+        return max(1, int(LAUNCH_SECONDS / self.seconds))
 
     def workers(self) -> int:
         """Workers of the coming launch."""
@@ -41,9 +45,9 @@ class Pace:
     def note(self, steps: int, seconds: float) -> None:
         """Learn from a launch of `steps` steps."""
         each = seconds / steps
-        self.seconds = each if steps >= 8 or not self.seconds else 0.8 * self.seconds + 0.2 * each
+        self.seconds = each if steps >= TRIAL or not self.seconds else 0.8 * self.seconds + 0.2 * each
         if self.alone:
-            self.alone -= 1
+            self.alone = max(0.0, self.alone - seconds)
         elif self.all > 1:
             slow = self.best > 0 and each > PATIENCE * self.best and seconds - self.best * steps > TICK
             self.strikes = self.strikes + 1 if slow else 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.stepping.pace import ALONE, Pace
+from diffsim.stepping.pace import ALONE, TRIAL, Pace
 from diffsim.stepping.points import linear_table
 
 GRID = ds.Grid((7, 9), (0.5, 2.0), (1.0, -3.0))
@@ -50,15 +50,28 @@ def test_outside_the_grid() -> None:
 def test_slow_workers_go_alone_for_a_while_and_then_try_again() -> None:
     pace = Pace(2)
     pace.note(100, 0.01)
-    assert pace.workers() == 2 and pace.steps() == 500
+    assert (pace.workers(), pace.steps()) == (2, 500)
     for _ in range(2):
         pace.note(100, 0.5)
         assert pace.workers() == 2  # a first touch of memory may be slow
     pace.note(100, 0.5)
-    assert [pace.workers() for _ in range(ALONE) if pace.note(100, 0.02) is None] == [1] * (ALONE - 1) + [2]
-    pace.note(100, 0.5)
+    assert pace.workers() == 1
+    pace.note(100, 0.9 * ALONE)
+    assert pace.workers() == 1
+    pace.note(100, 0.2 * ALONE)
+    assert (pace.workers(), pace.steps()) == (2, TRIAL)
+    pace.note(8, 0.05)
     assert pace.workers() == 1  # still slow: at once alone again, for longer
-    for _ in range(2 * ALONE):
-        pace.note(100, 0.02)
-    pace.note(100, 0.01)
-    assert pace.workers() == 2
+    pace.note(100, 1.5 * ALONE)
+    assert pace.workers() == 1
+    pace.note(100, 0.6 * ALONE)
+    pace.note(8, 8e-4)
+    assert (pace.workers(), pace.steps()) == (2, 500)
+
+
+def test_one_worker_has_nothing_to_wait_for() -> None:
+    pace = Pace(1)
+    for seconds in (0.01, 1.0, 1.0, 1.0, 1.0):
+        pace.note(100, seconds)
+        assert pace.workers() == 1
+    assert not pace.alone
