@@ -133,6 +133,15 @@ def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
     return found
 
 
+def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
+    """Raise `ShapeError` if a halo is wider than the grid that it is filled from."""
+    for axis, (n, h) in enumerate(zip(shape, halo, strict=True)):
+        if n < h:
+            raise ShapeError(
+                f"the grid has {n} cells along axis {axis}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
+            )
+
+
 def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
     for axis in reversed(range(extended.ndim)):

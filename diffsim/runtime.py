@@ -124,6 +124,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
+        _current = None  # what was compiled before dies here, also if what follows fails
         with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
             ti.init(**options)
         found = str(ti.cfg.arch).rpartition(".")[2]

@@ -36,12 +36,14 @@ class Text:
         return "\n".join(self.lines) + "\n"
 
 
-_OWN_NAMES = re.compile(r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|F|Tile|ok\d|side\d|count|control|arrivals|begin|turn|.*_at_\d+")
+_OWN_NAMES = re.compile(
+    r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|ok\d|side\d|count|control|arrivals|begin|turn|plane|.*_at_\d+"
+)
 
 
 def identifier(name: str) -> str:
     """A field's name as a Python identifier that no local variable of a kernel has."""
-    plain = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    plain = name.replace(" ", "__")  # no field of an equation has a double underscore
     return f"{plain}_field" if _OWN_NAMES.fullmatch(plain) or keyword.iskeyword(plain) else plain
 
 
@@ -138,8 +140,9 @@ class TileLoader:
             return self._inline(sources.inline[name], offset, tile)
         if name in sources.profiles:
             array, axis = sources.profiles[name]
-            index = _plus("j", tile) if axis == sources.ndim - 1 else _plus(sources.rows[axis], offset[axis])
-            return self._cached(f"{array}[{index}]")
+            if axis == sources.ndim - 1:
+                return self._cached(f"{array}[{_plus('j', tile)}]")
+            return self._cached(f"Tile({array}[{_plus(sources.rows[axis], offset[axis])}])")
         array, lead = sources.arrays[name]
         return self._cached(f"{array}[{lead}{_plus('at', sources.displacement(offset) + tile)}]")
 

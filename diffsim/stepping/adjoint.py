@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
-from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, reads
+from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, ordered, reads
 from diffsim.field import Rules, zero_rules
 from diffsim.stepping.forward import (
     nests,
@@ -33,9 +33,13 @@ operations than this a cell; storing costs a write, a read and a barrier. Expres
 """
 
 
+SINGULAR = ("div", "pow", "log", "sqrt")
+"""Operations that may be infinite where a field is 0."""
+
+
 def bar(name: str) -> str:
-    """Name of the cotangent of a field."""
-    return f"{name}_bar"
+    """Name of the cotangent of a field: one that no field of an equation can have."""
+    return f"{name} bar"
 
 
 @dataclass(frozen=True)
@@ -156,10 +160,12 @@ def _gathered(
     for core, weights in cores.values():
         saved = (len(weights) - 1) * operations([core])
         pointwise = not any(any(o) for offsets in reads([core]).values() for o in offsets)
-        if saved and pointwise:
+        # a cotangent is 0 outside the grid, but 0 times what a division by a field's halo gives may not be: store it, halo 0
+        singular = any(any(o) for o in weights) and any(n.op in SINGULAR for n in ordered([core]))
+        if saved and pointwise and not singular:
             inline[f"product {core.id}"] = core
             core = graph.read(f"product {core.id}", (0,) * ndim)
-        elif saved > SCRATCH_COST:
+        elif saved > SCRATCH_COST or singular:
             name = f"scratch {core.id}"
             if name not in assigns:
                 assigns[name] = Assign(Place(name), core, outside)
@@ -199,7 +205,7 @@ def _follows_directly(step: TracedStep, follower: str, state: str) -> bool:
 
 
 def _bars_read(nodes: Iterable[Node]) -> list[str]:
-    return [name for name in reads(nodes) if name.endswith("_bar")]
+    return [name for name in reads(nodes) if name.endswith(" bar")]
 
 
 def _later(name: str, steps: int) -> str:
@@ -208,7 +214,7 @@ def _later(name: str, steps: int) -> str:
 
 def _at_later(graph: Graph, node: Node, steps: int) -> Node:
     (moved,) = graph.replace(
-        [node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith("_bar") else read
+        [node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith(" bar") else read
     )
     return moved
 

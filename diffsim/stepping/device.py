@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
-from diffsim.stepping.kernel import FIRST, STEPS, Kernel
+from diffsim.stepping.kernel import FIRST, STEPS, Kernel, images
 from diffsim.stepping.program import Assign, Nest
-from diffsim.stepping.workers import _images
 
 UNROLL = 4
 """Steps in one launch."""
@@ -26,23 +28,16 @@ class DeviceKernel(Kernel):
                         with text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
                             self.write_gather(operation, index)
 
-    def _step(self, step: int):  # type: ignore[no-untyped-def]
+    @contextmanager
+    def _step(self, step: int) -> Iterator[None]:
         """The locals of a step, and the guard that ends a launch early; every top-level loop needs its own."""
         text, program = self.text, self.program
         text(f"t = begin + {step}")
-        block = text.block(f"if t < control[{STEPS}]")
-
-        class Scope:
-            def __enter__(scope) -> None:  # noqa: N805
-                block.__enter__()
-                text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
-                for place in self.levels_used():
-                    text(f"{self.level(place)} = {self.level_start(place)}")
-
-            def __exit__(scope, *error: object) -> None:  # noqa: N805
-                block.__exit__(*error)  # type: ignore[arg-type]
-
-        return Scope()
+        with text.block(f"if t < control[{STEPS}]"):
+            text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
+            for place in self.levels_used():
+                text(f"{self.level(place)} = {self.level_start(place)}")
+            yield
 
     def _nest(self, nest: Nest, step: int) -> None:
         text, layout = self.text, self.layout
@@ -89,7 +84,7 @@ class DeviceKernel(Kernel):
             others = [f"o{a}" for a in range(len(sizes)) if a != stored]
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
-                for target, source in _images(assign.rules[axis], layout.shape[axis], halo, reach[axis]):
+                for target, source in images(assign.rules[axis], layout.shape[axis], halo, reach[axis]):
                     rows: list[list[str | int]] = [[i if a == stored else f"o{a}" for a in range(len(sizes))] for i in (target, source)]
                     to, of = (row_start(row[:-1], layout.strides) + str(row[-1]) for row in rows)
                     self.text(f"{name}[{lead}{to}] = {name}[{lead}{of}]")

@@ -53,7 +53,7 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
             (
                 state
                 for state in depths
-                if state in outputs and _is_read(outputs[state], stage.name) and step.states[state].rules == stage.rules
+                if state in outputs and _is_read(step.outputs[state], stage.name) and step.states[state].rules == stage.rules
             ),
             None,
         )

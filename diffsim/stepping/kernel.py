@@ -49,6 +49,11 @@ class Argument:
     key: str
 
 
+def annotation(argument: Argument) -> str:
+    """Name of an argument's type in the source."""
+    return f"{argument.kind.replace(' ', '_')}_of_{argument.name}"
+
+
 def table_offset(program: Program, array: str) -> int:
     """Where the level table of a ring starts in the control array."""
     return HEADER + sorted(program.entries).index(array) * (CAPACITY + SLACK)
@@ -95,7 +100,9 @@ class Kernel(ABC):
         for gather in self.program.gathers:
             kinds.setdefault(gather.points, {}).update(dict.fromkeys(("point starts", "point cells", "point weights")))
             streams[gather.stream] = None
-        out += [Argument(identifier(f"{points} {kind}"), kind, points) for points, found in kinds.items() for kind in found]
+        out += [
+            Argument(f"{identifier(points)}_{kind.replace(' ', '_')}", kind, points) for points, found in kinds.items() for kind in found
+        ]
         return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
 
     @property
@@ -127,7 +134,7 @@ class Kernel(ABC):
             }.get(argument.kind, (1, ti.i32))
             if argument.kind == "profile":
                 ndim, dtype = 1, (element if self.profiles[argument.key][1] == self.ndim - 1 else scalar)
-            namespace[f"{identifier(argument.kind)}_of_{argument.name}"] = ti.types.ndarray(dtype=dtype, ndim=ndim)
+            namespace[annotation(argument)] = ti.types.ndarray(dtype=dtype, ndim=ndim)
         for lane in range(1, self.lanes):
             namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
         for function in LANEWISE if self.lanes > 1 else ():
@@ -135,7 +142,7 @@ class Kernel(ABC):
         return compile_kernel(self.source, self.program.name, namespace)
 
     def header(self, extra: str = "") -> str:
-        declared = ", ".join(f"{a.name}: {identifier(a.kind)}_of_{a.name}" for a in self.arguments)
+        declared = ", ".join(f"{a.name}: {annotation(a)}" for a in self.arguments)
         return f"def {self.program.name}({declared}{extra})"
 
     # addresses
@@ -261,6 +268,15 @@ class Kernel(ABC):
         cells: list[str | int] = [f"{position(axis)} + {self.layout.halo[axis]}" for axis in range(self.ndim - 1)]
         target = self.target_cell(assign.target, cells or [0], f"{position(self.ndim - 1)} + {self.first_column}")
         text(f"{target} = {target} + f{index}")
+
+
+def images(rule: str, n: int, first: int, reach: int) -> list[tuple[int, int]]:
+    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis."""
+    out = []
+    for q in range(reach):
+        low, high = (q, n - 1 - q) if rule == "mirror" else (n - 1 - q, q)
+        out += [(first - 1 - q, first + low), (first + n + q, first + high)]
+    return out
 
 
 def _lanewise(ti: Any, function: Any, element: Any, lanes: int) -> Any:

@@ -20,7 +20,7 @@ from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
-from diffsim.stepping.workers import WorkerKernel, slab_bounds
+from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
 Tables = Callable[[int, int], Mapping[str, IntArray]]
@@ -108,7 +108,9 @@ class Launcher:
 
     def pace(self, program: Program) -> Pace:
         """How fast the program's launches go."""
-        return self._paces.setdefault(program.name, Pace(settings().threads if settings().arch == "cpu" else 1))
+        return self._paces.setdefault(
+            program.name, Pace(useful_workers(self.layout, settings().threads) if settings().arch == "cpu" else 1)
+        )
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -121,7 +123,7 @@ class Launcher:
         """
         done, pace = 0, self.pace(program)
         while done < steps:
-            count = min(steps - done, pace.steps(), CAPACITY)
+            count = min(steps - done, pace.steps(), CAPACITY - max(program.entries.values(), default=0))
             kernel, control = self._kernel(program, pace.workers())
             host = isinstance(control, np.ndarray)
             values = control if host else np.zeros(control_size(program), np.int32)

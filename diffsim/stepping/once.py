@@ -9,6 +9,7 @@ import numpy as np
 from diffsim.expr.derive import jvp
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.expr.graph import Node, reads
+from diffsim.field import check_halo
 from diffsim.grid import Grid
 from diffsim.stepping.tangent import dot
 from diffsim.stepping.trace import Placed, TracedMap, profile_array
@@ -30,11 +31,16 @@ class Once:
         self.placed = {**traced.inputs, **others}
         offsets = [o for found in reads(traced.outputs.values()).values() for o in found]
         self.halo = tuple(max((abs(o[axis]) for o in offsets), default=0) for axis in range(grid.ndim))
-        self._given = {name: _source(node) for name, node in traced.outputs.items()}
+        check_halo(grid.shape, self.halo)
+        self._given = {name: self._handed_on(node) for name, node in traced.outputs.items()}
         self.profiles = {}
         for name, profile in traced.profiles.items():
             values = profile_array(profile, grid, self.halo, dtype)
             self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
+
+    def _handed_on(self, node: Node) -> str | None:
+        """The input that an output merely hands on, if it does."""
+        return node.data[0] if node.op == "read" and not any(node.data[1]) and node.data[0] in self.placed else None
 
     def _extended(self, fields: Mapping[str, Array]) -> dict[str, Array]:
         found = {name: pad(np.asarray(fields[name], self.dtype), self.halo, p.rules) for name, p in self.placed.items() if name in fields}
@@ -65,8 +71,3 @@ class Once:
         """Cotangents of the inputs (and of the other fields), given those of the outputs."""
         wanted = {name: placed.rules for name, placed in self.placed.items()}
         return pullback(self.traced.graph, self.traced.outputs, cotangents, wanted, self._extended(fields), self.grid.shape, self.halo)
-
-
-def _source(node: Node) -> str | None:
-    """The field that an output merely hands on, if it does."""
-    return node.data[0] if node.op == "read" and not any(node.data[1]) else None

@@ -78,6 +78,8 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
         operations=(Nest(first.assigns + extra, first.scatters), *others),
         entries=forward.entries | entries,
     )
+    if any(forward.in_place(state) != record.in_place(state) for state in forward.entries):
+        return None  # the residuals read what the step overwrites
     return Recorded(record, reverse, names)
 
 

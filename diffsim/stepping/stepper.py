@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from diffsim.errors import PlanError, ShapeError, StaleValueError
+from diffsim.errors import PlanError, ScheduleError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
-from diffsim.field import Layout, zero_rules
+from diffsim.field import Layout, check_halo, zero_rules
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
@@ -54,7 +54,7 @@ class Stepper:
         """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
         reach = self._reach()
         halo = tuple(max((r[axis] for r in reach.values()), default=0) for axis in range(step.grid.ndim))
-        self._check_halo(halo)
+        check_halo(step.grid.shape, halo)
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype)
         self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points)
         self.rings: dict[str, Ring] = {}
@@ -77,26 +77,19 @@ class Stepper:
                 out[array] = tuple(map(max, out.get(array, reach), reach))
         return out
 
-    def _check_halo(self, halo: tuple[int, ...]) -> None:
-        grid = self.step.grid
-        for axis, (n, h) in enumerate(zip(grid.shape, halo, strict=True)):
-            if n < h:
-                raise ShapeError(
-                    f"the grid has {n} cells along {grid.axes[axis]}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
-                )
-
     # memory
 
     def plan(self, slots: int, recorded: int) -> None:
         """Make room for `slots` saved states and a record of `recorded` steps; what is large enough is kept."""
         arrays, storage = self.launcher.arrays, self.layout.storage
-        most = slots * max(self.depths.values(), default=1) + recorded + 4
+        recorded = recorded if self.needs_primal else 0
+        most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
         if most * self.layout.tile_count >= 2**31:
             raise PlanError(
                 f"{slots} slots and {recorded} recorded steps need {most} levels of {self.layout.tile_count} tiles, "
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
-        kept = recorded if self.needs_primal and not self.recorded else 0
+        kept = 0 if self.recorded else recorded
         for name, depth in self.depths.items():
             capacity = slots * depth + self._working_levels(self.forward, name, depth) + kept
             if name not in self.rings or self.rings[name].capacity < capacity:
@@ -307,6 +300,8 @@ class Stepper:
         """Adjoints of steps stop - 1 down to start: from a record, or of one step from the working state."""
         assert self.adjoint is not None
         residuals = self.recorded is not None and stop - 1 in self._residuals
+        if self.needs_primal and stop - start > 1 and not residuals and not any(ring.recorded for ring in self.rings.values()):
+            raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
         program = self.recorded.adjoint if self.recorded and residuals else self.adjoint.program
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep

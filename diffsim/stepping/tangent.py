@@ -11,8 +11,8 @@ from diffsim.stepping.trace import Stage, TracedStep
 
 
 def dot(name: str) -> str:
-    """Name of the tangent of a field."""
-    return f"{name}_dot"
+    """Name of the tangent of a field: one that no field of an equation can have."""
+    return f"{name} dot"
 
 
 def tangent_step(step: TracedStep) -> TracedStep:

@@ -134,6 +134,8 @@ def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> Tra
         raise TraceError(
             f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}"
         )
+    for name, place in states.items():
+        _check_location(traced.placed[name].location, place, f"initial gives {name}")
     return TracedMap(traced.graph, inputs, traced.profiles, traced.outputs, states)
 
 
@@ -174,17 +176,14 @@ def trace_step(
     for name in equation.forcings:
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
-    expected = len(states) + len(coefficients) + len(equation.profiles) + len(equation.forcings)
-    if len(symbols) != expected:
-        raise TraceError(f"{type(equation).__name__} uses a name twice among states, coefficients, profiles and forcings; rename one")
+    _check_names(equation, coefficients)
     found = _call(equation.step, symbols, "step")
     if set(found) != set(states):
         raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
     outputs = {}
     for name, placed in states.items():
         symbol = _as_symbol(graph, grid, found[name], name)
-        if any(p is not None and p != q for p, q in zip(symbol.location, placed.location, strict=True)):
-            raise ShapeError(f"step gives {name} at {describe(symbol.location)}, but it is declared at {describe(placed.location)}")
+        _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = symbol.node
     return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
 
@@ -198,6 +197,27 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
     if not np.isfinite(values).all():
         raise ParameterError(f"profile along axis {profile.axis} has values that are not finite")
     return np.pad(values, halo[profile.axis], mode="edge")
+
+
+def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
+    """Each name once, except that a parameter may serve as a coefficient as it is."""
+    handed_on = type(equation).coefficients is Equation.coefficients
+    groups = {
+        "parameters": {name for name in equation.parameters if not (handed_on or name in coefficients)},
+        "states": set(equation.states),
+        "initial fields": set(equation.initials),
+        "coefficients": set(coefficients),
+        "profiles": set(equation.profiles),
+        "forcings": set(equation.forcings),
+    }
+    owner: dict[str, str] = {}
+    for group, names in groups.items():
+        for name in names:
+            if name in owner:
+                raise TraceError(f"{type(equation).__name__} has {name} among its {owner[name]} and its {group}; rename one")
+            if not name.isidentifier() or "__" in name:
+                raise TraceError(f"{type(equation).__name__} has a field named {name!r}, expected a Python name without '__'; rename it")
+            owner[name] = group
 
 
 def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
@@ -221,6 +241,11 @@ def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
         name: _symbol(graph, equation.grid, name, tuple(p.location if axis == p.axis else None for axis in range(ndim)))
         for name, p in equation.profiles.items()
     }
+
+
+def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) -> None:
+    if any(p is not None and p != q for p, q in zip(found, placed.location, strict=True)):
+        raise ShapeError(f"{what} at {describe(found)}, but it is declared at {describe(placed.location)}; interpolate it")
 
 
 def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:

@@ -13,7 +13,7 @@ from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
 from diffsim.field import Layout
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.kernel import BARRIER, FIRST, STEPS, Kernel
+from diffsim.stepping.kernel import BARRIER, FIRST, STEPS, Kernel, images
 from diffsim.stepping.program import Assign, Nest, Place, Program
 
 TALLEST_BLOCK = 4
@@ -28,10 +28,18 @@ def row_block(reach: int) -> int:
     return 1 if reach == 0 else 4 if reach <= 2 else 2
 
 
+def useful_workers(layout: Layout, threads: int) -> int:
+    """As many of the threads as get a slab."""
+    return max(1, min(threads, layout.rows[0] // _grain(layout)))
+
+
+def _grain(layout: Layout) -> int:
+    return TALLEST_BLOCK if len(layout.rows) == 1 else 1
+
+
 def slab_bounds(layout: Layout, workers: int) -> list[int]:
     """First row (in three dimensions, plane) of each worker's slab, and the end. Blocks of rows never depend on the workers."""
-    n = layout.rows[0]
-    grain = TALLEST_BLOCK if len(layout.rows) == 1 else 1
+    n, grain = layout.rows[0], _grain(layout)
     return [worker * (n // grain) // workers * grain for worker in range(workers)] + [n]
 
 
@@ -192,12 +200,12 @@ class WorkerKernel(Kernel):
         if planes and reach[1] and rules[1] != "zero":
             with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
                 text(f"plane = {lead}k * {layout.strides[0]}")
-                for target, source in _images(rules[1], layout.rows[1], layout.row_halo[1], reach[1]):
+                for target, source in images(rules[1], layout.rows[1], layout.row_halo[1], reach[1]):
                     with text.block(f"for j in range({layout.stride})"):
                         text(f"{name}[plane + {target * layout.stride} + j] = {name}[plane + {source * layout.stride} + j]")
         if self.ndim > 1 and reach[0] and rules[0] != "zero":
             h, size = layout.row_halo[0], layout.strides[0]
-            for target, source in _images(rules[0], layout.rows[0], h, reach[0]):
+            for target, source in images(rules[0], layout.rows[0], h, reach[0]):
                 with text.block(f"if lo + {h} <= {source} and {source} < hi + {h}"), text.block(f"for j in range({size})"):
                     text(f"{name}[{lead}{target * size} + j] = {name}[{lead}{source * size} + j]")
 
@@ -207,15 +215,6 @@ class WorkerKernel(Kernel):
             for x in range(n, min(n + reach, self.layout.tiles * self.lanes)):
                 self.text(f"{self.target_cell(assign.target, self.rows, str(x + first))} = F(0.0)")
             return
-        for target, source in _images(assign.rules[-1], n, first, reach):
+        for target, source in images(assign.rules[-1], n, first, reach):
             to, of = (self.target_cell(assign.target, self.rows, str(x)) for x in (target, source))
             self.text(f"{to} = {of}")
-
-
-def _images(rule: str, n: int, first: int, reach: int) -> list[tuple[int, int]]:
-    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis."""
-    out = []
-    for q in range(reach):
-        low, high = (q, n - 1 - q) if rule == "mirror" else (n - 1 - q, q)
-        out += [(first - 1 - q, first + low), (first + n + q, first + high)]
-    return out

@@ -97,10 +97,10 @@ def test_a_stale_coefficient_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = stepper.Stepper.seed
 
     def seed(self: stepper.Stepper, *arguments: object) -> None:
-        kept = {name: self.launcher.memory.read(self.launcher.field(f"{name}_bar")).copy() for name in self.step.active}
+        kept = {name: self.launcher.memory.read(self.launcher.field(f"{name} bar")).copy() for name in self.step.active}
         whole(self, *arguments)  # type: ignore[arg-type]
         for name, values in kept.items():
-            self.launcher.memory.write(self.launcher.field(f"{name}_bar"), values)
+            self.launcher.memory.write(self.launcher.field(f"{name} bar"), values)
 
     monkeypatch.setattr(stepper.Stepper, "seed", seed)
     assert "slots against all stored" in failures(heat)
