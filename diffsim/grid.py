@@ -43,6 +43,8 @@ class Grid:
         origin: float | Sequence[float] = 0.0,
         axes: Sequence[str] | None = None,
     ) -> None:
+        if np.ndim(shape) != 1 or any(int(n) != n for n in shape):
+            raise ShapeError(f"grid shape = {shape}, expected whole numbers, one an axis, such as (100, 200)")
         shape = tuple(int(n) for n in shape)
         if not 1 <= len(shape) <= MAX_DIMENSIONS:
             raise ShapeError(f"grid shape = {shape} has {len(shape)} axes, expected 1 to {MAX_DIMENSIONS}")
@@ -53,6 +55,8 @@ class Grid:
         object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape)))
         if not all(0 < h < math.inf for h in self.spacing):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite")
+        if not all(map(math.isfinite, self.origin)):
+            raise ShapeError(f"grid origin = {self.origin}, expected finite")
         names = tuple(axes) if axes is not None else ("z", "y", "x")[-len(shape) :]
         if len(names) != len(shape):
             raise ShapeError(f"grid axes = {names}, expected {len(shape)} names")

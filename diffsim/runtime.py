@@ -114,7 +114,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
     cores = usable_cores()
     if threads is None:
         threads = cores
-    if not 1 <= threads <= cores:
+    if not isinstance(threads, int) or not 1 <= threads <= cores:
         raise BackendError(f"threads = {threads}, expected 1 to {cores} (the cores this process may use); lower it")
     with lock:
         ti = taichi()

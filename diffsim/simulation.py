@@ -20,7 +20,7 @@ from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
 from diffsim.stepping.tangent import dot, tangent_step
-from diffsim.stepping.trace import trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.trace import forcing_location, trace_coefficients, trace_initial, trace_step
 from diffsim.typing import Array
 
 
@@ -81,6 +81,8 @@ class Simulation:
         self._coefficients = Once(coefficients, self.grid, {}, self.dtype)
         self._initial = Once(trace_initial(equation, coefficients.placed), self.grid, coefficients.placed, self.dtype)
         known = (*coefficients.inputs, *self._initial.traced.inputs, *sources)
+        if isinstance(wrt, str):
+            raise ParameterError(f"wrt = {wrt!r}, expected a list of names; write [{wrt!r}]")
         _check_names("wrt", known if wrt is None else wrt, known, "inputs")
         self.wrt = tuple(name for name in known if wrt is None or name in wrt)
         active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(self.wrt)}
@@ -113,12 +115,12 @@ class Simulation:
         return resolve(checkpoint, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes())
 
     def predicted_bytes(self, schedule: Schedule) -> int:
-        """Memory of all fields of a gradient by `schedule`."""
+        """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top."""
         stepper = self._stepper
         return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
 
     def allocated_bytes(self) -> int:
-        """Memory of all fields now."""
+        """Bytes of all fields now, those of `jvp` not counted."""
         return self._stepper.allocated_bytes()
 
     def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
@@ -143,10 +145,11 @@ class Simulation:
             self._tangent.launcher.move(self._with_tangents(self._points))
 
     def _source_tables(self, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
-        grid, centre = self.grid, (0,) * self.grid.ndim
-        return {
-            source_points(f): linear_table(grid, centre, np.asarray(c), 1 / grid.cell_volume, f"source of {f}") for f, c in sources.items()
-        }
+        out = {}
+        for f, coordinates in sources.items():
+            place = forcing_location(self._step, f)
+            out[source_points(f)] = linear_table(self.grid, place, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {f}")
+        return out
 
     def _receiver_tables(self, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         places = self._step.states
@@ -208,12 +211,18 @@ class Simulation:
         sweep.forward()
         solution, run = self._solution(stepper), self._runs
 
+        used = False
+
         def pullback(cotangents: Solution) -> dict[str, Array]:
+            nonlocal used
             if self._runs != run:
                 raise StaleValueError(
                     "this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew"
                 )
+            if used:
+                raise StaleValueError("this pullback was used, and the states that it needs were given up on the way; call vjp() anew")
             self._check_cotangents(cotangents, solution)
+            used = True
             stepper.seed(cotangents.final, cotangents.traces)
             sweep.reverse()
             states, coefficient_bars, amplitudes = stepper.cotangents()
@@ -223,7 +232,7 @@ class Simulation:
                 if name in coefficient_bars and through_start is not None:
                     coefficient_bars[name] += through_start
             found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
-            return {name: found[name] for name in self.wrt}
+            return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
         return solution, pullback
 
@@ -241,6 +250,7 @@ class Simulation:
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
+        _check_names("tangents", tangents, self.inputs, "inputs")
         stepper, fields = self._tangents(), self._checked(inputs, steps)
         moving = self._checked({name: tangents.get(name, np.zeros_like(value)) for name, value in fields.items()}, steps, fields)
         coefficients = self._coefficients(fields)
@@ -253,7 +263,7 @@ class Simulation:
         amplitudes = {f: fields[f] for f in self._step.forcings} | {dot(f): moving[f] for f in self._step.forcings}
         stepper.start(states, amplitudes, steps)
         stepper.advance(0, steps)
-        both, traces = stepper.state(), stepper.traces()
+        both, traces = self._finite(stepper.state(), steps), self._finite(stepper.traces(), steps)
         primal = Solution({s: both[s] for s in self._step.states}, {s: traces[s] for s in self.receivers})
         return primal, Solution({s: both[dot(s)] for s in self._step.states}, {s: traces[dot(s)] for s in self.receivers})
 
@@ -273,11 +283,15 @@ class Simulation:
         return coefficients
 
     def _solution(self, stepper: Stepper) -> Solution:
-        solution = Solution(stepper.state(), stepper.traces())
-        for name, value in (*solution.final.items(), *solution.traces.items()):
-            if not (np.isfinite(value.min()) and np.isfinite(value.max())):  # as telling as every cell, and no array of booleans
-                raise DivergenceError(f"{name} is no longer finite after {stepper.steps} steps; lower dt, or check the parameters")
-        return solution
+        return Solution(self._finite(stepper.state(), stepper.steps), self._finite(stepper.traces(), stepper.steps))
+
+    @staticmethod
+    def _finite(fields: dict[str, Array], steps: int, what: str = "") -> dict[str, Array]:
+        """The fields, unless one is no longer finite."""
+        for name, value in fields.items():
+            if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # as telling as to ask every cell
+                raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps; lower dt, or check the parameters")
+        return fields
 
     def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int, primal: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """All inputs as arrays of this precision; zero for initial fields that are left out."""

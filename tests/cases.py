@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.expr import diff, diff_centred, div, interpolate, laplacian, maximum, tanh, where
+from diffsim.expr import diff, diff_centred, div, exp, interpolate, laplacian, maximum, tanh, where
 from diffsim.solvers import Acoustic, Heat, LongWave
 
 
@@ -56,6 +56,28 @@ class Nonlinear(ds.Equation):
         flux = interpolate(k, 0) * diff(middle, 0)
         b_next = b + self.dt * (diff(flux, 0) + tanh(middle) * r * w0 - b * b * (a_1 - a_2) / (1.5 + a * a))
         return {"a": middle + 0.2 * self.dt * a_1, "b": b_next, "a_1": a, "a_2": a_1}
+
+
+class Oddities(ds.Equation):
+    """What once went wrong: a force on a stored state, a division by a field that is 0 outside, a product with the oldest level."""
+
+    forcings = ("g",)
+
+    def __init__(self, grid: ds.Grid, dt: float) -> None:
+        self.grid, self.dt = grid, dt
+        self.states = {
+            "x": ds.Variable("zero"),
+            "x_dot": ds.Variable("zero"),
+            "x_bar": ds.Variable("zero"),
+            "u": ds.Variable("zero", (0, 1)),
+        }
+        self.parameters = {"r": ds.Variable("zero"), "k": ds.Variable("zero")}
+        self.profiles = {"w": ds.Profile(0, np.linspace(0, 1, grid.shape[0]))}
+
+    def step(self, x: Any, x_dot: Any, x_bar: Any, u: Any, r: Any, k: Any, g: Any, w: Any) -> dict[str, Any]:
+        fast = ds.stage(u - self.dt * diff(x, 1), "zero")
+        push = laplacian(x) / r + k.shifted(0, 1) * x_bar + diff(fast, 1) * exp(-w)
+        return {"x": x + self.dt * x_dot, "x_dot": x_dot + self.dt * push, "x_bar": x, "u": fast + 0.3 * g}
 
 
 @dataclass(frozen=True)
@@ -148,6 +170,14 @@ CASES = [
     ),
     Case(
         "staggered acoustic 1-D periodic", lambda: StaggeredAcoustic(ds.Grid((18,), 1.0), 0.2, 4, "periodic"), 24, {}, {}, {"c": (1.0, 0.3)}
+    ),
+    Case(
+        "oddities",
+        lambda: Oddities(ds.Grid((11, 14), 1.0), 0.1),
+        16,
+        {"g": [[3.0, 4.5], [2.2, 7.7]]},
+        {"u": [[3.0, 5.0]], "x": [[1.0, 2.0]]},
+        {"r": (2.0, 0.5), "k": (0.5, 0.3)},
     ),
     *(
         Case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,6 +120,50 @@ def test_long_runs_take_many_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     solution, pullback = simulation.vjp(inputs, case.steps)
     many = pullback(ds.Solution(traces=solution.traces))
     assert all(np.array_equal(once[k], many[k]) for k in once)
+
+
+def test_a_source_sits_where_it_was_put() -> None:
+    """Also on a face: the centre of mass of what one step injects is the source's place."""
+    case = next(c for c in CASES if c.name == "oddities")
+    simulation = ds.Simulation(case.equation(), sources={"g": [[3.3, 4.8]]})
+    zero = np.zeros(simulation.grid.shape)
+    solution = simulation.run({"r": zero + 1, "k": zero, "g": [[2.0]]}, 1)
+    u = solution.final["u"]
+    assert u.sum() == pytest.approx(0.6)
+    assert (u.sum(axis=0) @ simulation.grid.coordinates(1, 1)) / u.sum() == pytest.approx(4.8)
+    assert (u.sum(axis=1) @ simulation.grid.coordinates(0)) / u.sum() == pytest.approx(3.3)
+
+
+def test_a_failed_init_leaves_no_dead_kernels() -> None:
+    code = (
+        "import numpy as np, diffsim as ds\n"
+        "from diffsim.solvers import Heat\n"
+        "s = ds.Simulation(Heat(ds.Grid((8, 8), 1.0), 0.1))\n"
+        "x = {'kappa': np.ones((8, 8)), 'T': np.ones((8, 8))}\n"
+        "s.run(x, 2)\n"
+        "try:\n    ds.init(arch='cuda')\nexcept ds.errors.BackendError as e:\n    print('no cuda:', e)\n"
+        "try:\n    s.run(x, 2)\nexcept ds.errors.StaleValueError as e:\n    print('stale')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "stale" in done.stdout
+
+
+def test_a_pullback_serves_once() -> None:
+    case = CASES[6]
+    simulation = case.simulation()
+    solution, pullback = simulation.vjp(case.inputs(simulation, np.random.default_rng(0)), case.steps)
+    pullback(solution)
+    with pytest.raises(ds.errors.StaleValueError, match="this pullback was used"):
+        pullback(solution)
+
+
+def test_misspelt_tangents_raise() -> None:
+    case = CASES[6]
+    simulation = case.simulation()
+    inputs = case.inputs(simulation, np.random.default_rng(0))
+    with pytest.raises(ds.errors.ParameterError, match="tangents names kapa"):
+        simulation.jvp(inputs, {"kapa": inputs["kappa"]}, case.steps)
 
 
 def test_stale_pullback_raises() -> None:

@@ -50,13 +50,17 @@ def certify(
     if simulation.precision != "f64":
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
     point = {name: np.asarray(value, float) for name, value in inputs.items()}
+    for name in simulation.wrt:  # initial fields that are left out are zero
+        point.setdefault(name, np.zeros(simulation.grid.shape))
+    if directions < 1:
+        raise ParameterError(f"directions = {directions}, expected at least 1; without one, nothing is tested")
     return Certificate(tuple(_lines(simulation, loss, point, steps, np.random.default_rng(seed), directions)))
 
 
 def _lines(
     simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, rng: np.random.Generator, directions: int
 ) -> Iterator[Line]:
-    names = [name for name in simulation.wrt if name in point]
+    names = list(simulation.wrt)
     limit = MISMATCH["f64"]
 
     def direction(name: str) -> Array:

@@ -51,7 +51,8 @@ def taylor(loss: Callable[[Array], float], theta: Array, value: float, slope: fl
         slope: ∇J·d there, by the gradient that is checked.
         direction: d.
     """
-    floor = FLOOR * abs(value)
+    unit = LARGEST / float(np.max(np.abs(direction)))
+    floor = FLOOR * max(abs(value), abs(loss(theta + unit * direction) - value))
     h = _step(loss, theta, value, slope, direction, floor)
     if h is None:
         return Taylor(

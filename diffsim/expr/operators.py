@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from diffsim.errors import ShapeError
+from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.symbol import Operand, Symbol
 from diffsim.expr.weights import centred, staggered
 
@@ -66,41 +66,52 @@ def add(terms: Iterable[Symbol]) -> Symbol:
 
 def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
     """a where the condition holds, b elsewhere; the condition is read, not differentiated."""
-    return condition.combine("select", a, b)
+    return _symbol(condition, "where").combine("select", a, b)
 
 
-def minimum(a: Symbol, b: Operand) -> Symbol:
+def minimum(a: Operand, b: Operand) -> Symbol:
     """The smaller; a tie gives the whole derivative to `a`."""
-    return a.combine("min", b)
+    return _lifted(a, b, "minimum").combine("min", b)
 
 
-def maximum(a: Symbol, b: Operand) -> Symbol:
+def maximum(a: Operand, b: Operand) -> Symbol:
     """The larger; a tie gives the whole derivative to `a`."""
-    return a.combine("max", b)
+    return _lifted(a, b, "maximum").combine("max", b)
 
 
 def sqrt(f: Symbol) -> Symbol:
-    return f.combine("sqrt")
+    return _symbol(f, "sqrt").combine("sqrt")
 
 
 def exp(f: Symbol) -> Symbol:
-    return f.combine("exp")
+    return _symbol(f, "exp").combine("exp")
 
 
 def log(f: Symbol) -> Symbol:
-    return f.combine("log")
+    return _symbol(f, "log").combine("log")
 
 
 def sin(f: Symbol) -> Symbol:
-    return f.combine("sin")
+    return _symbol(f, "sin").combine("sin")
 
 
 def cos(f: Symbol) -> Symbol:
-    return f.combine("cos")
+    return _symbol(f, "cos").combine("cos")
 
 
 def tanh(f: Symbol) -> Symbol:
-    return f.combine("tanh")
+    return _symbol(f, "tanh").combine("tanh")
+
+
+def _symbol(value: Symbol, what: str) -> Symbol:
+    if not isinstance(value, Symbol):
+        raise TraceError(f"{what}() of a {type(value).__name__}, expected a field of the step; compute numbers with math or NumPy")
+    return value
+
+
+def _lifted(a: Operand, b: Operand, what: str) -> Symbol:
+    """The first operand as a symbol, where only the second is one."""
+    return a if isinstance(a, Symbol) else _symbol(b, what)._lift(a)  # type: ignore[arg-type]
 
 
 def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:

@@ -100,6 +100,17 @@ class Symbol:
     def __ge__(self, other: Operand) -> Symbol:
         return self._lift(other).combine("le", self)
 
+    def __eq__(self, other: object) -> bool:
+        raise TraceError("a step compares fields with ==, which rarely holds for floating point; use < and <= in where()")
+
+    __hash__ = object.__hash__
+
+    def __pos__(self) -> Symbol:
+        return self
+
+    def __rpow__(self, base: float) -> Symbol:
+        raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+
     def __abs__(self) -> Symbol:
         return self.like(self.graph.apply("abs", self.node))
 

@@ -56,6 +56,8 @@ class LongWave(Equation):
     ) -> None:
         if coordinates not in ("plane", "sphere"):
             raise ParameterError(f"coordinates = {coordinates!r} is unknown; choose plane or sphere")
+        if grid.ndim > 2:
+            raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2: long waves know no vertical axis")
         if coordinates == "sphere" and grid.ndim != 2:
             raise ParameterError(f"coordinates = 'sphere' needs a grid of latitude and longitude, got {grid.ndim} axes")
         self.grid, self.dt, self.coordinates, self.sponge = grid, dt, coordinates, sponge

@@ -64,7 +64,7 @@ class Equation(ABC):
     grid: Grid
     dt: float
     states: Mapping[str, Variable]
-    parameters: Mapping[str, Variable]
+    parameters: Mapping[str, Variable] = {}
     forcings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}

@@ -71,6 +71,8 @@ def linear_table(grid: Grid, location: Location, coordinates: Array, scale: floa
     coordinates = np.atleast_2d(np.asarray(coordinates, float))
     if coordinates.ndim != 2 or coordinates.shape[1] != grid.ndim:
         raise ShapeError(f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim})")
+    if not len(coordinates):
+        raise ShapeError(f"{what}: no coordinates, expected at least one point; leave the entry out instead")
     cells, weights, starts = [], [], [0]
     for number, point in enumerate(coordinates):
         pairs = []

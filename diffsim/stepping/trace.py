@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.errors import ParameterError, ShapeError, TraceError
-from diffsim.expr.graph import Graph, Node
+from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
 from diffsim.field import Location, Rule, Rules, check_rules
 from diffsim.grid import Grid
@@ -118,7 +118,7 @@ def trace_coefficients(equation: Equation) -> TracedMap:
         nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
         return TracedMap(graph, parameters, {}, nodes, parameters)
     rules = equation.coefficient_boundaries
-    return _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"))
+    return _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"), {})
 
 
 def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
@@ -129,7 +129,8 @@ def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> Tra
         nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in states}
         return TracedMap(graph, states, {}, nodes, states)
     inputs = _placed(equation.initials, equation.grid)
-    traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero")
+    places = {name: placed.location for name, placed in states.items()}
+    traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero", places)
     if set(traced.outputs) != set(states):
         raise TraceError(
             f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}"
@@ -145,13 +146,15 @@ def _trace_map(
     what: str,
     inputs: dict[str, Placed],
     rules: Callable[[str], Rule | Rules],
+    places: Mapping[str, Location],
 ) -> TracedMap:
     graph, grid = Graph(), equation.grid
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
     found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
     placed = {}
     for name, symbol in found.items():
-        location = tuple(p or 0 for p in symbol.location)
+        home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
+        location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
         placed[name] = Placed(location, check_rules(rules(name), grid.ndim, location))
     return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
 
@@ -186,6 +189,18 @@ def trace_step(
         _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = symbol.node
     return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
+
+
+def forcing_location(step: TracedStep, forcing: str) -> Location:
+    """Where on the cell a forcing acts: where the states that it enters live.
+
+    Raises:
+        ShapeError: it enters states at different places.
+    """
+    found = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
+    if len(found) > 1:
+        raise ShapeError(f"forcing {forcing} enters states at {' and '.join(map(describe, sorted(found)))}; use a forcing for each")
+    return found.pop() if found else (0,) * step.grid.ndim
 
 
 def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
