@@ -80,6 +80,18 @@ class Oddities(ds.Equation):
         return {"x": x + self.dt * x_dot, "x_dot": x_dot + self.dt * push, "x_bar": x, "u": fast + 0.3 * g}
 
 
+class Overwritten(ds.Equation):
+    """A step that may write over its oldest level, and whose adjoint needs that level at neighbours."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"p": ds.Variable("zero"), "q": ds.Variable("zero")}
+        self.parameters = {"k": ds.Variable("zero")}
+
+    def step(self, p: Any, q: Any, k: Any) -> dict[str, Any]:
+        return {"p": 1.2 * p - 0.5 * q + 0.1 * laplacian(p) + 0.1 * k.shifted(0, 1) * q, "q": p}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
@@ -179,6 +191,7 @@ CASES = [
         {"u": [[3.0, 5.0]], "x": [[1.0, 2.0]]},
         {"r": (2.0, 0.5), "k": (0.5, 0.3)},
     ),
+    Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(
         Case(
             f"nonlinear {boundary}",
