@@ -146,7 +146,7 @@ def compare(name: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float) -
 
 
 @contextmanager
-def workplace() -> Iterator[None]:
+def build_folder() -> Iterator[None]:
     """A temporary folder with the compiled C version and an empty kernel cache, for this process and its children."""
     if shutil.which(COMPILE[0]) is None:
         raise SystemExit(f"the benchmarks compile a C version to compare with, but {COMPILE[0]} was not found; install it")
@@ -182,7 +182,7 @@ def main(*benchmarks: Benchmark) -> None:
         print(f"{key:10s} {value}")
     print("\n" + HEADER, flush=True)
     figures = []
-    with workplace():
+    with build_folder():
         for benchmark in benchmarks:
             for case in benchmark.cases(options.quick):
                 begin, others = time.perf_counter(), _others_seconds()
