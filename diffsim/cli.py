@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"diffsim: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("diffsim: interrupted; --resume goes on from what was saved", file=sys.stderr)
+        print("diffsim: interrupted; --resume goes on from what was saved, if a first iteration was", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from diffsim.errors import SceneError
 from diffsim.runtime import lanes, settings
 from diffsim.scene.files import write_aside
-from diffsim.scene.outcome import HISTORY, OUTCOME, RESULT
 from diffsim.scene.schema import Description
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
@@ -70,6 +69,11 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
                 f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
                 f"({folder / SCENE} has them), or start anew in another folder by --out"
             )
+        if not resume and held.search == identity.search and held != identity:
+            raise SceneError(
+                f"--out: found in {folder} this search with other iterations (or names); --resume goes on from it, "
+                "or name another folder by --out"
+            )
         if not resume and held != identity:
             raise SceneError(
                 f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
@@ -79,10 +83,10 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
 
 
 def claim_folder(folder: Path, scene: Description, identity: Identity, resume: bool) -> None:
-    """Make the folder that of this run; what an earlier run left is removed, unless it is resumed."""
+    """Make the folder that of this run. It starts anew unless it is resumed; results of the same run stay until they are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
-        for name in (JOURNAL, LAST, RESULT, OUTCOME, HISTORY):
+        for name in (JOURNAL, LAST):
             (folder / name).unlink(missing_ok=True)
     write_aside(folder / SCENE, to_toml(scene).encode())
     write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
