@@ -29,12 +29,13 @@ class Pace:
         self.seconds = 0.0  # a step, lately
         self.best = 0.0  # a step, with all workers
         self.strikes = 0
+        self.doubt = False  # whether all workers were slow when they were last tried
         self.alone = 0.0  # seconds left with one worker
         self.next_alone = ALONE
 
     def steps(self) -> int:
         """Steps of the coming launch."""
-        if not self.seconds or (self.strikes and not self.alone):
+        if not self.seconds or (self.doubt and not self.alone):
             return TRIAL
         return max(1, int(LAUNCH_SECONDS / self.seconds))
 
@@ -52,7 +53,9 @@ class Pace:
             slow = self.best > 0 and each > PATIENCE * self.best and seconds - self.best * steps > TICK
             self.strikes = self.strikes + 1 if slow else 0
             if self.strikes == STRIKES:
-                self.alone, self.next_alone, self.strikes = self.next_alone, min(2 * self.next_alone, ALONE_AT_MOST), STRIKES - 1
+                self.alone, self.next_alone = self.next_alone, min(2 * self.next_alone, ALONE_AT_MOST)
+                self.strikes, self.doubt = 0, True  # a pool that slept is slow once: it gets its strikes again
             elif not slow:
+                self.doubt = False
                 self.next_alone = ALONE
                 self.best = min(self.best, each) if self.best else each
