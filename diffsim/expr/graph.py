@@ -267,6 +267,16 @@ def _sign(g: Graph, x: Node) -> Node:
     return g.apply("select", g.apply("lt", x, zero), g.const(-1), g.apply("select", g.apply("lt", zero, x), g.const(1), zero))
 
 
+def _circle(g: Graph, x: Node) -> Node:
+    return g.apply("sqrt", g.sub(g.const(1), g.mul(x, x)))
+
+
+def _angle(g: Graph, n: Node) -> tuple[Node | None, ...]:
+    y, x = n.args
+    square = g.add(g.mul(x, x), g.mul(y, y))
+    return g.div(x, square), g.negative(g.div(y, square))
+
+
 def _power(g: Graph, n: Node) -> tuple[Node | None, ...]:
     return (g.mul(g.const(n.data), g.apply("pow", n.args[0], data=n.data - 1)),)
 
@@ -284,10 +294,25 @@ OPERATIONS: dict[str, Operation] = {
     "cos": Operation(np.cos, "{call}cos({0})", lambda g, n: (g.negative(g.apply("sin", n.args[0])),)),
     "tanh": Operation(np.tanh, "{call}tanh({0})", lambda g, n: (g.sub(g.const(1), g.mul(n, n)),)),
     "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
+    "floor": Operation(np.floor, "{call}floor({0})", _constant),
+    "tan": Operation(np.tan, "{call}tan({0})", lambda g, n: (g.add(g.const(1), g.mul(n, n)),)),
+    "sinh": Operation(  # not a difference of exponentials, which cancels near 0
+        np.sinh,
+        "{call}tanh({0}) * (F(0.5) * ({call}exp({0}) + {call}exp(F(0.0) - {0})))",
+        lambda g, n: (g.apply("cosh", n.args[0]),),
+    ),
+    "cosh": Operation(np.cosh, "F(0.5) * ({call}exp({0}) + {call}exp(F(0.0) - {0}))", lambda g, n: (g.apply("sinh", n.args[0]),)),
+    "arcsin": Operation(np.arcsin, "{call}asin({0})", lambda g, n: (g.div(g.const(1), _circle(g, n.args[0])),)),
+    "arccos": Operation(np.arccos, "{call}acos({0})", lambda g, n: (g.div(g.const(-1), _circle(g, n.args[0])),)),
+    "arctan2": Operation(np.arctan2, "{call}atan2({0}, {1})", _angle),
     "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),
     "max": Operation(np.maximum, "ti.max({0}, {1})", _extremum(False)),
     "lt": Operation(np.less, "{0} < {1}", _constant),
     "le": Operation(np.less_equal, "{0} <= {1}", _constant),
+    "eq": Operation(np.equal, "{0} == {1}", _constant),
+    "and": Operation(np.logical_and, "({0}) & ({1})", _constant),
+    "or": Operation(np.logical_or, "({0}) | ({1})", _constant),
+    "not": Operation(np.logical_not, "({0}) == 0", _constant),
     "select": Operation(
         np.where,
         "ti.select({0}, {1}, {2})",
@@ -296,5 +321,5 @@ OPERATIONS: dict[str, Operation] = {
 }
 """Every operation, one entry each: to add one is to add a line here."""
 
-LANEWISE = ("exp", "log", "sin", "cos", "tanh", "pow")
+LANEWISE = ("exp", "log", "sin", "cos", "tan", "tanh", "asin", "acos", "atan2", "floor", "pow")
 """Functions applied lane by lane in a tile: {call} is "tile_" there and "ti." for a single value."""

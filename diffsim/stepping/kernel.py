@@ -296,7 +296,14 @@ def _lanewise(ti: Any, function: Any, element: Any, lanes: int) -> Any:
             out[position] = function(tile[position], number)
         return out
 
-    return of_two if function is ti.pow else of_one
+    @ti.func
+    def of_pair(tile, other):  # type: ignore[no-untyped-def]
+        out = element(0.0)
+        for position in ti.static(range(lanes)):
+            out[position] = function(tile[position], other[position])
+        return out
+
+    return of_two if function is ti.pow else of_pair if function is ti.atan2 else of_one
 
 
 def _splice(ti: Any, element: Any, lanes: int, lane: int) -> Any:

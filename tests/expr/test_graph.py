@@ -58,6 +58,12 @@ UNARY = [
     lambda x: x**-1,
     lambda x: 1 / x,
     lambda x: 2 - x,
+    lambda x: x.combine("tan"),
+    lambda x: x.combine("sinh"),
+    lambda x: x.combine("cosh"),
+    lambda x: (0.6 * x).combine("arcsin"),
+    lambda x: (0.6 * x).combine("arccos"),
+    lambda x: x - x.combine("floor"),
 ]
 BINARY = [
     lambda x, y: x + y,
@@ -69,6 +75,9 @@ BINARY = [
     lambda x, y: where(x < y, x * y, x + 3 * y),
     lambda x, y: where(x <= 0.7, x, y),
     lambda x, y: 3 * x * (y * 0.5) - (2 * x - y * 4),
+    lambda x, y: x.combine("arctan2", y),
+    lambda x, y: where((x < y).combine("and", x < 0.9).combine("or", y < 0.4), x * y, y),
+    lambda x, y: where(x.combine("floor").combine("eq", y.combine("floor")).combine("not"), x * y, y),
 ]
 
 
