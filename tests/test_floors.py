@@ -15,7 +15,7 @@ FLOORS = [
     {"runtime"},
     {"grid", "field"},
     {"expr"},
-    {"stepping"},
+    {"kernels", "stepping"},
     {"checkpoint"},
     {"simulation", "solvers", "losses"},
     {"certificate"},

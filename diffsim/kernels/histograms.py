@@ -1,0 +1,165 @@
+"""Histograms: values combined into the bins that their index names, with adjoints.
+
+`index` has n integers; entries outside 0 .. bins-1, negative ones too, are dropped. `values` are (n, cols), the bins
+`dst` (bins, cols). What `dst` holds comes first, then the values in the order in which they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.expr.graph import Graph
+from diffsim.kernels import plain_bins
+from diffsim.kernels.operator import DTYPES, Operator
+from diffsim.typing import IntArray
+
+Arrays = tuple[npt.NDArray, ...]
+Cotangents = tuple[npt.NDArray | None, ...]
+KINDS = ("+", "*", "min", "max")
+
+
+def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray) -> npt.NDArray:
+    """A new array: dst combined with the values of each bin.
+
+    Args:
+        kind: "+", "*", "min" or "max"; the last two take NaN for the extremum.
+        dst: (bins, cols).
+        index: (n,) the bin of each row of values; those outside 0 .. bins-1 are dropped.
+        values: (n, cols), of the type of dst.
+
+    Raises:
+        ParameterError: an unknown kind, or an unsupported type.
+        ShapeError: arrays that do not fit.
+    """
+    if kind not in KINDS:
+        raise ParameterError(
+            f"kind = {kind!r} of a histogram, expected one of {', '.join(KINDS)}; use histogram_generic for another operator"
+        )
+    (dst,), index, (values,) = _checked((dst,), index, (values,))
+    return plain_bins.histogram(kind, dst, index, values)
+
+
+def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray) -> tuple[npt.NDArray, IntArray]:
+    """The histogram of kind "min" or "max", and the row of values that won each bin.
+
+    Returns:
+        The histogram, and winners (bins, cols) i64: the lowest row on a tie, -1 where dst won, which it does on a tie.
+    """
+    if kind not in ("min", "max"):
+        raise ParameterError(f"kind = {kind!r} has no winners, expected min or max")
+    out = histogram(kind, dst, index, values)
+    (dst,), index, (values,) = _checked((dst,), index, (values,))
+    return out, plain_bins.winners(out, dst, index, values)
+
+
+def histogram_product_vjp(dst: npt.NDArray, index: IntArray, values: npt.NDArray, ct: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    """Cotangents of dst and values of the histogram of kind "*".
+
+    No division: each factor's cotangent is the product of those before it and those after it, exact with any zeros.
+    """
+    (dst_bar,), (values_bar,) = histogram_generic_vjp(PRODUCT, (dst,), index, (values,), (ct,))
+    assert dst_bar is not None and values_bar is not None
+    return dst_bar, values_bar
+
+
+def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray]) -> Arrays:
+    """The histogram of an associative operator on k components: dst leftmost, then the values in their order.
+
+    Args:
+        op: the operator.
+        dsts: k arrays (bins, cols).
+        index: (n,) the bin of each row of values; those outside 0 .. bins-1 are dropped.
+        values: k arrays (n, cols), each of the type of its dst.
+
+    Returns:
+        k new arrays (bins, cols).
+    """
+    checked, index, vs = _checked(dsts, index, values, op)
+    if not checked[0].size:
+        return tuple(d.copy() for d in checked)
+    return plain_bins.generic(op, checked, index, vs)
+
+
+def histogram_generic_vjp(
+    op: Operator,
+    dsts: Sequence[npt.NDArray],
+    index: IntArray,
+    values: Sequence[npt.NDArray],
+    cotangents: Sequence[npt.NDArray | None],
+) -> tuple[Cotangents, Cotangents]:
+    """Cotangents of dsts and values, given those of the histogram (None: zero); None for integers and booleans.
+
+    Values that were dropped get zero. Nothing is divided by.
+    """
+    checked, index, vs = _checked(dsts, index, values, op)
+    if not checked[0].size:
+        return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
+    bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
+    dst_bars, value_bars = plain_bins.generic_vjp(op, checked, index, vs, bars)
+    return tuple(dst_bars), tuple(value_bars)
+
+
+def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
+    """Stable counting sort: rows by bin.
+
+    Args:
+        index: (n,) integers; those outside 0 .. bins-1 are left out.
+        bins: number of bins.
+
+    Returns:
+        The permutation, i64, one entry a row that is in a bin, and `starts` (bins + 1,): the rows of bin b, in
+        increasing order, are permutation[starts[b]:starts[b + 1]].
+    """
+    if bins < 0:
+        raise ParameterError(f"bins = {bins}, expected 0 or more")
+    return plain_bins.order_by_index(_index(index), bins)
+
+
+def _product() -> Operator:
+    graph = Graph()
+    return Operator(graph, (graph.mul(graph.read("a0", ()), graph.read("b0", ())),))
+
+
+PRODUCT = _product()
+
+
+def _checked(
+    dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray], op: Operator | None = None
+) -> tuple[Arrays, IntArray, Arrays]:
+    if op is not None and not len(dsts) == len(values) == op.arity:
+        raise ShapeError(f"an operator on {op.arity} components got {len(dsts)} bins and {len(values)} values; give one array a component")
+    index = _index(index)
+    for k, (dst, value) in enumerate(zip(dsts, values, strict=True)):
+        if dst.ndim != 2 or dst.shape != dsts[0].shape or value.shape != (len(index), dst.shape[1]):
+            raise ShapeError(
+                f"component {k} has bins {dst.shape}, values {value.shape} and {len(index)} indices, expected (bins, cols) and "
+                "(n, cols), the same for all components; reshape them"
+            )
+        if dst.dtype != value.dtype or dst.dtype not in DTYPES:
+            raise ParameterError(
+                f"component {k} has bins of type {dst.dtype} and values of type {value.dtype}, expected one type among "
+                f"{', '.join(map(str, DTYPES))}; convert them"
+            )
+    return tuple(map(np.ascontiguousarray, dsts)), index, tuple(map(np.ascontiguousarray, values))
+
+
+def _index(index: IntArray) -> IntArray:
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise ShapeError(f"index is {index.dtype} {index.shape}, expected integers (n,); convert it")
+    return np.ascontiguousarray(index)
+
+
+def _cotangent(cotangent: npt.NDArray | None, dst: npt.NDArray) -> npt.NDArray | None:
+    if cotangent is None or dst.dtype.kind != "f":
+        return None
+    if cotangent.shape != dst.shape:
+        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {dst.shape}, that of the bins")
+    return np.ascontiguousarray(cotangent, dst.dtype)
+
+
+def _zeros(array: npt.NDArray) -> npt.NDArray | None:
+    return np.zeros_like(array) if array.dtype.kind == "f" else None
