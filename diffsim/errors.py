@@ -45,3 +45,7 @@ class DivergenceError(DiffsimError, ArithmeticError):
 
 class BackendError(DiffsimError, RuntimeError):
     """The requested arch, or an option of it, is not to be had on this machine."""
+
+
+class DerivativeError(DiffsimError, TypeError):
+    """A derivative that does not exist, or that diffsim cannot give and will not guess."""

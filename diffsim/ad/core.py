@@ -1,0 +1,357 @@
+"""Values, traces and primitives: how an operation finds the transformation that it belongs to.
+
+A *core value* is what operations work on: a NumPy array or scalar, a Python scalar, or a `Tracer` that wraps a core value for
+one running transformation. Each transformation is a `Trace` with a number larger than those of all traces that were there when
+it began. `bind` hands an operation to the highest trace among its arguments; that one unwraps its own tracers, binds the same
+operation to what was inside, and does its part with the result. So derivatives nest in any order, and levels cannot mix.
+
+This module knows nothing of derivatives of particular operations: they are in the table of each `Primitive` (`diffsim.ad.ops`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from diffsim.errors import DerivativeError
+
+_ids = itertools.count(1)
+"""One counter for traces and nodes of all threads; `next` on it is atomic."""
+
+
+class Primitive:
+    """An operation with its derivatives.
+
+    Args:
+        name: its name in messages and in drawings of the record.
+        evaluate: `(*args, **params)` -> the value (a tuple if `multiple`), on plain arrays.
+        jvp: `(args, tangents, out, params)` -> the tangent of the value, None if it is zero. A tangent of None is zero.
+        vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
+        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). What is
+            not kept comes as an `Aval`. None: everything is kept.
+        record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
+        multiple: the value is a tuple.
+        constant: the derivative is zero wherever it exists.
+        takes_over: `vjp` has a further argument `owned`: whether it may overwrite the cotangent it is given.
+
+    All rules are written with primitives, so that they can be differentiated in turn.
+    """
+
+    __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "multiple", "name", "record", "takes_over", "vjp")
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable[..., Any],
+        *,
+        jvp: Callable[..., Any] | None = None,
+        vjp: Callable[..., Any] | None = None,
+        keeps: Callable[[tuple[bool, ...]], tuple[Sequence[bool], bool]] | None = None,
+        record: Callable[..., Any] | None = None,
+        multiple: bool = False,
+        constant: bool = False,
+        takes_over: bool = False,
+    ) -> None:
+        self.name = name
+        self.evaluate = evaluate
+        self.jvp = jvp
+        self.vjp = vjp
+        self.keeps = keeps
+        self.record = record
+        self.multiple = multiple
+        self.constant = constant
+        self.takes_over = takes_over
+        self._kept: dict[tuple[bool, ...], tuple[Sequence[bool], bool]] = {}
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, args, params)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def kept(self, wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:
+        """What `vjp` will read, for these wanted arguments."""
+        found = self._kept.get(wanted)
+        if found is None:
+            found = ((True,) * len(wanted), True) if self.keeps is None else self.keeps(wanted)
+            self._kept[wanted] = found
+        return found
+
+
+class Aval:
+    """Shape and type of a value that was not kept."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+
+class Trace:
+    """A running transformation."""
+
+    __slots__ = ("id",)
+
+    def __init__(self) -> None:
+        self.id = next(_ids)
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Do an operation of which at least one argument belongs to this trace."""
+        raise NotImplementedError
+
+
+class Tracer:
+    """A core value under a trace. The array operators are attached by `diffsim.ad.ops`."""
+
+    __slots__ = ("primal", "trace")
+    __array_ufunc__ = None  # ndarray * tracer is the tracer's business
+
+    trace: Trace
+    primal: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.primal.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.primal.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.primal.ndim
+
+    @property
+    def size(self) -> int:
+        return self.primal.size
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.primal!r})"
+
+
+class _Local(threading.local):
+    """The state of a thread: how many transformations run, and the innermost interceptor."""
+
+    depth: int = 0
+    interceptor: Interceptor | None = None
+
+
+local = _Local()
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """While it lasts, array functions give differentiable arrays."""
+    local.depth += 1
+    try:
+        yield
+    finally:
+        local.depth -= 1
+
+
+class Interceptor:
+    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.closure`)."""
+
+    __slots__ = ("id",)
+
+    def __init__(self) -> None:
+        self.id = next(_ids)
+
+    def replace(self, tracer: Tracer) -> Any:
+        """The core value to take in place of a tracer of an earlier trace."""
+        raise NotImplementedError
+
+
+def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Do an operation on core values."""
+    top: Trace | None = None
+    for a in args:
+        if isinstance(a, Tracer):
+            trace = a.trace
+            if top is None or trace.id > top.id:
+                top = trace
+    if top is None:
+        return primitive.evaluate(*args, **params)
+    interceptor = local.interceptor
+    if interceptor is not None:
+        limit = interceptor.id
+        args = [interceptor.replace(a) if isinstance(a, Tracer) and a.trace.id < limit else a for a in args]
+        if top.id < limit:
+            return bind(primitive, args, params)
+    return top.apply(primitive, args, params)
+
+
+def is_inexact(x: Any) -> bool:
+    """Whether a core value is of a type that has derivatives."""
+    return x.dtype.kind in "fc"
+
+
+def bottom(x: Any) -> Any:
+    """The plain value inside any number of tracers."""
+    while isinstance(x, Tracer):
+        x = x.primal
+    return x
+
+
+def is_plain(*values: Any) -> bool:
+    """Whether no value is a tracer."""
+    return not any(isinstance(v, Tracer) for v in values)
+
+
+# reverse mode
+
+
+class Node:
+    """An operation in the record: what its rule needs, and the nodes of its arguments (None for those without derivative)."""
+
+    __slots__ = ("args", "avals", "id", "label", "out", "params", "parents", "primitive", "pullback")
+
+    def __init__(
+        self,
+        primitive: Primitive | None,
+        parents: tuple[tuple[Node, int] | None, ...],
+        args: Sequence[Any],
+        out: Any,
+        params: dict[str, Any],
+        avals: tuple[Aval, ...],
+        pullback: Callable[..., Any] | None = None,
+    ) -> None:
+        self.id = next(_ids)
+        self.primitive = primitive
+        self.parents = parents
+        self.args = args
+        self.out = out
+        self.params = params
+        self.avals = avals
+        self.pullback = pullback
+        self.label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.primitive.name if self.primitive else "input"
+
+
+class ReverseTracer(Tracer):
+    """A value with its place in the record: output `index` of `node`."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, trace: ReverseTrace, primal: Any, node: Node, index: int = 0) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.node = node
+        self.index = index
+
+
+def aval(x: Any) -> Aval:
+    """Shape and type of a core value."""
+    return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), np.result_type(x))
+
+
+class ReverseTrace(Trace):
+    """Records operations. Nodes are held by the values computed from them alone, so what is not used is freed at once."""
+
+    __slots__ = ()
+
+    def leaf(self, x: Any) -> ReverseTracer:
+        """An input to differentiate for; `x` is of an inexact type."""
+        return ReverseTracer(self, x, Node(None, (), (), None, {}, (aval(x),)))
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        primals: list[Any] = []
+        parents: list[tuple[Node, int] | None] = []
+        for a in args:
+            if isinstance(a, ReverseTracer) and a.trace is self:
+                primals.append(a.primal)
+                parents.append((a.node, a.index))
+            else:
+                primals.append(a)
+                parents.append(None)
+        wanted = tuple([p is not None for p in parents])
+        if primitive.record is not None:
+            out, pullback = primitive.record(primals, params, wanted)
+            return self._recorded(primitive, parents, (), None, params, out, pullback)
+        out = bind(primitive, primals, params)
+        if primitive.constant:
+            return out
+        if not primitive.multiple and not is_inexact(out):
+            return out
+        if primitive.vjp is None:
+            raise no_rule(primitive, "reverse")
+        kept, keeps_out = primitive.kept(wanted)
+        kept_args = [p if k else aval(p) if w else None for p, k, w in zip(primals, kept, wanted, strict=True)]
+        return self._recorded(primitive, parents, kept_args, out if keeps_out else None, params, out, None)
+
+    def _recorded(
+        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
+    ) -> Any:
+        if not primitive.multiple:
+            if not is_inexact(out):
+                return out
+            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, (aval(out),), pullback))
+        node = Node(primitive, tuple(parents), args, kept_out, params, tuple(aval(o) for o in out), pullback)
+        return tuple(ReverseTracer(self, o, node, k) if hasattr(o, "dtype") and is_inexact(o) else o for k, o in enumerate(out))
+
+
+# forward mode
+
+
+class ForwardTracer(Tracer):
+    """A value and its derivative along the direction of its trace."""
+
+    __slots__ = ("tangent",)
+
+    def __init__(self, trace: ForwardTrace, primal: Any, tangent: Any) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.tangent = tangent
+
+
+class ForwardTrace(Trace):
+    """Carries a tangent along with each value."""
+
+    __slots__ = ()
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        for a in args:
+            if isinstance(a, ForwardTracer) and a.trace is self:
+                primals.append(a.primal)
+                tangents.append(a.tangent)
+            else:
+                primals.append(a)
+                tangents.append(None)
+        out = bind(primitive, primals, params)
+        if primitive.constant or (not primitive.multiple and not is_inexact(out)):
+            return out
+        if primitive.jvp is None:
+            raise no_rule(primitive, "forward")
+        tangent = primitive.jvp(primals, tangents, out, params)
+        if primitive.multiple:
+            return tuple(o if t is None else ForwardTracer(self, o, t) for o, t in zip(out, tangent, strict=True))
+        return out if tangent is None else ForwardTracer(self, out, tangent)
+
+
+def no_rule(primitive: Primitive, mode: str) -> DerivativeError:
+    return DerivativeError(
+        f"{primitive.name} has no {mode}-mode derivative; write the function with other operations, give a rule with "
+        f"ds.custom_{'vjp' if mode == 'reverse' else 'jvp'}, or hold its argument constant with ds.stop_gradient"
+    )

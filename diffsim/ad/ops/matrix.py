@@ -1,0 +1,238 @@
+"""Matrix products, contractions, solves and decompositions, on the last two axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Primitive
+from diffsim.ad.ops.structure import add_up, getitem, like, linear, transpose, unbroadcast
+
+
+def swap(x: Any) -> Any:
+    """The transpose of each matrix."""
+    return transpose(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def _total(first: Any, second: Any) -> Any:
+    return second if first is None else first if second is None else first + second
+
+
+def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
+    """A primitive linear in each of two arguments; `left(ct, y, params)` and `right(ct, x, params)` are its transposes."""
+
+    def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+        (x, y), (x_dot, y_dot) = args, tangents
+        total = _total(
+            None if x_dot is None else primitive(x_dot, y, **params),
+            None if y_dot is None else primitive(x, y_dot, **params),
+        )
+        return like(total, out)
+
+    def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+        x, y = args
+        return (
+            unbroadcast(left(ct, y, params), x) if wanted[0] else None,
+            unbroadcast(right(ct, x, params), y) if wanted[1] else None,
+        )
+
+    primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False))
+    return primitive
+
+
+matmul = bilinear(
+    "matmul",
+    np.matmul,
+    lambda ct, y, params: matmul(ct, swap(y)),
+    lambda ct, x, params: matmul(swap(x), ct),
+)
+"""Products of matrices, broadcast over leading axes; both of rank two or more."""
+
+
+def _contract(x: Any, y: Any, x_axes: str, y_axes: str, out_axes: str) -> Any:
+    return np.einsum(f"{x_axes},{y_axes}->{out_axes}", x, y, optimize=True)
+
+
+contract = bilinear(
+    "contract",
+    _contract,
+    lambda ct, y, p: contract(ct, y, x_axes=p["out_axes"], y_axes=p["y_axes"], out_axes=p["x_axes"]),
+    lambda ct, x, p: contract(ct, x, x_axes=p["out_axes"], y_axes=p["x_axes"], out_axes=p["y_axes"]),
+)
+"""Contraction of two arrays over letters, in which each letter is in two of the three places at least."""
+
+
+# solves
+
+
+def _solve_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    a, (a_dot, b_dot) = args[0], tangents
+    return solve(a, _total(b_dot, None if a_dot is None else -matmul(a_dot, out)))
+
+
+def _solve_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    bar = solve(swap(args[0]), ct)
+    a_bar = unbroadcast(-matmul(bar, swap(out)), args[0]) if wanted[0] else None
+    return a_bar, unbroadcast(bar, args[1]) if wanted[1] else None
+
+
+solve = Primitive(
+    "solve", np.linalg.solve, jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0])
+)
+"""x with a x = b; b a matrix of right-hand sides, so that its rank is two or more."""
+
+
+def _inv_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    return -matmul(out, matmul(tangents[0], out))
+
+
+def _inv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    return (-matmul(swap(out), matmul(ct, swap(out))),)
+
+
+inv = Primitive("inv", np.linalg.inv, jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
+
+
+# determinant
+
+
+def _cofactors(a: np.ndarray) -> np.ndarray:
+    """Derivatives of the determinant, from the singular value decomposition: of singular matrices as well.
+
+    With a = u s vh it is det(u) det(vh) times the conjugate of u c vh, c the diagonal of products of all singular values but one.
+    """
+    u, s, vh = np.linalg.svd(a)
+    before = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * np.conj((u * (before * after)[..., None, :]) @ vh)
+
+
+def _trace_of(a: Any, b: Any) -> Any:
+    return add_up(a * b, axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
+
+
+def _spread(ct: Any) -> Any:
+    return getitem(ct, index=(Ellipsis, None, None)) if getattr(ct, "ndim", 0) else ct
+
+
+def _det_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    return (like(_spread(ct) * cofactor(args[0]), args[0]),)
+
+
+det = Primitive(
+    "det",
+    np.linalg.det,
+    jvp=lambda args, tangents, out, params: _trace_of(cofactor(args[0]), tangents[0]),
+    vjp=_det_vjp,
+    keeps=lambda wanted: ((True,), False),
+)
+
+
+def _cofactor_dot(a: Any, v: Any) -> Any:
+    """Derivative of the cofactor matrix C = det(a) a^-T along v, which is symmetric: its own transpose. `a` is regular."""
+    inverse_t = swap(inv(a))
+    return _spread(det(a)) * (_spread(_trace_of(inverse_t, v)) * inverse_t - matmul(inverse_t, matmul(swap(v), inverse_t)))
+
+
+cofactor = Primitive(
+    "cofactor",
+    _cofactors,
+    jvp=lambda args, tangents, out, params: _cofactor_dot(args[0], tangents[0]),
+    vjp=lambda ct, args, out, params, wanted: (_cofactor_dot(args[0], ct),),
+    keeps=lambda wanted: ((True,), False),
+)
+"""The matrix of cofactors. Its own derivative needs a regular matrix (NumPy raises LinAlgError otherwise)."""
+
+
+logabsdet = Primitive(
+    "logabsdet",
+    lambda a: np.linalg.slogdet(a)[1],
+    jvp=lambda args, tangents, out, params: _trace_of(swap(inv(args[0])), tangents[0]),
+    vjp=lambda ct, args, out, params, wanted: (_spread(ct) * swap(inv(args[0])),),
+    keeps=lambda wanted: ((True,), False),
+)
+"""Logarithm of the absolute value of the determinant."""
+
+
+# Cholesky
+
+
+def _lower_half(x: Any) -> Any:
+    """The lower triangle with half of the diagonal."""
+    n = x.shape[-1]
+    return x * (np.tril(np.ones((n, n), x.dtype)) - 0.5 * np.eye(n, dtype=x.dtype))
+
+
+def _sides(lower: Any, x: Any) -> Any:
+    """lower^-1 x lower^-T."""
+    return swap(solve(lower, swap(solve(lower, x))))
+
+
+def _cholesky_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    dot = (tangents[0] + swap(tangents[0])) * 0.5
+    return matmul(out, _lower_half(_sides(out, dot)))
+
+
+def _cholesky_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    phi = _lower_half(matmul(swap(out), ct))
+    bar = _sides_t(out, phi)
+    return ((bar + swap(bar)) * 0.5,)
+
+
+def _sides_t(lower: Any, x: Any) -> Any:
+    """lower^-T x lower^-1."""
+    return swap(solve(swap(lower), swap(solve(swap(lower), x))))
+
+
+cholesky = Primitive(
+    "cholesky", np.linalg.cholesky, jvp=_cholesky_jvp, vjp=_cholesky_vjp, keeps=lambda wanted: ((False,), True)
+)
+"""The lower factor of a real symmetric positive definite matrix, of which the symmetric part counts."""
+
+
+# eigenvalues of symmetric matrices
+
+
+def _gaps(w: Any) -> Any:
+    """1 / (w_j - w_i), 0 on the diagonal."""
+    n = w.shape[-1]
+    eye = np.eye(n, dtype=w.dtype)
+    apart = getitem(w, index=(Ellipsis, None, slice(None))) - getitem(w, index=(Ellipsis, slice(None), None))
+    return (1.0 - eye) / (apart + eye)
+
+
+def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    w, v = out
+    dot = (tangents[0] + swap(tangents[0])) * 0.5
+    inner = matmul(swap(v), matmul(dot, v))
+    n = w.shape[-1]
+    return add_up(inner * np.eye(n, dtype=w.dtype), axis=(inner.ndim - 1,), keepdims=False), matmul(v, inner * _gaps(w))
+
+
+def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    (w_bar, v_bar), (w, v) = ct, out
+    n = w.shape[-1]
+    inner = getitem(w_bar, index=(Ellipsis, None)) * np.eye(n, dtype=w.dtype)
+    inner = inner + matmul(swap(v), v_bar) * _gaps(w)
+    bar = matmul(v, matmul(inner, swap(v)))
+    return ((bar + swap(bar)) * 0.5,)
+
+
+def _eigh(a: Any) -> Any:
+    return tuple(np.linalg.eigh((a + np.swapaxes(a, -1, -2)) * 0.5))
+
+
+eigh = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((False,), True), multiple=True)
+"""Eigenvalues and vectors of real symmetric matrices. Where eigenvalues coincide, vectors have no derivative (it is infinite)."""
+
+
+# Fourier transform
+
+fft = linear(
+    "fft",
+    lambda x, axes, inverse: (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=axes),
+    lambda ct, x, params: like(fft(ct, **params), x),
+)
+"""Of complex arrays. The matrix of the transform is symmetric, so it is its own transpose."""

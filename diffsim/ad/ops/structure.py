@@ -1,0 +1,231 @@
+"""Operations that move, copy or add up entries: all linear, so a rule needs shapes and no values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Primitive, aval, is_plain
+
+
+def keeps_nothing(wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:
+    """For rules that read shapes only."""
+    return (False,) * len(wanted), False
+
+
+def linear(name: str, evaluate: Callable[..., Any], transpose: Callable[..., Any]) -> Primitive:
+    """A primitive that is linear in its one argument.
+
+    Args:
+        name: of the primitive.
+        evaluate: `(x, **params)`.
+        transpose: `(ct, x, params)` -> cotangent of x; x has a shape and a type only.
+    """
+
+    def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+        return primitive(tangents[0], **params)
+
+    def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+        return (transpose(ct, args[0], params),)
+
+    primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=keeps_nothing)
+    return primitive
+
+
+# types
+
+
+def _astype(x: Any, dtype: Any) -> Any:
+    if np.iscomplexobj(x) and np.dtype(dtype).kind != "c":
+        x = np.real(x)
+    return x.astype(dtype) if hasattr(x, "astype") else np.dtype(dtype).type(x)
+
+
+astype = linear("astype", _astype, lambda ct, x, params: astype(ct, dtype=x.dtype))
+real = linear("real", lambda x: np.real(x), lambda ct, x, params: astype(ct, dtype=x.dtype))
+imag = linear("imag", lambda x: np.imag(x), lambda ct, x, params: times_minus_i(astype(ct, dtype=x.dtype)))
+conjugate = linear("conjugate", lambda x: np.conjugate(x), lambda ct, x, params: conjugate(ct))
+times_minus_i = linear("times_minus_i", lambda x: x * np.array(-1j, x.dtype), lambda ct, x, params: times_minus_i(ct))
+
+
+def like(ct: Any, x: Any) -> Any:
+    """A cotangent in the type of its argument; of a complex cotangent for a real argument, the real part counts."""
+    if ct.dtype == x.dtype:
+        return ct
+    return astype(ct, dtype=x.dtype)
+
+
+# shapes
+
+reshape = linear("reshape", lambda x, shape: np.reshape(x, shape), lambda ct, x, params: reshape(ct, shape=x.shape))
+transpose = linear(
+    "transpose",
+    lambda x, axes: np.transpose(x, axes),
+    lambda ct, x, params: transpose(ct, axes=tuple(int(i) for i in np.argsort(params["axes"]))),
+)
+copy = linear("copy", lambda x: np.array(x), lambda ct, x, params: ct)
+
+
+def _sum(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+    return np.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+def _spread(ct: Any, x: Any, params: Any) -> Any:
+    """The cotangent of a reduction over axes, repeated along them."""
+    if not params["keepdims"] and params["axis"] is not None and len(x.shape):
+        axes = {a % len(x.shape) for a in params["axis"]}
+        ct = reshape(ct, shape=tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+    elif not params["keepdims"]:
+        ct = reshape(ct, shape=(1,) * len(x.shape))
+    return like(broadcast_to(ct, shape=x.shape), x)
+
+
+add_up = linear("sum", _sum, _spread)
+"""Sum over `axis`, a tuple of axes or None for all."""
+
+broadcast_to = linear("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda ct, x, params: unbroadcast(ct, x))
+
+
+def unbroadcast(ct: Any, x: Any) -> Any:
+    """Transpose of broadcasting `x` (a value or an `Aval`) to the shape of `ct`."""
+    shape = x.shape
+    if ct.shape != shape:
+        lead = len(ct.shape) - len(shape)
+        axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and ct.shape[lead + i] != 1)
+        ct = add_up(ct, axis=axes, keepdims=False) if len(axes) == len(ct.shape) else add_up(ct, axis=axes, keepdims=True)
+        if ct.shape != shape:
+            ct = reshape(ct, shape=shape)
+    return like(ct, x)
+
+
+def zeros_like(x: Any) -> Any:
+    return np.zeros(x.shape, x.dtype)
+
+
+# several arrays into one
+
+
+def _join_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    parts = [zeros_like(aval(a)) if t is None else t for a, t in zip(args, tangents, strict=True)]
+    return like(concatenate(*parts, **params), aval(out))
+
+
+def _join_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    axis, start = params["axis"], 0
+    bars = []
+    for length, x, w in zip(params["lengths"], args, wanted, strict=True):
+        cut = (slice(None),) * axis + (slice(start, start + length),)
+        bars.append(like(getitem(ct, index=cut), x) if w else None)
+        start += length
+    return bars
+
+
+concatenate = Primitive(
+    "concatenate", lambda *xs, axis, lengths: np.concatenate(xs, axis=axis), jvp=_join_jvp, vjp=_join_vjp, keeps=keeps_nothing
+)
+"""Arrays of equal rank joined along `axis` (not negative); `lengths` along it."""
+
+
+# indexing
+
+
+class IndexedCotangent:
+    """A cotangent that is zero but for the entries at `index`, to be added in place (see `diffsim.ad.sweep`)."""
+
+    __slots__ = ("ct", "index")
+
+    def __init__(self, index: Any, ct: Any) -> None:
+        self.index = index
+        self.ct = ct
+
+
+class Owned:
+    """A cotangent whose memory nobody else refers to."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _getitem(x: Any, index: Any, copy: bool = False) -> Any:
+    out = x[index]
+    return out.copy() if copy else out
+
+
+getitem = linear("getitem", _getitem, lambda ct, x, params: IndexedCotangent(params["index"], like(ct, x)))
+
+
+def is_basic(index: Any) -> bool:
+    """Whether an index (a tuple) is made of integers, slices, ... and newaxis, so that no entry is read twice."""
+    return not any(isinstance(i, (np.ndarray, list, bool, np.bool_)) for i in index)
+
+
+def _writable(x: Any, donate: bool, dtype: Any = None) -> Any:
+    if donate and isinstance(x, np.ndarray) and x.flags.writeable:
+        return x
+    return np.array(x, dtype)
+
+
+def _setitem(x: Any, v: Any, index: Any, donate: bool = False) -> Any:
+    out = _writable(x, donate)
+    out[index] = v
+    return out
+
+
+def _setitem_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    x_dot, v_dot = tangents
+    if x_dot is None:
+        x_dot, params = zeros_like(out), params | {"donate": True}
+    return setitem(x_dot, 0.0 if v_dot is None else v_dot, **params)
+
+
+def _setitem_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any, owned: bool) -> Any:
+    """The new value takes what is at `index`; the rest, cleared there, goes on to the old version."""
+    index = params["index"]
+    v_bar = None
+    if wanted[1]:
+        if params["distinct"] is None:
+            v_bar = unbroadcast(getitem(ct, index=index, copy=True), args[1])
+        else:  # of several writes to an entry the last one stays
+            v_bar = unbroadcast(getitem(ct, index=index) * params["distinct"], args[1])
+    x_bar = Owned(setitem(ct, 0.0, index=index, donate=owned and is_plain(ct), distinct=None)) if wanted[0] else None
+    return x_bar, v_bar
+
+
+def _set(x: Any, v: Any, index: Any, donate: bool = False, distinct: Any = None) -> Any:
+    return _setitem(x, v, index, donate)
+
+
+setitem = Primitive("setitem", _set, jvp=_setitem_jvp, vjp=_setitem_vjp, keeps=keeps_nothing, takes_over=True)
+"""`x` with `v` at `index`. `donate` allows to write into the memory of `x`, which nobody else may refer to then. `distinct` is None
+where no entry is written twice, else 1 where a written value stays and 0 where a later one overwrites it."""
+
+
+def _index_add(x: Any, v: Any, index: Any, donate: bool = False) -> Any:
+    out = _writable(x, donate, np.result_type(x, v))
+    if is_basic(index):
+        out[index] += v
+    else:
+        np.add.at(out, index, v)
+    return out
+
+
+def _index_add_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    x_dot, v_dot = tangents
+    if v_dot is None:
+        return x_dot
+    if x_dot is None:
+        x_dot, params = zeros_like(out), params | {"donate": True}
+    return index_add(x_dot, v_dot, **params)
+
+
+def _index_add_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    v_bar = unbroadcast(getitem(ct, index=params["index"], copy=True), args[1]) if wanted[1] else None
+    return like(ct, args[0]) if wanted[0] else None, v_bar
+
+
+index_add = Primitive("index_add", _index_add, jvp=_index_add_jvp, vjp=_index_add_vjp, keeps=keeps_nothing)
+"""`x` with `v` added at `index`, as often as an entry is named."""

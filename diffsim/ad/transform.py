@@ -1,0 +1,444 @@
+"""Derivatives of functions: vjp, jvp, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad import guard
+from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, is_plain, local, running
+from diffsim.ad.ops.structure import astype, zeros_like
+from diffsim.ad.sweep import backward
+from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
+from diffsim.errors import DerivativeError, ShapeError
+
+Function = Callable[..., Any]
+
+
+def _array_core(leaf: Any) -> Any:
+    """The core value of a leaf of a record if that is an array or a number, else None."""
+    if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer)):
+        return core(leaf)
+    return np.float64(leaf) if type(leaf) is float else np.complex128(leaf) if type(leaf) is complex else None
+
+
+def differentiable(leaf: Any) -> Any:
+    """The core value of a leaf if it has derivatives (floating point), else None: it passes through untouched."""
+    value = _array_core(leaf)
+    return value if value is not None and value.dtype.kind in "fc" else None
+
+
+def release(value: Any) -> Any:
+    """A core value as a result: an `Array` inside an outer transformation, NumPy's own otherwise."""
+    return wrap(value)
+
+
+def _input(leaf: Any, value: Any) -> Any:
+    """A traced value as the function gets it: a number where a number was given."""
+    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), contiguous=_contiguous(leaf))
+
+
+def _contiguous(leaf: Any) -> bool:
+    return not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
+
+
+def _constant_input(leaf: Any) -> Any:
+    return Array(guard.private(leaf), contiguous=_contiguous(leaf)) if isinstance(leaf, np.ndarray) else leaf
+
+
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """Value of `f` and its pullback.
+
+    Args:
+        f: of arrays, numbers, and records of them (tuples, lists, dicts, dataclasses ...).
+        primals: where to differentiate. Entries that are not floating point pass through untouched.
+        has_aux: `f` returns (value, aux); aux is not differentiated.
+
+    Returns:
+        (value, pullback), or (value, pullback, aux). `pullback(cotangent)` takes a cotangent of the shape of the value and gives
+        a tuple with one entry a primal, of its shape; None stands for entries that are not floating point. It can be called
+        again; the record lives as long as the pullback does. In a complex space the pairing is sum(cotangent * tangent).
+
+    Raises:
+        DerivativeError: an operation without a rule, or an operation that would lose a derivative.
+        ShapeError: by the pullback, for a cotangent of another shape.
+        StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
+    """
+    leaves, tree = flatten(primals)
+    trace = ReverseTrace()
+    inputs: list[ReverseTracer | None] = []
+    given = []
+    outermost = local.depth == 0
+    with running():
+        try:
+            for leaf in leaves:
+                value = differentiable(leaf)
+                if value is None:
+                    inputs.append(None)
+                    given.append(_constant_input(leaf))
+                else:
+                    inputs.append(trace.leaf(value))
+                    given.append(_input(leaf, inputs[-1]))
+            out, aux = _split(f(*unflatten(tree, given)), has_aux)
+            outs, out_tree = flatten(out)
+            cores = [_array_core(leaf) for leaf in outs]
+        finally:
+            recorded = guard.forget() if outermost else {}
+    results, ends = [], []
+    for leaf, value in zip(outs, cores, strict=True):
+        mine = isinstance(value, ReverseTracer) and value.trace is trace
+        ends.append((value.node, value.index) if mine else None)
+        results.append(leaf if value is None else _result(value.primal if mine else value))
+    shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
+    nodes = [None if i is None else i.node for i in inputs]
+    del given, inputs, out, outs, cores, value, leaf
+
+    def pullback(cotangent: Any) -> Any:
+        guard.check(recorded)
+        if local.depth:
+            guard.check(guard.large())
+        cts = leaves_like(cotangent, out_tree, "the cotangent")
+        seeds = []
+        for ct, end, shape in zip(cts, ends, shapes, strict=True):
+            if ct is not None and shape is not None and shape[1].kind in "fc":
+                seed = _checked_cotangent(ct, *shape)
+                if end is not None:
+                    seeds.append((*end, seed))
+        bars = iter(backward(seeds, [n for n in nodes if n is not None]))
+        found = []
+        for node in nodes:
+            bar = None if node is None else next(bars)
+            found.append(None if node is None else release(zeros_like(node.avals[0])[()] if bar is None else bar))
+        return unflatten(tree, found)
+
+    value_out = unflatten(out_tree, results)
+    return (value_out, pullback, _strip_aux(aux, trace)) if has_aux else (value_out, pullback)
+
+
+def _split(result: Any, has_aux: bool) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ShapeError(f"with has_aux the function returned {type(result).__name__}, expected a pair (value, aux)")
+    return result
+
+
+def _result(value: Any) -> Any:
+    """A result that may be edited without touching what was recorded."""
+    if isinstance(value, np.ndarray):
+        value = np.array(value)
+    return release(value)
+
+
+def _strip_aux(aux: Any, trace: Any) -> Any:
+    leaves, tree = flatten(aux)
+    cores = [_array_core(leaf) for leaf in leaves]
+    return unflatten(
+        tree,
+        [
+            leaf if c is None else _result(c.primal if isinstance(c, Tracer) and c.trace is trace else c)
+            for leaf, c in zip(leaves, cores, strict=True)
+        ],
+    )
+
+
+def _checked_cotangent(ct: Any, shape: tuple[int, ...], dtype: Any, what: str = "a cotangent") -> Any:
+    ct = core(ct)
+    ct = ct if hasattr(ct, "dtype") else dtype.type(ct)
+    if ct.shape != shape:
+        raise ShapeError(f"{what} has the shape {ct.shape}, expected that of its value, {shape}")
+    if ct.dtype.kind == "c" and dtype.kind != "c":
+        raise ShapeError(f"{what} is complex, expected the type of its value, {dtype}; take its real part")
+    return ct if ct.dtype == dtype else astype(ct, dtype=dtype)
+
+
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Value of `f` and its derivative along `tangents`. Nothing is recorded.
+
+    Args:
+        f: of arrays, numbers and records of them.
+        primals: a tuple, one entry an argument.
+        tangents: of the same shape; None for what is held fixed, and for entries that are not floating point.
+        has_aux: `f` returns (value, aux).
+
+    Returns:
+        (value, tangent), or (value, tangent, aux). The tangent of an entry that is not floating point is None.
+
+    Raises:
+        ShapeError: tangents of another shape.
+        DerivativeError: an operation without a rule.
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise ShapeError("jvp takes primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
+    leaves, tree = flatten(tuple(primals))
+    dots = leaves_like(tuple(tangents), tree, "tangents")
+    trace = ForwardTrace()
+    outermost = local.depth == 0
+    with running():
+        try:
+            given = []
+            for leaf, dot in zip(leaves, dots, strict=True):
+                value = differentiable(leaf)
+                if value is None or dot is None:
+                    given.append(_constant_input(leaf))
+                else:
+                    given.append(_input(leaf, ForwardTracer(trace, value, _checked_cotangent(dot, value.shape, value.dtype, "a tangent"))))
+            out, aux = _split(f(*unflatten(tree, given)), has_aux)
+            outs, out_tree = flatten(out)
+            cores = [_array_core(leaf) for leaf in outs]
+        finally:
+            if outermost:
+                guard.forget()
+    values, out_dots = [], []
+    for leaf, value in zip(outs, cores, strict=True):
+        if value is None:
+            values.append(leaf)
+            out_dots.append(None)
+        elif isinstance(value, ForwardTracer) and value.trace is trace:
+            values.append(_result(value.primal))
+            out_dots.append(_result(value.tangent))
+        else:
+            values.append(_result(value))
+            out_dots.append(release(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
+    found = unflatten(out_tree, values), unflatten(out_tree, out_dots)
+    return (*found, _strip_aux(aux, trace)) if has_aux else found
+
+
+def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the value of `f`, a real number, and its gradient.
+
+    Args:
+        f: of arrays, numbers and records of them.
+        argnums: the arguments to differentiate for.
+        has_aux: `f` returns (value, aux).
+
+    Returns:
+        A function of the same arguments: (value, gradient), or ((value, aux), gradient). The gradient has the shape of its
+        argument; for several argnums it is a tuple. For a complex argument z it is df/dx - i df/dy, as in JAX.
+
+    Raises:
+        DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
+    """
+    several = not isinstance(argnums, int)
+    numbers: tuple[int, ...] = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        places = [_place(n, len(args)) for n in numbers]
+        for place in places:
+            _require_floating(args[place], place)
+
+        def part(*chosen: Any) -> Any:
+            full = list(args)
+            for place, value in zip(places, chosen, strict=True):
+                full[place] = value
+            return f(*full, **kwargs)
+
+        found = vjp(part, *(args[p] for p in places), has_aux=has_aux)
+        value, pullback = found[:2]
+        bars = pullback(_one(value))
+        gradient = bars if several else bars[0]
+        return ((value, found[2]), gradient) if has_aux else (value, gradient)
+
+    return derivative
+
+
+def _place(number: int, count: int) -> int:
+    if not -count <= number < count:
+        raise ShapeError(f"argnums names argument {number}, but {count} positional arguments were given")
+    return number % count
+
+
+def _require_floating(arg: Any, place: int) -> None:
+    leaves, _ = flatten(arg)
+    if not any(differentiable(leaf) is not None for leaf in leaves):
+        kinds = ", ".join(sorted({str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves})) or "nothing"
+        raise DerivativeError(f"argument {place} holds {kinds}, expected floating-point values to differentiate for; use float(x) or astype(float)")
+
+
+def _one(value: Any) -> Any:
+    shape = np.shape(bottom(core(value))) if isinstance(value, (Array, np.ndarray, np.generic, float, int)) else None
+    if shape != ():
+        got = f"an array of shape {shape}" if shape is not None else type(value).__name__
+        raise DerivativeError(f"the function returned {got}, expected one real number; reduce it (sum), or use ds.vjp or ds.jacobian")
+    dtype = bottom(core(value)).dtype if not isinstance(value, (float, int)) else np.dtype(float)
+    if dtype.kind == "c":
+        raise DerivativeError("the function returned a complex number, expected a real one; take its real part or absolute value")
+    return dtype.type(1) if dtype.kind == "f" else None
+
+
+def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`."""
+    both = value_and_grad(f, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def stop_gradient(x: Any) -> Any:
+    """The values of `x`, held constant: derivatives do not pass."""
+    leaves, tree = flatten(x)
+    return unflatten(tree, [leaf if (c := differentiable(leaf)) is None else wrap(_stop(c)) for leaf in leaves])
+
+
+_stop = Primitive("stop_gradient", lambda x: x, constant=True)
+
+
+def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
+    """Value of `f` and its derivative at `primals` as a function of tangents, `f` being run once.
+
+    The derivative is the transpose of the pullback, which is linear: it costs two reverse sweeps.
+    """
+    value, pullback = vjp(f, *primals)
+    leaves, tree = flatten(value)
+    seeds = [None if (c := differentiable(leaf)) is None else zeros_like(c)[()] for leaf in leaves]
+
+    def derivative(*tangents: Any) -> Any:
+        _, transposed = vjp(lambda cts: pullback(cts), unflatten(tree, seeds))
+        return transposed(tuple(tangents))[0]
+
+    return value, derivative
+
+
+# matrices of derivatives
+
+
+def _basis(shape: tuple[int, ...], dtype: Any) -> Any:
+    """The unit arrays of a shape, one after another."""
+    size = int(np.prod(shape, dtype=int))
+    for k in range(size):
+        unit = np.zeros(size, dtype)
+        unit[k] = 1
+        yield unit.reshape(shape)[()]
+
+
+def _stacked(rows: list[Any], shape: tuple[int, ...]) -> Any:
+    """Arrays stacked along new leading axes of lengths `shape`."""
+    from diffsim.ad.ops.structure import reshape
+
+    value = core(rows)
+    return release(reshape(value, shape=(*shape, *value.shape[1:])) if shape != value.shape[:1] else value)
+
+
+def _floating_leaves(x: Any, what: str) -> tuple[list[Any], Tree]:
+    leaves, tree = flatten(x)
+    cores = [differentiable(leaf) for leaf in leaves]
+    if any(c is None for c in cores):
+        raise DerivativeError(f"{what} of a jacobian holds entries that are not floating point; leave them out or bind them beforehand")
+    return cores, tree
+
+
+def jacrev(f: Function, argnums: int = 0) -> Function:
+    """The Jacobian by rows: one reverse sweep an entry of the value.
+
+    Returns:
+        A function with the value's axes first and the argument's after them; for records, a record of the value's shape whose
+        entries are records of the argument's shape.
+    """
+
+    def jacobian(*args: Any) -> Any:
+        place = _place(argnums, len(args))
+        x = args[place]
+        _floating_leaves(x, "the argument")
+        value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
+        outs, out_tree = _floating_leaves(value, "the value")
+        _, in_tree = flatten(x)
+        blocks = []
+        for k, out in enumerate(outs):
+            rows = []
+            for unit in _basis(out.shape, out.dtype):
+                seeds: list[Any] = [None] * len(outs)
+                seeds[k] = unit
+                rows.append(flatten(pullback(unflatten(out_tree, seeds))[0])[0])
+            columns = [[row[j] for row in rows] for j in range(len(flatten(x)[0]))]
+            shapes = [np.shape(bottom(core(leaf))) for leaf in flatten(x)[0]]
+            blocks.append(
+                unflatten(
+                    in_tree, [_stacked(c, out.shape) if c else release(np.zeros((*out.shape, *s))) for c, s in zip(columns, shapes, strict=True)]
+                )
+            )
+        return unflatten(out_tree, blocks)
+
+    return jacobian
+
+
+def jacfwd(f: Function, argnums: int = 0) -> Function:
+    """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`."""
+
+    def jacobian(*args: Any) -> Any:
+        place = _place(argnums, len(args))
+        x = args[place]
+        ins, in_tree = _floating_leaves(x, "the argument")
+        columns: list[list[Any]] = []
+        out_tree = None
+        for k, leaf in enumerate(ins):
+            for unit in _basis(leaf.shape, leaf.dtype):
+                dots: list[Any] = [None] * len(ins)
+                dots[k] = unit
+                value, dot = jvp(lambda v: f(*args[:place], v, *args[place + 1 :]), (x,), (unflatten(in_tree, dots),))
+                out_cores, out_tree = _floating_leaves(dot, "the value")
+                columns.append(out_cores)
+        if out_tree is None:
+            outs, out_tree = _floating_leaves(f(*args), "the value")
+            return unflatten(out_tree, [unflatten(in_tree, [release(np.zeros((*o.shape, *i.shape))) for i in ins]) for o in outs])
+        blocks = []
+        for m in range(len(columns[0])):
+            start, entries = 0, []
+            for leaf in ins:
+                size = int(np.prod(leaf.shape, dtype=int))
+                entries.append(_columns([c[m] for c in columns[start : start + size]], leaf.shape, columns[0][m].shape))
+                start += size
+            blocks.append(unflatten(in_tree, entries))
+        return unflatten(out_tree, blocks)
+
+    return jacobian
+
+
+def _columns(columns: list[Any], shape: tuple[int, ...], out_shape: tuple[int, ...]) -> Any:
+    """Arrays of shape `out_shape` stacked along new trailing axes."""
+    from diffsim.ad.ops.structure import reshape, transpose
+
+    if not columns:
+        return release(np.zeros((*out_shape, *shape)))
+    value = core(columns)
+    rank = len(out_shape)
+    value = transpose(value, axes=(*range(1, rank + 1), 0))
+    return release(reshape(value, shape=(*out_shape, *shape)))
+
+
+def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
+    """The Jacobian of `f`.
+
+    Args:
+        f: of arrays and records of them.
+        argnums: the argument to differentiate for.
+        mode: "rows" (reverse), "columns" (forward), or "auto": the one with fewer runs.
+
+    Returns:
+        A function of the same arguments. The result has the value's axes first and the argument's after them.
+    """
+    if mode not in ("auto", "rows", "columns"):
+        raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'")
+    if mode != "auto":
+        return (jacrev if mode == "rows" else jacfwd)(f, argnums)
+
+    def chosen(*args: Any) -> Any:
+        sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (args[_place(argnums, len(args))], f(*args))]
+        return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
+
+    return chosen
+
+
+def hessian(f: Function, argnums: int = 0) -> Function:
+    """The matrix of second derivatives of `f`, which returns a real number: columns of the gradient, forward over reverse."""
+    return jacfwd(grad(f, argnums), argnums)
+
+
+def hvp(f: Function, x: Any, v: Any) -> Any:
+    """The Hessian of `f` at `x` times `v`, forward over reverse; `f` returns a real number, `v` has the shape of `x`."""
+    return jvp(grad(f), (x,), (v,))[1]
