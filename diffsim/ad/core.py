@@ -178,6 +178,10 @@ class Interceptor:
         """The core value to take in place of a tracer of an earlier trace."""
         raise NotImplementedError
 
+    def replaced(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments with tracers of earlier traces replaced."""
+        return [self.replace(a) if isinstance(a, Tracer) and a.trace.id < self.id else a for a in args]
+
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Do an operation on core values."""
@@ -189,12 +193,12 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
                 top = trace
     if top is None:
         return primitive.evaluate(*args, **params)
-    interceptor = local.interceptor
-    if interceptor is not None:
-        limit = interceptor.id
-        args = [interceptor.replace(a) if isinstance(a, Tracer) and a.trace.id < limit else a for a in args]
-        if top.id < limit:
-            return bind(primitive, args, params)
+    if local.interceptor is not None:
+        args = local.interceptor.replaced(args)
+        traces = [a.trace for a in args if isinstance(a, Tracer)]
+        if not traces:
+            return primitive.evaluate(*args, **params)
+        top = max(traces, key=lambda trace: trace.id)
     return top.apply(primitive, args, params)
 
 

@@ -1,0 +1,367 @@
+"""Loops and functions whose record is not kept: the reverse sweep runs them again from checkpoints."""
+
+from __future__ import annotations
+
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.array import Array, wrap
+from diffsim.ad.closure import Cores, closed, discover
+from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, aval, bind, bottom
+from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.sweep import backward
+from diffsim.ad.transform import _array_core
+from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.checkpoint import Schedule, Sweep, resolve
+from diffsim.errors import ParameterError, ShapeError
+
+Step = Callable[[int, Cores, Cores], Cores]
+"""(number of the step, state, captured values) -> state: a pure function of core values."""
+NODE_BYTES = 600
+"""Memory of a node of the record beside the arrays that it keeps."""
+
+
+# one step: its pullback and its tangent
+
+
+def _is_floating(c: Any) -> bool:
+    return hasattr(c, "dtype") and c.dtype.kind in "fc"
+
+
+class _Record:
+    """The record of one step: a pullback from the cotangents of the state after it."""
+
+    def __init__(self, step: Step, number: int, state: Cores, captured: Cores) -> None:
+        trace = ReverseTrace()
+        inputs = [trace.leaf(c) if _is_floating(c) else c for c in (*state, *captured)]
+        outs = step(number, tuple(inputs[: len(state)]), tuple(inputs[len(state) :]))
+        mine = [isinstance(o, ReverseTracer) and o.trace is trace for o in outs]
+        self.ends = [(o.node, o.index) if m else None for o, m in zip(outs, mine, strict=True)]
+        self.state = tuple(o.primal if m else o for o, m in zip(outs, mine, strict=True))
+        self.leaves = [i.node if isinstance(i, ReverseTracer) and i.trace is trace else None for i in inputs]
+
+    def pull(self, cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the state before and of the captured values."""
+        seeds = [(*end, ct) for end, ct in zip(self.ends, cts, strict=True) if end is not None and ct is not None]
+        bars = iter(backward(seeds, [n for n in self.leaves if n is not None]))
+        return [None if n is None else next(bars) for n in self.leaves]
+
+    def nbytes(self) -> int:
+        """Memory that it holds."""
+        seen: set[int] = set()
+        stack = [e[0] for e in self.ends if e is not None]
+        total = 0
+        while stack:
+            node = stack.pop()
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+            kept = [bottom(a) for a in (*node.args, node.out) if a is not None]
+            total += NODE_BYTES + sum(a.nbytes for a in kept if isinstance(a, np.ndarray))
+            stack += [p[0] for p in node.parents if p is not None]
+        return total
+
+
+class _LoopStepper:
+    """A loop as the checkpointing schedules see it."""
+
+    def __init__(self, step: Step, first: int, state: Cores, captured: Cores) -> None:
+        self.step, self.first, self.captured = step, first, captured
+        self.state = state
+        self.slots: dict[int, Cores] = {}
+        self.records: dict[int, _Record] = {}
+        self.cts: list[Any] = [None] * len(state)
+        self.captured_cts: list[Any] = [None] * len(captured)
+
+    def advance(self, start: int, stop: int) -> None:
+        for n in range(start, stop):
+            self.state = self.step(self.first + n, self.state, self.captured)
+
+    def record(self, start: int, stop: int) -> None:
+        for n in range(start, stop):
+            self.records[n] = _Record(self.step, self.first + n, self.state, self.captured)
+            self.state = self.records[n].state
+
+    def save(self, step: int, slot: int) -> None:
+        self.slots[slot] = self.state
+
+    def load(self, step: int, slot: int) -> None:
+        self.state = self.slots[slot]
+
+    def free(self, slot: int) -> None:
+        del self.slots[slot]
+
+    def reverse(self, start: int, stop: int) -> None:
+        for n in reversed(range(start, stop)):
+            record = self.records.pop(n, None) or _Record(self.step, self.first + n, self.state, self.captured)
+            bars = record.pull(self.cts)
+            self.cts = bars[: len(self.cts)]
+            for k, bar in enumerate(bars[len(self.cts) :]):
+                if bar is not None:
+                    self.captured_cts[k] = bar if self.captured_cts[k] is None else self.captured_cts[k] + bar
+
+
+def _nbytes(cores: Cores) -> int:
+    return sum(bottom(c).nbytes for c in cores if hasattr(c, "dtype"))
+
+
+def _evaluate(*cores: Any, step: Step, count: int, first: int, steps: int, checkpoint: Any, memo: list[Any]) -> tuple[Any, ...]:
+    if memo:
+        return memo.pop()
+    state, captured = tuple(cores[:count]), tuple(cores[count:])
+    for n in range(steps):
+        state = step(first + n, state, captured)
+    return state
+
+
+def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    """The value of a loop, and its pullback: the reverse sweep of a checkpointing schedule."""
+    count, steps, step, first = params["count"], params["steps"], params["step"], params["first"]
+    state, captured = tuple(cores[:count]), tuple(cores[count:])
+    out = bind(_loop, cores, params)
+    if not steps:
+        return out, lambda cts: [*cts, *(None for _ in captured)]
+    avals = [aval(c) if _is_floating(c) else None for c in cores]
+
+    def pullback(cts: Sequence[Any]) -> list[Any]:
+        stepper = _LoopStepper(step, first, state, captured)
+        state_bytes = max(_nbytes(state), 1)
+        if isinstance(params["checkpoint"], str):
+            recorded = _Record(step, first, state, captured).nbytes()
+            schedule = resolve(params["checkpoint"], steps, state_bytes, _nbytes(captured), max(recorded, 1))
+        else:
+            schedule = resolve(params["checkpoint"], steps, state_bytes)
+        with Sweep(schedule, stepper) as sweep:
+            sweep.forward()
+            stepper.cts = list(cts)
+            sweep.reverse()
+        bars = [*stepper.cts, *stepper.captured_cts]
+        return [None if a is None else zeros_like(a)[()] if b is None else b for a, b in zip(avals, bars, strict=True)]
+
+    return out, pullback
+
+
+def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    """The same loop over states and their tangents: it is checkpointed in the same way if it is differentiated in turn."""
+    count, step = params["count"], params["step"]
+    floating = [k for k, c in enumerate(cores) if _is_floating(c)]
+    dots = [zeros_like(aval(cores[k]))[()] if tangents[k] is None else tangents[k] for k in floating]
+    in_state = [k for k in floating if k < count]
+
+    def both(number: int, state: Cores, captured: Cores) -> Cores:
+        trace = ForwardTrace()
+        values = [*state[:count], *captured[: len(cores) - count]]
+        movements = [*state[count:], *captured[len(cores) - count :]]
+        for k, dot in zip(floating, movements, strict=True):
+            values[k] = ForwardTracer(trace, values[k], dot)
+        outs = step(number, tuple(values[:count]), tuple(values[count:]))
+        mine = [isinstance(o, ForwardTracer) and o.trace is trace for o in outs]
+        primals = [o.primal if m else o for o, m in zip(outs, mine, strict=True)]
+        moved = [outs[k].tangent if mine[k] else zeros_like(aval(primals[k]))[()] for k in in_state]
+        return (*primals, *moved)
+
+    inner = [*cores[:count], *dots[: len(in_state)], *cores[count:], *dots[len(in_state) :]]
+    found = bind(_loop, inner, params | {"step": both, "count": count + len(in_state), "memo": []})
+    moved = iter(found[count:])
+    return [next(moved) if k in in_state else None for k in range(count)]
+
+
+_loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
+
+
+# for users
+
+
+def _cores_of(state: Any) -> tuple[Cores, Tree]:
+    leaves, tree = flatten(state)
+    return tuple(leaf if (c := _array_core(leaf)) is None else c for leaf in leaves), tree
+
+
+def _handles(cores: Cores) -> list[Any]:
+    """Core values as a function gets them."""
+    return [Array(c, scalar=c.ndim == 0) if isinstance(c, (Tracer, np.ndarray)) else c for c in cores]
+
+
+def _body(function: Callable[..., Any], tree: Tree, with_number: bool) -> Callable[[int, Cores], Cores]:
+    """A loop's body on core values; the state must keep its structure, shapes and types."""
+
+    def run(number: int, state: Cores) -> Cores:
+        given = unflatten(tree, _handles(state))
+        cores, found = _cores_of(function(number, given) if with_number else function(given))
+        if found != tree:
+            raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
+        out = []
+        for before, after in zip(state, cores, strict=True):
+            if _is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
+                raise ShapeError(f"the body of a loop returned an array of shape {after.shape}, expected that of the state, {before.shape}")
+            if _is_floating(before) and not _is_floating(after):
+                after = np.asarray(after, before.dtype)[()]
+            out.append(after)
+        return tuple(out)
+
+    return run
+
+
+def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last: Callable[[int, Cores], bool], checkpoint: Any) -> Cores:
+    """Run a loop on plain values, then as one operation on the values that are being differentiated."""
+    steps = 0
+
+    def whole(state: Cores) -> Cores:
+        nonlocal steps
+        while not last(first + steps, state):
+            state = body(first + steps, state)
+            steps += 1
+        return state
+
+    value, captured = discover(whole, init)
+    if not captured and not any(isinstance(c, Tracer) for c in init):
+        return value
+    number = [0]
+    run = closed(lambda state: body(number[0], state), captured)
+
+    def step(n: int, state: Cores, values: Cores) -> Cores:
+        number[0] = n
+        return run(state, values)
+
+    params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value]}
+    return bind(_loop, (*init, *captured), params)
+
+
+def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: str | int | Schedule = "auto") -> Any:
+    """`state = body(i, state)` for i from `lower` to `upper` - 1, as one operation whose memory is bounded.
+
+    Args:
+        lower: first i.
+        upper: past the last i.
+        body: (i, state) -> state. It is run again in the reverse sweep, so it must do the same each time; it may use values from
+            around it, which are differentiated too, but not assign to arrays made outside.
+        init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
+        checkpoint: memory for the reverse sweep ("auto" is half of what is available, or a size such as "100 MB"), or a number
+            of states to keep, or a schedule of `diffsim.checkpoint`.
+
+    Returns:
+        The last state.
+
+    Raises:
+        PlanError: by the reverse sweep, if the memory cannot work.
+        ShapeError: the body changes the structure or a shape of the state.
+    """
+    lower, upper = int(lower), int(upper)
+    cores, tree = _cores_of(init)
+    found = _run_loop(_body(body, tree, True), cores, lower, lambda n, _: n >= upper, checkpoint)
+    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in found])
+
+
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    *,
+    checkpoint: str | int | Schedule = "auto",
+    max_steps: int | None = None,
+) -> Any:
+    """`state = body(state)` while `cond(state)` holds, as one operation whose memory is bounded.
+
+    The condition is read, not differentiated. The steps are counted in a first run, which the reverse sweep repeats from checkpoints.
+
+    Args:
+        cond: state -> whether to go on.
+        body: state -> state; see `fori_loop`.
+        init: first state; see `fori_loop`.
+        checkpoint: see `fori_loop`. A schedule must be of as many steps as the loop takes.
+        max_steps: raise if the loop takes more; None: no limit.
+
+    Returns:
+        The last state.
+
+    Raises:
+        ParameterError: the loop takes more than `max_steps`.
+    """
+    cores, tree = _cores_of(init)
+
+    def done(n: int, state: Cores) -> bool:
+        if max_steps is not None and n > max_steps:
+            raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
+        return not cond(unflatten(tree, _handles(state)))
+
+    found = _run_loop(_body(lambda _, state: body(state), tree, True), cores, 0, done, checkpoint)
+    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in found])
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
+    return true_fun(*operands) if bool(pred) else false_fun(*operands)
+
+
+def remat(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
+
+    def again(*args: Any, **kwargs: Any) -> Any:
+        cores, tree = _cores_of((args, kwargs))
+        out_tree: list[Tree] = []
+
+        def run(values: Cores) -> Cores:
+            given_args, given_kwargs = unflatten(tree, _handles(values))
+            found, shape = _cores_of(f(*given_args, **given_kwargs))
+            out_tree[:] = [shape]
+            return found
+
+        value, captured = discover(run, cores)
+        if not captured and not any(isinstance(c, Tracer) for c in cores):
+            return unflatten(out_tree[0], [wrap(c) if hasattr(c, "dtype") else c for c in value])
+        params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
+        found = bind(_remat, (*cores, *captured), params)
+        return unflatten(out_tree[0], [wrap(c) if hasattr(c, "dtype") else c for c in found])
+
+    again.__name__ = getattr(f, "__name__", "remat")
+    again.__doc__ = f.__doc__
+    return again
+
+
+def _remat_evaluate(*cores: Any, run: Any, count: int, memo: list[Any]) -> tuple[Any, ...]:
+    return memo.pop() if memo else run(tuple(cores[:count]), tuple(cores[count:]))
+
+
+def _remat_step(params: dict[str, Any]) -> Step:
+    return lambda _, state, captured: params["run"](state, captured)
+
+
+def _remat_record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    count = params["count"]
+    out = bind(_remat, cores, params)
+
+    def pullback(cts: Sequence[Any]) -> list[Any]:
+        return _Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:])).pull(cts)
+
+    return out, pullback
+
+
+def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    """The function over values and tangents, again without its record."""
+    count, run = params["count"], params["run"]
+    moving = [k for k, t in enumerate(tangents) if t is not None]
+
+    def both(values: Cores, captured: Cores) -> Cores:
+        trace = ForwardTrace()
+        full = [*values[:count], *captured]
+        for k, dot in zip(moving, values[count:], strict=True):
+            full[k] = ForwardTracer(trace, full[k], dot)
+        outs = run(tuple(full[:count]), tuple(full[count:]))
+        return tuple(
+            o.tangent
+            if isinstance(o, ForwardTracer) and o.trace is trace
+            else zeros_like(aval(o))[()]
+            if _is_floating(o)
+            else None
+            for o in outs
+        )
+
+    inner = [*cores[:count], *(tangents[k] for k in moving), *cores[count:]]
+    return list(bind(_remat, inner, {"run": both, "count": count + len(moving), "memo": []}))
+
+
+_remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, record=_remat_record, multiple=True)
+
