@@ -17,25 +17,15 @@ Reference: Blelloch, G. E. (1990), Prefix sums and their applications, CMU-CS-90
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from diffsim.expr.source import Text
-from diffsim.kernels.operator import Operator, Pullback, Typed
+from diffsim.kernels.operator import Operator, Typed
+from diffsim.kernels.source import OperatorSource
 
 ROWS, LENGTH, COLS, BLOCKS, EDGES, REVERSE, TOTAL = range(7)
 """Entries of the control array: the shape, blocks of a lane, edges of a block, 1 for reverse, number of chains."""
-
-
-@dataclass(frozen=True)
-class Array:
-    """An array of the kernel: its name and type."""
-
-    name: str
-    dtype: np.dtype
 
 
 def interleaved(operations: int) -> int:
@@ -43,85 +33,12 @@ def interleaved(operations: int) -> int:
     return 8 if operations <= 4 else 4 if operations <= 12 else 2 if operations <= 40 else 1
 
 
-class ChainSource:
-    """What the kernels of one operator share.
-
-    Args:
-        op: the operator.
-        dtypes: of its components.
-        workers: CPU threads; None: a GPU, where each group is a thread of its own.
-    """
+class ChainSource(OperatorSource):
+    """Loops over chains."""
 
     def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None) -> None:
-        self.op, self.dtypes, self.workers = op, list(dtypes), workers
-        self.value = op.value(dtypes)
-        self.precisions = (self.value.floats, self.value.integers)
-        self.text = Text()
-        self.arguments: list[Array] = []
-        self.count = len(self.dtypes)
+        super().__init__(op, dtypes, workers)
         self.is_product = [s.op for s in self.value.steps] == ["read", "read", "mul"] and self.dtypes[0].kind == "f"
-
-    def declare(self, letter: str, components: Sequence[int]) -> None:
-        self.arguments += [Array(f"{letter}{k}", self.dtypes[k]) for k in components]
-
-    def header(self, name: str) -> str:
-        return f"def {name}(d: Control, {', '.join(f'{a.name}: T_{a.name}' for a in self.arguments)})"
-
-    # values
-
-    def load(self, letter: str, k: int, at: str) -> str:
-        element = f"{letter}{k}[{at}]"
-        return f"{element} != 0" if self.dtypes[k].kind == "b" else element
-
-    def store(self, letter: str, k: int, at: str, value: str) -> None:
-        self.text(f"{letter}{k}[{at}] = " + (f"ti.cast({value}, ti.u8)" if self.dtypes[k].kind == "b" else value))
-
-    def wide(self, program: Typed, k: int, name: str) -> str:
-        """The variable `name` of component k in the precision of the program."""
-        dtype = self.dtypes[k]
-        if dtype.kind == "b":
-            return name
-        return (
-            name if dtype == program.dtype("f" if dtype.kind == "f" else "i") else f"ti.cast({name}, {'F' if dtype.kind == 'f' else 'I'})"
-        )
-
-    def apply(self, program: Typed, names: dict[str, str], targets: Sequence[str], prefix: str) -> None:
-        """Assign the results of a program to variables that exist; `names` are those of its reads a0, b0, r0 ..."""
-        wide = {read: self.wide(program, int(read[1:]), names[read]) for read in program.reads()}
-        lines, results = program.source(wide, prefix)
-        for line in lines:
-            self.text(line)
-        if len(targets) > 1:  # all are computed before any is overwritten
-            for k, result in enumerate(results):
-                self.text(f"{prefix}t{k} = {result}")
-            results = [f"{prefix}t{k}" for k in range(len(targets))]
-        for target, result in zip(targets, results, strict=True):
-            self.text(f"{target} = {result}")
-
-    def operands(self, left: str, right: str) -> dict[str, str]:
-        return {f"{side}{k}": f"{name}{k}" for side, name in (("a", left), ("b", right)) for k in range(self.count)}
-
-    def step(self, left: str, right: str, prefix: str) -> None:
-        """left = op(left, right), for variables left0, left1 ..."""
-        self.apply(self.value, self.operands(left, right), [f"{left}{k}" for k in range(self.count)], prefix)
-
-    # loops
-
-    @contextmanager
-    def shared_out(self, variable: str, count: str) -> Iterator[None]:
-        """A loop of the program's top level, over 0 .. count - 1."""
-        text = self.text
-        if self.workers is None:
-            with text.block(f"for {variable} in range({count})"):
-                self.dimensions()
-                yield
-            return
-        text("ti.loop_config(serialize=True)" if self.workers == 1 else "ti.loop_config(block_dim=1)")
-        with text.block(f"for w in range({self.workers})"):
-            self.dimensions()
-            text(f"share = (({count}) + {self.workers - 1}) // {self.workers}")
-            with text.block(f"for {variable} in range(w * share, ti.min((w + 1) * share, {count}))"):
-                yield
 
     def dimensions(self) -> None:
         text = self.text
@@ -304,130 +221,3 @@ def _live(op: Operator, dtypes: Sequence[np.dtype], stored: tuple[int, ...]) -> 
         if needed <= live:
             return components, program
         live |= needed
-
-
-class AdjointSource(ChainSource):
-    """Cotangents z of x, given those t of y = scan(x); e holds the total of each chain, p what comes back into it.
-
-    Args:
-        op, dtypes, workers: of the chains.
-    """
-
-    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None) -> None:
-        super().__init__(op, dtypes, workers)
-        self.pullback: Pullback = op.pullback(dtypes)
-        self.floats = self.pullback.floats
-        everything = range(self.count)
-        self.declare("x", everything)
-        self.declare("y", everything)
-        self.declare("t", self.floats)
-        self.declare("z", self.floats)
-        self.declare("e", everything)
-        self.declare("p", self.floats)
-        self.text("@ti.kernel")
-        with self.text.block(self.header("adjoint")):
-            self.groups(interleaved(len(self.pullback.left.steps)), self._totals)
-            self._carry()
-            self.groups(interleaved(len(self.pullback.both.steps)), self._sweep)
-
-    def _loads(self, letter: str, variable: str, at: str, needed: set[str] | None = None) -> None:
-        """variable0, variable1 ... of the components that are read as the given names, or of all."""
-        components = range(self.count) if letter in "xye" else self.floats
-        for k in components:
-            if needed is None or str(k) in needed:
-                self.text(f"{variable}{k} = {self.load(letter, k, at)}")
-
-    def _reads(self, program: Typed, side: str) -> set[str]:
-        return {read[1:] for read in program.reads() if read[0] == side}
-
-    def pull(self, program: Typed, left: str, right: str, r: str, targets: Sequence[str], prefix: str) -> None:
-        """targets = cotangents of the operands left and right of an application whose result has the cotangent r."""
-        names = self.operands(left, right) | {f"r{j}": f"{r}{j}" for j in self.floats}
-        self.apply(program, names, targets, prefix)
-
-    def _totals(self, chains: list[str]) -> None:
-        """The total s of each chain, and what its cotangents owe to the value before it."""
-        text, left = self.text, self.pullback.left
-
-        def owe(chain: str, at: str) -> None:
-            self._loads("t", f"t{chain}_", at)
-            self.pull(left, f"a{chain}_", f"s{chain}_", f"t{chain}_", [f"o{chain}_{j}" for j in self.floats], f"u{chain}_")
-
-        for chain in chains:
-            self._loads("y", f"a{chain}_", f"first{chain} - stride")
-            self._loads("x", f"s{chain}_", f"first{chain}")
-            for j in self.floats:
-                text(f"o{chain}_{j} = t{j}[first{chain}]")
-            owe(chain, f"first{chain}")
-            for j in self.floats:
-                text(f"p{chain}_{j} = o{chain}_{j}")
-        with text.block(f"for j in range(1, size{chains[-1]})"):
-            for chain in chains:
-                text(f"i{chain} = first{chain} + j * stride")
-                self._loads("x", f"x{chain}_", f"i{chain}")
-                self.step(f"s{chain}_", f"x{chain}_", f"v{chain}_")
-                owe(chain, f"i{chain}")
-                for j in self.floats:
-                    text(f"p{chain}_{j} = p{chain}_{j} + o{chain}_{j}")
-        for chain in chains:
-            for k in range(self.count):
-                self.store("e", k, f"q{chain}", f"s{chain}_{k}")
-            for j in self.floats:
-                self.store("p", j, f"q{chain}", f"p{chain}_{j}")
-
-    def _carry(self) -> None:
-        """What comes back into the end of each block, in place of what it owes, lane by lane from the last block."""
-        text, left = self.text, self.pullback.left
-        with self.shared_out("lane", f"d[{ROWS}] * d[{COLS}]"):
-            self.chain("lane", "")
-            for j in self.floats:
-                text(f"o{j} = t{j}[origin]")
-                text(f"o{j} = 0")
-            with text.block("for b_ in range(blocks)"):
-                text("b = blocks - 1 - b_")
-                text("q = b * rows * cols + lane")
-                self._loads("e", "s", "q")
-                for j in self.floats:
-                    text(f"m{j} = p{j}[q]")
-                    self.store("p", j, "q", f"o{j}")
-                with text.block("if b > 0"):
-                    names = [(f"s{k}", k) for k in range(self.count)] + [(f"m{j}", j) for j in self.floats]
-                    self.suspicious(names, False)
-                    with text.block("if bad == 1"):
-                        text("size = ti.min(edges, n - 1 - b * edges)")
-                        with text.block("for j in range(size)"):
-                            text("i = origin + (b * edges + size - j) * stride")
-                            self._back("", left, [f"o{j}" for j in self.floats])
-                    with text.block("else"):
-                        text("i = origin + (1 + b * edges) * stride")
-                        self._loads("y", "a", "i - stride")
-                        self.pull(left, "a", "s", "o", [f"o{j}" for j in self.floats], "u_")
-                        for j in self.floats:
-                            text(f"o{j} = o{j} + m{j}")
-
-    def _back(self, chain: str, program: Typed, targets: list[str]) -> None:
-        """Pull the cotangent o of element i, with its own added, through the edge that leads there."""
-        self._loads("y", f"l{chain}_", f"i{chain} - stride", self._reads(program, "a"))
-        self._loads("x", f"x{chain}_", f"i{chain}", self._reads(program, "b"))
-        for j in self.floats:
-            self.text(f"r{chain}_{j} = o{chain}{'_' if chain else ''}{j} + t{j}[i{chain}]")
-        self.pull(program, f"l{chain}_", f"x{chain}_", f"r{chain}_", targets, f"v{chain}_")
-
-    def _sweep(self, chains: list[str]) -> None:
-        text = self.text
-        for chain in chains:
-            for j in self.floats:
-                text(f"o{chain}_{j} = p{j}[q{chain}]")
-                text(f"z{chain}_{j} = o{chain}_{j}")
-        last = f"size{chains[-1]}"
-        with text.block(f"for j in range({last})"):
-            for chain in chains:
-                text(f"i{chain} = first{chain} + ({last} - 1 - j) * stride")
-                targets = [f"{letter}{chain}_{j}" for letter in "oz" for j in self.floats]
-                self._back(chain, self.pullback.both, targets)
-                for j in self.floats:
-                    self.store("z", j, f"i{chain}", f"z{chain}_{j}")
-        for chain in chains:
-            with text.block(f"if block{chain} == 0"):
-                for j in self.floats:
-                    text(f"z{j}[origin{chain}] = o{chain}_{j} + t{j}[origin{chain}]")

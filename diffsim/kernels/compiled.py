@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.kernels.chains import AdjointSource, ReduceSource, ScanSource
+from diffsim.kernels.chains import ReduceSource, ScanSource
+from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diffsim.kernels import compiled, launch
+from diffsim.kernels import compiled, compiled_bins, launch
 
 
 @pytest.fixture(params=["plain", "compiled"])
@@ -13,4 +13,5 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     if request.param == "compiled":
         monkeypatch.setattr(launch, "SMALLEST", 1)
         monkeypatch.setattr(compiled, "SHORTEST", 48)
+        monkeypatch.setattr(compiled_bins, "FEWEST_ROWS", 2)
     return request.param
