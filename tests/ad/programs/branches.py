@@ -11,10 +11,9 @@ case = group("branches")
 
 @case((1.5,), lambda x: 2 * x, kind="grad")
 def side_taken(np, x):
+    y = np.exp(x)
     if x > 0:
         y = x * x
-    else:
-        y = np.exp(x)
     return y
 
 

@@ -76,7 +76,8 @@ class Case:
     def _random(self, tree: Any, what: str) -> Any:
         generator = numpy.random.default_rng(zlib.crc32(f"{self}:{what}".encode()))
         entries = generator.uniform(0.5, 1.5, flatten(tree).size) * generator.choice([-1.0, 1.0], flatten(tree).size)
-        return unflatten(tree, entries)
+        precisions = iter([numpy.asarray(leaf).dtype for leaf in leaves(tree)])
+        return tree_map(lambda leaf: _in_precision(leaf, next(precisions)), unflatten(tree, entries))
 
     def cotangent(self) -> Any:
         """A random cotangent of the result, None for what is not floating-point. Its entries are away from zero."""
@@ -89,7 +90,7 @@ class Case:
     def expected_derivative(self) -> numpy.ndarray:
         """What is expected, as one vector."""
         if self.expected is STORED:
-            return self.from_jacobian(numpy.array(stored_numbers()[str(self)]["jacobian"], float))
+            return self.from_jacobian(numpy.array(stored_numbers()[str(self)], float))
         if self.expected is COMPLEX_STEP:
             return self.from_jacobian(oracles.complex_step_jacobian(self.bind_plain(oracles.ComplexNumpy()), self.args, self.wrt))
         given = {"vjp": self.cotangent, "jvp": self.tangents, "hvp": self.vector}.get(self.kind)
@@ -99,6 +100,11 @@ class Case:
         """The vector of a Hessian-vector product."""
         return self.tangents()[0]
 
+    @staticmethod
+    def scale(expected: numpy.ndarray) -> float:
+        """What errors are relative to: the largest entry, or 1e-3 where all are smaller."""
+        return max(1e-3, float(numpy.max(numpy.abs(expected), initial=0.0)))
+
     def from_jacobian(self, jacobian: numpy.ndarray) -> numpy.ndarray:
         """What is expected of this kind, from the Jacobian (the Hessian for the second-order kinds)."""
         if self.kind == "vjp":
@@ -106,6 +112,11 @@ class Case:
         if self.kind in ("jvp", "hvp"):
             return jacobian @ flatten(self.tangents())
         return numpy.ravel(jacobian)
+
+
+def _in_precision(leaf: Any, dtype: Any) -> Any:
+    """A random entry in the precision of what it goes with."""
+    return leaf.astype(dtype) if dtype == numpy.float32 else leaf
 
 
 def _without_integers(tree: Any) -> Any:

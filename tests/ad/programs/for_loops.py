@@ -182,7 +182,7 @@ def state_carried_in_a_list_of_arrays(np, x):
 @case((uniform(23, 0.5, 1.0, 4), 3.0), COMPLEX_STEP)
 def loop_over_pairs(np, x, c):
     total = 0.0
-    for i, (a, b) in enumerate(zip(x[:-1], x[1:])):
+    for i, (a, b) in enumerate(zip(x[:-1], x[1:], strict=True)):  # noqa: RUF007
         total += (i + 1) * a**b * c
     return total
 

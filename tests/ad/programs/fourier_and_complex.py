@@ -75,7 +75,7 @@ def escape_iteration(np, a, b):
     return np.abs(z) ** 2
 
 
-@case((-0.6, 0.7), STORED, kind="grad")
+@case((-0.6, 0.7), STORED, kind="grad", difference_step=1e-4)
 def escape_iteration_that_leaves_early(np, a, b):
     z = c = a + 1j * b
     steps = 0
@@ -109,7 +109,12 @@ def phase(np, a, b):
     return np.angle(a + 1j * b)
 
 
-@case((numpy.array([0.0, 3.0]), numpy.array([0.0, 4.0])), lambda bar, a, b: (bar * [0, 0.6], bar * [0, 0.8]), exact_zeros=True, differences=False)
+@case(
+    (numpy.array([0.0, 3.0]), numpy.array([0.0, 4.0])),
+    lambda bar, a, b: (bar * [0, 0.6], bar * [0, 0.8]),
+    exact_zeros=True,
+    differences=False,
+)
 def modulus_at_zero(np, a, b):
     return np.abs(a + 1j * b)
 

@@ -101,7 +101,7 @@ def bins_filled_in_a_loop(np, w):
 def bins_decided_by_the_values(np, x, w):
     """Where a value falls is an integer: no derivative goes that way."""
     h = np.zeros(4)
-    for v, weight in zip(x, w):
+    for v, weight in zip(x, w, strict=True):
         h[int(np.floor(v))] += weight
     return h
 

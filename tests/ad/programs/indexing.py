@@ -131,7 +131,7 @@ def first_differences(np, x):
 
 @case((normal(28, 6),), COMPLEX_STEP)
 def slice_bounds_beyond_the_end(np, x):
-    return x[3:100] * np.sum(x[6:])  # the sum is over nothing
+    return x[3:100] * 2 + np.sum(x[6:])  # the sum is over nothing
 
 
 @case((normal(29, 3, 2),), lambda bar, x: 2 * x * bar[:, None])

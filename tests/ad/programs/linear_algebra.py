@@ -87,7 +87,12 @@ def _cholesky(a):
     return lower
 
 
-@case((POSITIVE,), COMPLEX_STEP, plain=lambda a: numpy.sum(_cholesky((a + a.T) / 2) * numpy.cos(numpy.arange(16.0).reshape(4, 4))), kind="grad")
+@case(
+    (POSITIVE,),
+    COMPLEX_STEP,
+    plain=lambda a: numpy.sum(_cholesky((a + a.T) / 2) * numpy.cos(numpy.arange(16.0).reshape(4, 4))),
+    kind="grad",
+)
 def cholesky_of_the_symmetric_part(np, a):
     lower = np.linalg.cholesky((a + a.T) / 2)
     return np.sum(lower * np.cos(np.arange(16.0).reshape(4, 4)))

@@ -119,6 +119,6 @@ def _differences(of_vector: Function, point: numpy.ndarray, step: float) -> nump
     columns = [numpy.zeros((of_vector(point).size, 0))]
     for direction in numpy.eye(point.size):
         h = step * max(1.0, float(abs(direction @ point)))
-        columns.append((sum(weight * of_vector(point + shift * h * direction) for shift, weight in STENCIL) / h)[:, None])
+        moved = numpy.array([weight * of_vector(point + shift * h * direction) for shift, weight in STENCIL])
+        columns.append(moved.sum(axis=0)[:, None] / h)
     return numpy.concatenate(columns, axis=1)
-

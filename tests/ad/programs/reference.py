@@ -26,8 +26,8 @@ def _larger(a: Any, b: Any) -> Any:
     return b if b > a else a
 
 
-OPERATORS = {"+": (numpy.add, 0.0), "*": (numpy.multiply, 1.0), "min": (_smaller, numpy.inf), "max": (_larger, -numpy.inf)}
-NEUTRAL = {numpy.add: 0.0, numpy.multiply: 1.0, numpy.minimum: numpy.inf, numpy.maximum: -numpy.inf}
+OPERATORS: dict[str, Any] = {"+": (numpy.add, 0.0), "*": (numpy.multiply, 1.0), "min": (_smaller, numpy.inf), "max": (_larger, -numpy.inf)}
+NEUTRAL: dict[Any, float] = {numpy.add: 0.0, numpy.multiply: 1.0, numpy.minimum: numpy.inf, numpy.maximum: -numpy.inf}
 
 
 def _operator(op: Any, neutral: Any) -> tuple[Callable[[Any, Any], Any], Any]:

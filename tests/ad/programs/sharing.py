@@ -28,7 +28,7 @@ def squared_ten_times(np, x):
 def diamonds_in_a_row(np, x):
     for _ in range(40):
         left, right = np.sin(x), np.cos(x)
-        x = left * right + x
+        x = 0.1 * left * right + x
     return x
 
 
@@ -36,7 +36,7 @@ def diamonds_in_a_row(np, x):
 def diamonds_in_a_row_twice_derived(np, x):
     for _ in range(20):
         left, right = np.sin(x), np.cos(x)
-        x = left * right + x
+        x = 0.1 * left * right + x
     return x
 
 

@@ -84,7 +84,12 @@ def checkpointed_loop(np, ds, x):
     return ds.fori_loop(0, 6, lambda i, y: np.sin(y) * x[i] + x, x, checkpoint=2)
 
 
-@case((normal(14, 3), normal(15, 3)), lambda dots, x, v: dots[0] * -v * numpy.sin(x) + dots[1] * numpy.cos(x), kind="jvp", plain=lambda x, v: v * numpy.cos(x))
+@case(
+    (normal(14, 3), normal(15, 3)),
+    lambda dots, x, v: dots[0] * -v * numpy.sin(x) + dots[1] * numpy.cos(x),
+    kind="jvp",
+    plain=lambda x, v: v * numpy.cos(x),
+)
 def of_a_linearised_function(np, ds, x, v):
     _, push = ds.linearize(np.sin, x)
     return push(v)

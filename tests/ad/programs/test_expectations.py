@@ -44,8 +44,7 @@ def test_expectation_is_the_derivative(case: Case) -> None:
         jacobian = oracles.difference_jacobian(case.bind_plain(), case.args, case.wrt, case.difference_step)
     found = case.from_jacobian(jacobian)
     assert expected.shape == found.shape
-    scale = max(1.0, float(numpy.max(numpy.abs(expected), initial=0.0)))
-    assert numpy.max(numpy.abs(expected - found), initial=0.0) < DIFFERENCE_TOLERANCE * scale
+    assert numpy.max(numpy.abs(expected - found), initial=0.0) < DIFFERENCE_TOLERANCE * case.scale(expected)
 
 
 @pytest.mark.parametrize("case", [case for case in RUN if case.plain], ids=str)

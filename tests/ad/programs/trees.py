@@ -11,6 +11,8 @@ import numpy
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same tree with `function` applied to its leaves, from left to right (dicts in the order of their sorted keys)."""
+    if hasattr(tree, "__array__"):
+        return function(tree)  # whatever else an array may be
     if isinstance(tree, dict):
         mapped = {key: tree_map(function, tree[key]) for key in sorted(tree)}
         return {key: mapped[key] for key in tree}

@@ -101,7 +101,7 @@ def augmented_assignment_changes_the_other_name(np, x):
 def plain_assignment_does_not_change_the_other_name(np, x):
     y = x.copy()
     z = y
-    z = z * 2.0  # noqa: F841
+    z = z * 2.0
     return y
 
 

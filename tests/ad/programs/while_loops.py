@@ -124,14 +124,13 @@ def stops_at_a_budget(np, cost):
     return spent * i
 
 
-@case((0.1, 0.9), COMPLEX_STEP, difference_step=1e-6)
-def bisection_with_a_newton_step(np, low, high):
-    """The bracket carries no derivative that matters; the last Newton step does."""
-    while high - low > 1e-3:
+@case((0.1, 0.9), COMPLEX_STEP)
+def bisection(np, low, high):
+    """The halves taken decide the weights of the two ends; that the root stays put does not show."""
+    while high - low > 0.02:
         middle = (low + high) / 2
         if middle**3 + middle < 1.0:
             low = middle
         else:
             high = middle
-    root = (low + high) / 2
-    return root - (root**3 + root - 1.0) / (3 * root**2 + 1)
+    return (low + high) / 2
