@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.expr.graph import Graph
-from diffsim.kernels import plain_bins
+from diffsim.expr.graph import Graph, Node
+from diffsim.kernels import compiled_bins, plain_bins
+from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.operator import DTYPES, Operator
 from diffsim.typing import IntArray
 
@@ -40,6 +41,8 @@ def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray)
             f"kind = {kind!r} of a histogram, expected one of {', '.join(KINDS)}; use histogram_generic for another operator"
         )
     (dst,), index, (values,) = _checked((dst,), index, (values,))
+    if _large(index, (values,)):
+        return compiled_bins.generic(OPERATORS[kind], (dst,), index, (values,))[0]
     return plain_bins.histogram(kind, dst, index, values)
 
 
@@ -51,8 +54,13 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
     """
     if kind not in ("min", "max"):
         raise ParameterError(f"kind = {kind!r} has no winners, expected min or max")
-    out = histogram(kind, dst, index, values)
     (dst,), index, (values,) = _checked((dst,), index, (values,))
+    rows = np.empty(values.shape, np.int64)
+    if _large(index, (values, rows)):
+        rows[...] = np.arange(len(values))[:, None]
+        out, winners = compiled_bins.generic(PLACED[kind], (dst, np.full(dst.shape, -1)), index, (values, rows))
+        return out, winners
+    out = plain_bins.histogram(kind, dst, index, values)
     return out, plain_bins.winners(out, dst, index, values)
 
 
@@ -61,7 +69,7 @@ def histogram_product_vjp(dst: npt.NDArray, index: IntArray, values: npt.NDArray
 
     No division: each factor's cotangent is the product of those before it and those after it, exact with any zeros.
     """
-    (dst_bar,), (values_bar,) = histogram_generic_vjp(PRODUCT, (dst,), index, (values,), (ct,))
+    (dst_bar,), (values_bar,) = histogram_generic_vjp(OPERATORS["*"], (dst,), index, (values,), (ct,))
     assert dst_bar is not None and values_bar is not None
     return dst_bar, values_bar
 
@@ -81,7 +89,9 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
     checked, index, vs = _checked(dsts, index, values, op)
     if not checked[0].size:
         return tuple(d.copy() for d in checked)
-    return plain_bins.generic(op, checked, index, vs)
+    op.value([d.dtype for d in checked])
+    way = compiled_bins if _large(index, vs) else plain_bins
+    return way.generic(op, checked, index, vs)
 
 
 def histogram_generic_vjp(
@@ -99,7 +109,8 @@ def histogram_generic_vjp(
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
     bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
-    dst_bars, value_bars = plain_bins.generic_vjp(op, checked, index, vs, bars)
+    way = compiled_bins if _large(index, vs) else plain_bins
+    dst_bars, value_bars = way.generic_vjp(op, checked, index, vs, bars)
     return tuple(dst_bars), tuple(value_bars)
 
 
@@ -116,15 +127,15 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
     """
     if bins < 0:
         raise ParameterError(f"bins = {bins}, expected 0 or more")
-    return plain_bins.order_by_index(_index(index), bins)
+    index = _index(index)
+    way = compiled_bins if worthwhile(len(index), [index.dtype, np.dtype(np.int64)]) and bins else plain_bins
+    return way.order_by_index(index, bins)
 
 
-def _product() -> Operator:
-    graph = Graph()
-    return Operator(graph, (graph.mul(graph.read("a0", ()), graph.read("b0", ())),))
-
-
-PRODUCT = _product()
+def _large(index: IntArray, values: Arrays) -> bool:
+    """Whether these are for a compiled kernel."""
+    size = values[0].size if values[0].shape[1] else 0
+    return worthwhile(size, [index.dtype, *(v.dtype for v in values)])
 
 
 def _checked(
@@ -163,3 +174,30 @@ def _cotangent(cotangent: npt.NDArray | None, dst: npt.NDArray) -> npt.NDArray |
 
 def _zeros(array: npt.NDArray) -> npt.NDArray | None:
     return np.zeros_like(array) if array.dtype.kind == "f" else None
+
+
+def _operators() -> dict[str, Operator]:
+    graph = Graph()
+    a, b = graph.read("a0", ()), graph.read("b0", ())
+    better = {kind: _better(graph, kind, a, b) for kind in ("min", "max")}
+    expressions = {"+": graph.add(a, b), "*": graph.mul(a, b)} | {kind: graph.apply("select", wins, b, a) for kind, wins in better.items()}
+    return {kind: Operator(graph, (expression,)) for kind, expression in expressions.items()}
+
+
+def _better(graph: Graph, kind: str, a: Node, b: Node) -> Node:
+    """Whether b beats a, which a NaN does against all but a NaN."""
+    beats = graph.apply("lt", b, a) if kind == "min" else graph.apply("lt", a, b)
+    first_nan = graph.apply("and", graph.apply("eq", a, a), graph.apply("not", graph.apply("eq", b, b)))
+    return graph.apply("or", beats, first_nan)
+
+
+def _placed(kind: str) -> Operator:
+    """The extremum together with its place."""
+    graph = Graph()
+    a0, a1, b0, b1 = (graph.read(name, ()) for name in ("a0", "a1", "b0", "b1"))
+    wins = _better(graph, kind, a0, b0)
+    return Operator(graph, (graph.apply("select", wins, b0, a0), graph.apply("select", wins, b1, a1)))
+
+
+OPERATORS = _operators()
+PLACED = {kind: _placed(kind) for kind in ("min", "max")}

@@ -45,11 +45,13 @@ class Operator:
     def _typed(self) -> dict[Any, Any]:
         return {}
 
-    def value(self, dtypes: Sequence[npt.DTypeLike]) -> Typed:
-        """The program of one application: a0, b0 ... -> the k components of the result."""
-        key = ("value", *(np.dtype(t) for t in dtypes))
+    def value(self, dtypes: Sequence[npt.DTypeLike], components: tuple[int, ...] | None = None) -> Typed:
+        """The program of one application: a0, b0 ... -> the given components of the result, or all."""
+        wanted = tuple(range(self.arity)) if components is None else components
+        key = ("value", *(np.dtype(t) for t in dtypes), wanted)
         if key not in self._typed:
-            self._typed[key] = type_expressions(self.outputs, operand_types(dtypes), dtypes)
+            roots, results = [self.outputs[k] for k in wanted], [dtypes[k] for k in wanted]
+            self._typed[key] = type_expressions(roots, operand_types(dtypes), results)
         return self._typed[key]
 
     def pullback(self, dtypes: Sequence[npt.DTypeLike]) -> Pullback:

@@ -8,12 +8,15 @@ depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kernels import plain
+from diffsim.expr.graph import Graph
+from diffsim.kernels import compiled, plain
+from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.operator import DTYPES, Operator
 
 Arrays = tuple[npt.NDArray, ...]
@@ -36,7 +39,8 @@ def scan(op: Operator, xs: Sequence[npt.NDArray], reverse: bool = False) -> Arra
         ParameterError: an unsupported type, or an operator that reads what is no operand.
     """
     checked = _components(op, xs)
-    return checked if not checked[0].size else plain.scan(op, checked, reverse)
+    op.value([x.dtype for x in checked])
+    return _way(*checked).scan(op, checked, reverse)
 
 
 def scan_vjp(
@@ -64,7 +68,7 @@ def scan_vjp(
     bars = tuple(_cotangent(c, x) for c, x in zip(cotangents, checked, strict=True))
     if not checked[0].size:
         return tuple(np.empty_like(x) if x.dtype.kind == "f" else None for x in checked)
-    return tuple(plain.scan_vjp(op, checked, results, bars, reverse))
+    return tuple(_way(*checked).scan_vjp(op, checked, results, bars, reverse))
 
 
 def reduce(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
@@ -86,7 +90,7 @@ def reduce(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
         return tuple(np.empty((rows, cols), x.dtype) for x in checked)
     if n == 0:
         raise ShapeError("a reduction of no elements has no value, expected n >= 1; prepend the operator's neutral element")
-    return plain.reduce(op, checked)
+    return _way(*checked).reduce(op, checked)
 
 
 def reduce_vjp(op: Operator, xs: Sequence[npt.NDArray], cotangents: Sequence[npt.NDArray | None]) -> Cotangents:
@@ -113,17 +117,17 @@ def linear_recurrence(a: npt.NDArray, c: npt.NDArray, reverse: bool = False) -> 
     a, c = _float(a, "a"), _float(c, "c")
     if a.shape != c.shape or a.dtype != c.dtype:
         raise ShapeError(f"a and c of a recurrence are {_about(a)} and {_about(c)}, expected one shape and type; convert one")
-    return plain.linear_recurrence(a, c, reverse)
+    return compiled.scan(AFFINE, (a, c), reverse, (1,))[0] if _way(c) is compiled else plain.linear_recurrence(a, c, reverse)
 
 
 def cumsum(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
     """Running sums along the middle axis of (rows, n, cols)."""
-    return plain.accumulate(np.add, _array(x, "x"), reverse)
+    return _running(SUM, np.add, _array(x, "x"), reverse)
 
 
 def cumprod(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
     """Running products along the middle axis of (rows, n, cols)."""
-    return plain.accumulate(np.multiply, _array(x, "x"), reverse)
+    return _running(PRODUCT, np.multiply, _array(x, "x"), reverse)
 
 
 def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool = False) -> npt.NDArray:
@@ -131,7 +135,11 @@ def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool =
     x, y = _float(x, "x"), _float(y, "y")
     bar = _cotangent(ct, x)
     assert bar is not None
-    return plain.cumprod_vjp(x, y, bar, reverse)
+    if _way(x) is plain:
+        return plain.cumprod_vjp(x, y, bar, reverse)
+    (found,) = compiled.scan_vjp(PRODUCT, (x,), (y,), (bar,), reverse)
+    assert found is not None
+    return found
 
 
 def cummax(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDArray]:
@@ -145,6 +153,15 @@ def cummax(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDAr
 def cummin(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDArray]:
     """Running minima and where they are, as `cummax`."""
     return plain.extremum(np.minimum, _array(x, "x"), reverse)
+
+
+def _way(*arrays: npt.NDArray) -> ModuleType:
+    """The implementation for arrays of that size and these types."""
+    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays]) else plain
+
+
+def _running(op: Operator, function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:
+    return compiled.scan(op, (x,), reverse)[0] if _way(x) is compiled else plain.accumulate(function, x, reverse)
 
 
 def _components(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
@@ -180,3 +197,17 @@ def _cotangent(cotangent: npt.NDArray | None, x: npt.NDArray) -> npt.NDArray | N
 
 def _about(x: npt.NDArray) -> str:
     return f"{x.dtype} {x.shape}"
+
+
+def _affine() -> Operator:
+    graph = Graph()
+    a0, a1, b0, b1 = (graph.read(name, ()) for name in ("a0", "a1", "b0", "b1"))
+    return Operator(graph, (graph.mul(a0, b0), graph.add(graph.mul(a1, b0), b1)))
+
+
+def _binary(operation: str) -> Operator:
+    graph = Graph()
+    return Operator(graph, (graph.apply(operation, graph.read("a0", ()), graph.read("b0", ())),))
+
+
+AFFINE, SUM, PRODUCT = _affine(), _binary("add"), _binary("mul")

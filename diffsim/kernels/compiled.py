@@ -1,0 +1,82 @@
+"""Scans and reductions by compiled kernels, for large arrays (rows, n, cols)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.kernels.chains import ReduceSource, ScanSource
+from diffsim.kernels.chains_adjoint import AdjointSource
+from diffsim.kernels.launch import launch, workers
+from diffsim.kernels.operator import Operator
+
+Arrays = tuple[npt.NDArray, ...]
+
+LONGEST = 4112
+"""Edges of a block at most: long enough for the prefetcher, and so many bytes that neighbouring blocks use other cache sets."""
+BLOCKS = 64
+"""Blocks that a lane is cut into at least, as long as they have the shortest length."""
+SHORTEST = 272
+MANY_LANES = 32
+"""Lanes from which none is cut."""
+
+
+def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:
+    """Blocks a lane, and edges a block; from the shape alone."""
+    edges = max(n - 1, 1)
+    if rows * cols >= MANY_LANES:
+        return 1, edges
+    length = min(LONGEST, max(SHORTEST, edges // BLOCKS // 32 * 32 + 16))
+    return -(-edges // length), min(length, edges)
+
+
+def _control(shape: tuple[int, ...], reverse: bool) -> list[int]:
+    rows, n, cols = shape
+    count, length = blocks(rows, n, cols)
+    return [rows, n, cols, count, length, int(reverse), count * rows * cols]
+
+
+def scan(op: Operator, xs: Arrays, reverse: bool, stored: tuple[int, ...] | None = None) -> Arrays:
+    """The components `stored` of the inclusive scan, or all."""
+    dtypes, shape, threads = [x.dtype for x in xs], xs[0].shape, workers()
+    wanted = tuple(range(len(xs))) if stored is None else stored
+    ys = tuple(np.empty(shape, dtypes[k]) for k in wanted)
+    control = _control(shape, reverse)
+    totals = [np.empty(control[-1], t) for t in dtypes]
+    key = ("scan", op.value(dtypes), wanted)
+    launch(key, lambda: ScanSource(op, dtypes, threads, wanted), control, [*xs, *ys, *totals])
+    return ys
+
+
+def reduce(op: Operator, xs: Arrays) -> Arrays:
+    dtypes, shape, threads = [x.dtype for x in xs], xs[0].shape, workers()
+    ys = tuple(np.empty((shape[0], shape[2]), t) for t in dtypes)
+    control = _control(shape, False)
+    if shape[1] == 1:
+        control[3] = 0  # no edges, no blocks
+    totals = [np.empty(control[-1], t) for t in dtypes]
+    launch(("reduce", op.value(dtypes)), lambda: ReduceSource(op, dtypes, threads), control, [*xs, *ys, *totals])
+    return ys
+
+
+def scan_vjp(op: Operator, xs: Arrays, ys: Arrays, cotangents: Sequence[npt.NDArray | None], reverse: bool) -> list[npt.NDArray | None]:
+    dtypes, shape, threads = [x.dtype for x in xs], xs[0].shape, workers()
+    floats = op.pullback(dtypes).floats
+    out: list[npt.NDArray | None] = [None] * len(xs)
+    if not floats:
+        return out
+    bars = []
+    for j in floats:
+        given = cotangents[j]
+        bars.append(np.zeros(shape, dtypes[j]) if given is None else given)
+    found = [np.empty(shape, dtypes[j]) for j in floats]
+    control = _control(shape, reverse)
+    totals = [np.empty(control[-1], t) for t in dtypes]
+    owed = [np.empty(control[-1], dtypes[j]) for j in floats]
+    key = ("adjoint", op.value(dtypes))
+    launch(key, lambda: AdjointSource(op, dtypes, threads), control, [*xs, *ys, *bars, *found, *totals, *owed])
+    for j, bar in zip(floats, found, strict=True):
+        out[j] = bar
+    return out

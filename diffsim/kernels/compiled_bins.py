@@ -1,0 +1,113 @@
+"""Histograms by compiled kernels, for large arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.kernels.bins import HistogramAdjointSource, HistogramSource, SortSource
+from diffsim.kernels.launch import launch, workers
+from diffsim.kernels.operator import Operator
+from diffsim.typing import IntArray
+
+Arrays = tuple[npt.NDArray, ...]
+
+MOST_PARTS = 16
+FEWEST_ROWS = 4
+"""Rows that a part must have for each of its bins, since every part has all bins."""
+
+
+def parts(n: int, bins: int) -> int:
+    """Parts that rows are cut into; from the shape alone."""
+    return max(1, min(MOST_PARTS, n // (FEWEST_ROWS * max(bins, 1))))
+
+
+def _control(n: int, bins: int, cols: int, count: int) -> list[int]:
+    return [n, bins, cols, count, -(-n // count)]
+
+
+def _signed(index: IntArray) -> IntArray:
+    return index if index.dtype in (np.int32, np.int64) else index.astype(np.int64)
+
+
+def generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arrays:
+    index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
+    bins, cols = dsts[0].shape
+    count = parts(len(index), bins)
+    ys = tuple(d.copy() for d in dsts)
+    spare = [] if count == 1 else [*(np.empty(count * bins * cols, t) for t in dtypes), np.zeros(count * bins * cols, np.int32)]
+    key = ("histogram", op.value(dtypes), index.dtype, cols == 1, count > 1)
+    launch(
+        key,
+        lambda: HistogramSource(op, dtypes, threads, index.dtype, cols == 1, count > 1),
+        _control(len(index), bins, cols, count),
+        [index, *values, *ys, *spare],
+    )
+    if count > 1 and not _finite(ys):
+        return generic_in_order(op, dsts, index, values)
+    return ys
+
+
+def generic_in_order(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arrays:
+    """In one part: for totals that leave the range of the numbers although the result does not."""
+    dtypes, threads = [d.dtype for d in dsts], workers()
+    bins, cols = dsts[0].shape
+    ys = tuple(d.copy() for d in dsts)
+    launch(
+        ("histogram", op.value(dtypes), index.dtype, cols == 1, False),
+        lambda: HistogramSource(op, dtypes, threads, index.dtype, cols == 1, False),
+        _control(len(index), bins, cols, 1),
+        [index, *values, *ys],
+    )
+    return ys
+
+
+def generic_vjp(
+    op: Operator, dsts: Arrays, index: IntArray, values: Arrays, cotangents: Sequence[npt.NDArray | None]
+) -> tuple[list[npt.NDArray | None], list[npt.NDArray | None]]:
+    index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
+    floats = op.pullback(dtypes).floats
+    bins, cols = dsts[0].shape
+    dst_bars: list[npt.NDArray | None] = [None] * len(dsts)
+    value_bars: list[npt.NDArray | None] = [None] * len(dsts)
+    bars = []
+    for j in floats:
+        given = cotangents[j]
+        bars.append(np.zeros_like(dsts[j]) if given is None else given)
+    count = parts(len(index), bins) if floats else 0
+    while count:
+        slots = count * bins * cols
+        found = [np.empty_like(values[j]) for j in floats]
+        back = [np.empty(slots, dtypes[j]) for j in floats]
+        starts = [np.empty(slots, t) for t in dtypes]
+        prefixes = [np.empty_like(v) for v in values]
+        totals = [np.empty(slots if count > 1 else 1, t) for t in dtypes]
+        launch(
+            ("histogram adjoint", op.value(dtypes), index.dtype, cols == 1),
+            lambda: HistogramAdjointSource(op, dtypes, threads, index.dtype, cols == 1),
+            _control(len(index), bins, cols, count),
+            [index, *values, *dsts, *bars, *found, *back, *starts, *prefixes, *totals, np.zeros(slots if count > 1 else 1, np.int32)],
+        )
+        for j, bar, value in zip(floats, back, found, strict=True):
+            dst_bars[j], value_bars[j] = bar[: bins * cols].reshape(bins, cols), value
+        count = 1 if count > 1 and not _finite(back) else 0
+    return dst_bars, value_bars
+
+
+def _finite(arrays: Sequence[npt.NDArray]) -> bool:
+    return all(np.isfinite(a).all() for a in arrays if a.dtype.kind == "f")
+
+
+def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
+    index, threads = _signed(index), workers()
+    count = parts(len(index), bins)
+    permutation, starts = np.empty(len(index), np.int64), np.empty(bins + 1, np.int64)
+    launch(
+        ("sort", index.dtype),
+        lambda: SortSource(threads, index.dtype, permutation.dtype),
+        _control(len(index), bins, 1, count),
+        [index, permutation, starts, np.zeros(count * bins, np.int32)],
+    )
+    return permutation[: starts[-1]], starts

@@ -1,0 +1,97 @@
+"""Kernels compiled once for operators of equal structure, and when to use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim import runtime
+from diffsim.expr.source import Text
+
+SMALLEST = 1 << 15
+"""Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
+LARGEST = 2**31 - 1
+"""Kernels index elements with 32 bits."""
+
+
+class Argument(Protocol):
+    """An array that a kernel is given."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+
+class Source(Protocol):
+    """A generated kernel: its text, which declares `d: Control` first and then `name: T_name` for each argument.
+
+    In the text, F and I are the types of `precisions`, those of floats and of integers.
+    """
+
+    @property
+    def text(self) -> Text: ...
+
+    @property
+    def arguments(self) -> Sequence[Argument]: ...
+
+    @property
+    def precisions(self) -> tuple[np.dtype, np.dtype]: ...
+
+
+_compiled: dict[Any, Any] = {}
+_generation = 0
+
+
+def worthwhile(size: int, dtypes: Sequence[np.dtype]) -> bool:
+    """Whether arrays of `size` elements and these types are for a compiled kernel; else they are for NumPy.
+
+    On arch "vulkan", which has no 64-bit or 8-bit numbers here, all but f32 and i32 are.
+    """
+    if not SMALLEST <= size <= LARGEST:
+        return False
+    return runtime.settings().arch != "vulkan" or all(t in (np.dtype(np.float32), np.dtype(np.int32)) for t in dtypes)
+
+
+def workers() -> int | None:
+    """CPU threads to share work out to; None on a GPU."""
+    settings = runtime.settings()
+    return settings.threads if settings.arch == "cpu" else None
+
+
+def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[int], arrays: Sequence[npt.NDArray]) -> None:
+    """Run a kernel, compiling it first if there is none of that key since the last initialisation.
+
+    On a GPU, Taichi copies every array there and back.
+
+    Args:
+        key: what the source depends on, besides the arch and the number of threads.
+        make: its source.
+        control: numbers that it reads from its first argument.
+        arrays: C-contiguous, one an argument.
+    """
+    global _generation
+    with runtime.lock:
+        generation = runtime.settings().generation
+        if generation != _generation:
+            _compiled.clear()
+            _generation = generation
+        if key not in _compiled:
+            _compiled[key] = _compile(make())
+        flat = [a.reshape(-1) for a in arrays]
+        _compiled[key](np.array(control, np.int32), *(a.view(np.uint8) if a.dtype == np.bool_ else a for a in flat))
+
+
+def _compile(source: Source) -> Any:
+    ti = runtime.taichi()
+    types = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "bool": ti.u8, "uint8": ti.u8}
+    namespace: dict[str, Any] = {f"T_{a.name}": ti.types.ndarray(dtype=types[a.dtype.name], ndim=1) for a in source.arguments}
+    namespace |= {name: types[dtype.name] for name, dtype in zip("FI", source.precisions, strict=True)}
+    namespace |= {"Control": ti.types.ndarray(dtype=ti.i32, ndim=1)}
+    text = str(source.text)
+    name = text.split("def ", 1)[1].split("(", 1)[0]
+    return runtime.compile_kernel(text, name, namespace)
