@@ -1,6 +1,31 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
-from diffsim import checkpoint, errors, solvers
+from diffsim import checkpoint, errors, numpy, solvers
+from diffsim.ad import (
+    custom_jvp,
+    custom_vjp,
+    cond,
+    fori_loop,
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    map,
+    reduce,
+    reduce_by_index,
+    register_pytree,
+    remat,
+    scan,
+    scatter,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    while_loop,
+)
 from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
@@ -11,21 +36,3 @@ from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.trace import stage
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "DiffsimError",
-    "Equation",
-    "Grid",
-    "Profile",
-    "Scene",
-    "Simulation",
-    "Solution",
-    "Variable",
-    "__version__",
-    "certify",
-    "checkpoint",
-    "errors",
-    "init",
-    "solvers",
-    "stage",
-]

@@ -175,7 +175,7 @@ def where(condition: Any, *choices: Any) -> Any:
 
         return nonzero(condition)
     first, second = choices
-    return wrap(ew.where(bottom(core(condition)), core(first), core(second)))
+    return wrap(ew.where(core(condition), core(first), core(second)))
 
 
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:

@@ -187,7 +187,7 @@ def _setitem_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any, owned: 
     index = params["index"]
     v_bar = None
     if wanted[1]:
-        if params["distinct"] is None:
+        if params.get("distinct") is None:
             v_bar = unbroadcast(getitem(ct, index=index, copy=True), args[1])
         else:  # of several writes to an entry the last one stays
             v_bar = unbroadcast(getitem(ct, index=index) * params["distinct"], args[1])

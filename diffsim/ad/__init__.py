@@ -1,0 +1,45 @@
+"""Reverse and forward mode over arrays: values, transformations, control flow, records and operators."""
+
+from diffsim.ad.custom import custom_jvp, custom_vjp
+from diffsim.ad.loops import cond, fori_loop, remat, while_loop
+from diffsim.ad.operators import map, reduce, reduce_by_index, scan, scatter
+from diffsim.ad.transform import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
+from diffsim.ad.tree import register_pytree
+
+__all__ = [
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "fori_loop",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "map",
+    "reduce",
+    "reduce_by_index",
+    "register_pytree",
+    "remat",
+    "scan",
+    "scatter",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+    "while_loop",
+]
