@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.ad.array import Array as DifferentiatedArray
+from diffsim.ad.array import core, wrap
+from diffsim.ad.core import is_plain
+from diffsim.ad.model import apply
+from diffsim.ad.ops.structure import astype
 from diffsim.checkpoint import Schedule, Sweep, resolve
 from diffsim.checkpoint.actions import Action
-from diffsim.errors import DivergenceError, ParameterError, ShapeError, StaleValueError
+from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.stepping.equation import Equation
@@ -19,8 +24,8 @@ from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.tangent import dot, tangent_step
-from diffsim.stepping.trace import forcing_location, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.tangent import dot, tangent_map, tangent_step
+from diffsim.stepping.trace import TracedMap, TracedStep, forcing_location, trace_coefficients, trace_initial, trace_step
 from diffsim.typing import Array
 
 
@@ -38,6 +43,29 @@ class Solution:
 
 
 Pullback = Callable[[Solution], dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """An equation as expressions: what comes before the first step, and the step.
+
+    Attributes:
+        order: how many times tangents were taken.
+    """
+
+    coefficients: TracedMap
+    initial: TracedMap
+    step: TracedStep
+    order: int = 0
+
+    def tangent(self) -> _Traced:
+        order = self.order + 1
+        return _Traced(
+            tangent_map(self.coefficients, order=order),
+            tangent_map(self.initial, self.coefficients.placed, order),
+            tangent_step(self.step, order),
+            order,
+        )
 
 
 class Simulation:
@@ -78,20 +106,52 @@ class Simulation:
         _check_names("sources", sources, equation.forcings, "forcings")
         _check_names("receivers", receivers, equation.states, "states")
         coefficients = trace_coefficients(equation)
-        self._coefficients = Once(coefficients, self.grid, {}, self.dtype)
-        self._initial = Once(trace_initial(equation, coefficients.placed), self.grid, coefficients.placed, self.dtype)
-        known = (*coefficients.inputs, *self._initial.traced.inputs, *sources)
+        initial = trace_initial(equation, coefficients.placed)
+        known = (*coefficients.inputs, *initial.inputs, *sources)
         if isinstance(wrt, str):
             raise ParameterError(f"wrt = {wrt!r}, expected a list of names; write [{wrt!r}]")
         _check_names("wrt", known if wrt is None else wrt, known, "inputs")
-        self.wrt = tuple(name for name in known if wrt is None or name in wrt)
-        active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(self.wrt)}
-        self._step = trace_step(equation, coefficients.placed, sources, active)
-        self._points = {**self._source_tables(sources), **self._receiver_tables(receivers)}
-        self.receivers = tuple(receivers)
-        self._stepper = Stepper(self._step, self._points, self.receivers, self.dtype)
-        self._tangent: Stepper | None = None
+        wanted = tuple(name for name in known if wrt is None or name in wrt)
+        active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
+        step = trace_step(equation, coefficients.placed, sources, active)
+        points = {**self._source_tables(step, sources), **self._receiver_tables(step, receivers)}
+        self._assemble(_Traced(coefficients, initial, step), points, tuple(receivers), wanted)
+
+    def _assemble(
+        self, traced: _Traced, points: dict[str, PointTable], receivers: tuple[str, ...], wrt: tuple[str, ...], differentiable: bool = True
+    ) -> None:
+        """Make ready to run what was traced."""
+        self._traced, self._points, self.receivers, self.wrt = traced, points, receivers, wrt
+        self._coefficients = Once(traced.coefficients, self.grid, {}, self.dtype)
+        self._initial = Once(traced.initial, self.grid, traced.coefficients.placed, self.dtype)
+        self._step = traced.step
+        self._stepper = Stepper(traced.step, points, receivers, self.dtype, differentiable)
+        self._tangent: Simulation | None = None
         self._runs = 0
+
+    def tangent(self, differentiable: bool = True) -> Simulation:
+        """The same equation with a tangent beside every field: x has `dot(x, order)`, in inputs and in solutions.
+
+        It is a simulation like any other: its run is the derivative of this one's along a direction, its vjp has the second
+        derivatives. It is made once and kept.
+
+        Args:
+            differentiable: whether its vjp will be wanted, which takes memory for cotangents.
+        """
+        if self._tangent is None or (differentiable and self._tangent._stepper.adjoint is None):
+            made = Simulation.__new__(Simulation)
+            made.equation, made.grid, made.precision, made.dtype = self.equation, self.grid, self.precision, self.dtype
+            traced = self._traced.tangent()
+            receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
+            wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
+            made._assemble(traced, self._with_tangents(traced.order), receivers, wrt, differentiable)
+            self._tangent = made
+        return self._tangent
+
+    @property
+    def order(self) -> int:
+        """How many times tangents were taken: 0 for the equation itself."""
+        return self._traced.order
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -101,8 +161,7 @@ class Simulation:
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""
         if kind == "jvp":
-            stepper = self._tangents()
-            return stepper.launcher.source_of(stepper.forward).source
+            return self.tangent(differentiable=False).source()
         if kind not in ("forward", "vjp"):
             raise ParameterError(f"kind = {kind!r} is unknown; choose forward, jvp or vjp")
         assert self._stepper.adjoint is not None
@@ -137,43 +196,54 @@ class Simulation:
         sources, receivers = sources or {}, receivers or {}
         _check_names("sources", sources, self._step.forcings, "forcings with sources")
         _check_names("receivers", receivers, self.receivers, "states with receivers")
-        moved = {**self._source_tables(sources), **self._receiver_tables(receivers)}
-        self._runs += 1  # a pullback that is still waiting would read the new places
-        self._points |= moved
-        self._stepper.launcher.move(moved)
-        if self._tangent is not None:
-            self._tangent.launcher.move(self._with_tangents(self._points))
+        self._move({**self._source_tables(self._step, sources), **self._receiver_tables(self._step, receivers)})
 
-    def _source_tables(self, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
+    def _move(self, points: Mapping[str, PointTable]) -> None:
+        self._runs += 1  # a pullback that is still waiting would read the new places
+        self._points |= points
+        self._stepper.launcher.move(points)
+        if self._tangent is not None:
+            self._tangent._move(self._with_tangents(self._tangent.order))
+
+    def _source_tables(self, step: TracedStep, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         out = {}
         for f, coordinates in sources.items():
-            place = forcing_location(self._step, f)
+            place = forcing_location(step, f)
             out[source_points(f)] = linear_table(self.grid, place, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {f}")
         return out
 
-    def _receiver_tables(self, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
-        places = self._step.states
+    def _receiver_tables(self, step: TracedStep, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
+        places = step.states
         return {
             receiver_points(s): linear_table(self.grid, places[s].location, np.asarray(c), 1.0, f"receiver of {s}")
             for s, c in receivers.items()
         }
 
-    def _with_tangents(self, points: Mapping[str, PointTable]) -> dict[str, PointTable]:
-        """Point tables of the tangent step: a tangent has the same places as its primal."""
-        sources = {source_points(dot(f)): points[source_points(f)] for f in self._step.forcings}
-        return {**points, **sources, **{receiver_points(dot(s)): points[receiver_points(s)] for s in self.receivers}}
+    def _with_tangents(self, order: int) -> dict[str, PointTable]:
+        """Point tables of the tangent: it has the same places as its primal."""
+        points = self._points
+        sources = {source_points(dot(f, order)): points[source_points(f)] for f in self._step.forcings}
+        return {**points, **sources, **{receiver_points(dot(s, order)): points[receiver_points(s)] for s in self.receivers}}
 
     def run(
-        self, inputs: Mapping[str, npt.ArrayLike], steps: int, every: int = 0, watch: Callable[[int, dict[str, Array]], None] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        steps: int,
+        every: int = 0,
+        watch: Callable[[int, dict[str, Array]], None] | None = None,
+        checkpoint: str | int | Schedule = "auto",
     ) -> Solution:
-        """Solve forward.
+        """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation of the record.
 
         Args:
-            inputs: arrays by name, see the class.
+            inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
             steps: time steps.
-            every: call `watch` after each `every` steps, if positive.
+            every: call `watch` after each `every` steps, if positive; not while it is differentiated.
             watch: is given the number of steps done and the states then.
+            checkpoint: of the reverse sweep, if it is differentiated; see `vjp`.
         """
+        if any(isinstance(value, DifferentiatedArray) for value in inputs.values()):
+            return self._run_recorded(inputs, steps, checkpoint)
         stepper = self._stepper
         self._start(stepper, self._checked(inputs, steps), steps)
         interval = every if every > 0 and watch is not None else steps
@@ -183,6 +253,22 @@ class Simulation:
             if watch is not None and every > 0:
                 watch(end, stepper.state())
         return self._solution(stepper)
+
+    def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: str | int | Schedule) -> Solution:
+        """Solve forward as an operation of the record."""
+        _check_names("inputs", inputs, self.inputs, "inputs")
+        names = tuple(inputs)
+        fixed = [n for n in names if n not in self.wrt and not is_plain(core(inputs[n]))]
+        if fixed:
+            raise DerivativeError(
+                f"the simulation was built for gradients with respect to {', '.join(self.wrt)}, but {', '.join(fixed)} is differentiated; "
+                "add it to wrt=, or hold it constant with ds.stop_gradient"
+            )
+        cores = [core(inputs[n]) for n in names]
+        cores = [c if getattr(c, "dtype", None) == self.dtype else astype(c, dtype=self.dtype) for c in cores]
+        outputs = (*(("final", s) for s in self._step.states), *(("traces", s) for s in self.receivers))
+        run = _Run(self, names, outputs, steps, checkpoint)
+        return run.solution([wrap(value) for value in apply(run, cores)])
 
     def vjp(
         self,
@@ -251,27 +337,12 @@ class Simulation:
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
         _check_names("tangents", tangents, self.inputs, "inputs")
-        stepper, fields = self._tangents(), self._checked(inputs, steps)
-        moving = self._checked({name: tangents.get(name, np.zeros_like(value)) for name, value in fields.items()}, steps, fields)
-        coefficients = self._coefficients(fields)
-        coefficient_dots = self._coefficients.jvp(fields, {n: moving[n] for n in self._coefficients.traced.inputs})
-        state_inputs = {n: moving[n] for n in self._initial.traced.inputs} | coefficient_dots
-        stepper.plan(0, 0)
-        stepper.set_coefficients(coefficients | {dot(n): v for n, v in coefficient_dots.items()})
-        everything = {**fields, **coefficients}
-        states = self._initial(everything) | {dot(n): v for n, v in self._initial.jvp(everything, state_inputs).items()}
-        amplitudes = {f: fields[f] for f in self._step.forcings} | {dot(f): moving[f] for f in self._step.forcings}
-        stepper.start(states, amplitudes, steps)
-        stepper.advance(0, steps)
-        both, traces = self._finite(stepper.state(), steps), self._finite(stepper.traces(), steps)
-        primal = Solution({s: both[s] for s in self._step.states}, {s: traces[s] for s in self.receivers})
-        return primal, Solution({s: both[dot(s)] for s in self._step.states}, {s: traces[dot(s)] for s in self.receivers})
-
-    def _tangents(self) -> Stepper:
-        if self._tangent is None:
-            records = (*self.receivers, *map(dot, self.receivers))
-            self._tangent = Stepper(tangent_step(self._step), self._with_tangents(self._points), records, self.dtype, differentiable=False)
-        return self._tangent
+        tangent = self.tangent(differentiable=False)
+        order = tangent.order
+        both = tangent.run({**inputs, **{dot(name, order): value for name, value in tangents.items()}}, steps)
+        primal = Solution({s: both.final[s] for s in self._step.states}, {s: both.traces[s] for s in self.receivers})
+        moved = {s: both.final[dot(s, order)] for s in self._step.states}
+        return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
 
     def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:
         self._runs += 1
@@ -293,8 +364,12 @@ class Simulation:
                 raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps; lower dt, or check the parameters")
         return fields
 
-    def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int, primal: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """All inputs as arrays of this precision; zero for initial fields that are left out."""
+    def _known_at_order_zero(self) -> set[str]:
+        """Inputs that are not tangents."""
+        return {*self.equation.parameters, *self.equation.initials, *self.equation.states, *self.equation.forcings}
+
+    def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
+        """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
         if steps < 1:
             raise ParameterError(f"steps = {steps}, expected at least 1")
         _check_names("inputs", inputs, self.inputs, "inputs")
@@ -303,7 +378,7 @@ class Simulation:
             forcing = name in self._step.forcings
             shape = (steps, self._points[source_points(name)].count) if forcing else self.grid.shape
             if name not in inputs:
-                if name in self._initial.traced.inputs:
+                if name in self._initial.traced.inputs or name not in self._known_at_order_zero():
                     out[name] = np.zeros(shape, self.dtype)
                     continue
                 raise ParameterError(f"input {name} is missing; give an array of shape {shape}")
@@ -313,8 +388,7 @@ class Simulation:
             if not np.isfinite(value).all():
                 raise ParameterError(f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite; mend the data")
             out[name] = value
-        if primal is None:
-            self.equation.check({name: out[name] for name in self.equation.parameters})
+        self.equation.check({name: out[name] for name in self.equation.parameters})
         return out
 
     def _check_cotangents(self, cotangents: Solution, solution: Solution) -> None:
@@ -325,6 +399,61 @@ class Simulation:
                     raise ShapeError(f"cotangent of {what} {name} has shape {np.shape(value)}, expected {made[name].shape}")
                 if not np.isfinite(value).all():
                     raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A simulation over a number of steps, as the record sees it.
+
+    Attributes:
+        names: of the inputs, in the order of the arguments.
+        outputs: of the values: ("final", state) or ("traces", state).
+    """
+
+    simulation: Simulation
+    names: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    steps: int
+    checkpoint: str | int | Schedule
+
+    def _named(self, args: Sequence[Array]) -> dict[str, Array]:
+        return dict(zip(self.names, args, strict=True))
+
+    def _values(self, solution: Solution) -> tuple[Array, ...]:
+        return tuple(getattr(solution, part)[name] for part, name in self.outputs)
+
+    def solution(self, values: Sequence[Any]) -> Solution:
+        """Values (or their cotangents) by name."""
+        parts: dict[str, dict[str, Any]] = {"final": {}, "traces": {}}
+        for (part, name), value in zip(self.outputs, values, strict=True):
+            parts[part][name] = value
+        return Solution(**parts)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        return self._values(self.simulation.run(self._named(args), self.steps))
+
+    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array | None]]]:
+        simulation = self.simulation
+        solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
+        run = simulation._runs
+        used = False
+
+        def pull(cts: Sequence[Array]) -> list[Array | None]:
+            nonlocal used
+            again = pullback
+            if used or simulation._runs != run:  # its states were overwritten: run it again
+                again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
+            used = True
+            bars = again(self.solution(cts))
+            return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
+
+        return self._values(solution), pull
+
+    def tangent(self) -> _Run:
+        simulation = self.simulation.tangent()
+        names = tuple(dot(name, simulation.order) for name in self.names)
+        outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
+        return _Run(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint)
 
 
 def _check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:

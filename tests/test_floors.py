@@ -17,6 +17,8 @@ FLOORS = [
     {"expr"},
     {"kernels", "stepping"},
     {"checkpoint"},
+    {"ad"},
+    {"numpy"},
     {"simulation", "solvers", "losses"},
     {"certificate"},
     {"optimize"},

@@ -1,4 +1,4 @@
-"""Fields computed once before the first step, and the transpose and tangent of that."""
+"""Fields computed once before the first step, and the transpose of that."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.expr.derive import jvp
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.expr.graph import Node, reads
 from diffsim.field import check_halo
 from diffsim.grid import Grid
-from diffsim.stepping.tangent import dot
 from diffsim.stepping.trace import Placed, TracedMap, profile_array
 from diffsim.typing import Array
 
@@ -52,20 +50,6 @@ class Once:
         values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo) if names else []
         computed = {name: np.asarray(value, self.dtype) for name, value in zip(names, values, strict=True)}
         return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
-
-    def jvp(self, fields: Mapping[str, Array], tangents: Mapping[str, Array]) -> dict[str, Array]:
-        """Tangents of the outputs; inputs without a tangent count as fixed."""
-        graph = self.traced.graph
-
-        def tangent_of(read: Node) -> Node | None:
-            return graph.read(dot(read.data[0]), read.data[1]) if read.data[0] in tangents else None
-
-        names = list(self.traced.outputs)
-        nodes = jvp(graph, [self.traced.outputs[n] for n in names], tangent_of)
-        extended = self._extended(fields)
-        for name, tangent in tangents.items():
-            extended[dot(name)] = pad(np.asarray(tangent, self.dtype), self.halo, self.placed[name].rules)
-        return {n: np.array(v, self.dtype) for n, v in zip(names, evaluate(nodes, extended, self.grid.shape, self.halo), strict=True)}
 
     def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
         """Cotangents of the inputs (and of the other fields), given those of the outputs."""
