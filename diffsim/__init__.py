@@ -2,6 +2,9 @@
 
 from diffsim import checkpoint, errors, numpy, solvers
 from diffsim.ad import (
+    check_grads,
+    label,
+    show_tape,
     custom_jvp,
     custom_vjp,
     cond,

@@ -49,3 +49,7 @@ class BackendError(DiffsimError, RuntimeError):
 
 class DerivativeError(DiffsimError, TypeError):
     """A derivative that does not exist, or that diffsim cannot give and will not guess."""
+
+
+class GradientError(DiffsimError, AssertionError):
+    """A derivative differs from what differences give."""

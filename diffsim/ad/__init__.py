@@ -1,8 +1,10 @@
 """Reverse and forward mode over arrays: values, transformations, control flow, records and operators."""
 
+from diffsim.ad.check import check_grads
 from diffsim.ad.custom import custom_jvp, custom_vjp
 from diffsim.ad.loops import cond, fori_loop, remat, while_loop
 from diffsim.ad.operators import map, reduce, reduce_by_index, scan, scatter
+from diffsim.ad.tape import label, show_tape
 from diffsim.ad.transform import (
     grad,
     hessian,
@@ -19,6 +21,9 @@ from diffsim.ad.transform import (
 from diffsim.ad.tree import register_pytree
 
 __all__ = [
+    "show_tape",
+    "label",
+    "check_grads",
     "cond",
     "custom_jvp",
     "custom_vjp",
