@@ -11,6 +11,7 @@ This module knows nothing of derivatives of particular operations: they are in t
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +33,8 @@ class Primitive:
         evaluate: `(*args, **params)` -> the value (a tuple if `multiple`), on plain arrays.
         jvp: `(args, tangents, out, params)` -> the tangent of the value, None if it is zero. A tangent of None is zero.
         vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
-        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). What is
-            not kept comes as an `Aval`. None: everything is kept.
+        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). Of a wanted
+            argument that is not kept only shape and type are there. None: everything is kept.
         record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
@@ -98,10 +99,7 @@ class Aval:
 
     @property
     def size(self) -> int:
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return math.prod(self.shape)
 
 
 class Trace:
@@ -223,18 +221,31 @@ def is_plain(*values: Any) -> bool:
 
 
 class Node:
-    """An operation in the record: what its rule needs, and the nodes of its arguments (None for those without derivative)."""
+    """An operation in the record: what its rule needs, and the nodes of its arguments (None for those without derivative).
 
-    __slots__ = ("args", "avals", "id", "label", "out", "params", "parents", "primitive", "pullback")
+    An operation with several values has a node of its own and one for each value, whose only parent it is.
+
+    Attributes:
+        id: larger than those of its parents.
+        primitive: None for an input.
+        args: values that the rule reads; for the others the parent stands in, of the same shape and type.
+        out: the value, if the rule reads it.
+        shape: of the value.
+        dtype: of the value.
+        pullback: in place of the primitive's rule.
+        label: a user's name for it.
+    """
+
+    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape")
 
     def __init__(
         self,
         primitive: Primitive | None,
-        parents: tuple[tuple[Node, int] | None, ...],
+        parents: tuple[Node | None, ...],
         args: Sequence[Any],
         out: Any,
         params: dict[str, Any],
-        avals: tuple[Aval, ...],
+        value: Any,
         pullback: Callable[..., Any] | None = None,
     ) -> None:
         self.id = next(_ids)
@@ -243,7 +254,8 @@ class Node:
         self.args = args
         self.out = out
         self.params = params
-        self.avals = avals
+        self.shape: tuple[int, ...] = value.shape
+        self.dtype: Any = value.dtype
         self.pullback = pullback
         self.label: str | None = None
 
@@ -251,22 +263,29 @@ class Node:
     def name(self) -> str:
         return self.primitive.name if self.primitive else "input"
 
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+_NOTHING = Aval((), np.dtype(np.float64))
+VALUE = Primitive("value", lambda x, index: x[index])
+"""Of a node: one of several values of an operation."""
+
 
 class ReverseTracer(Tracer):
-    """A value with its place in the record: output `index` of `node`."""
+    """A value with its place in the record."""
 
-    __slots__ = ("index", "node")
+    __slots__ = ("node",)
 
-    def __init__(self, trace: ReverseTrace, primal: Any, node: Node, index: int = 0) -> None:
+    def __init__(self, trace: ReverseTrace, primal: Any, node: Node) -> None:
         self.trace = trace
         self.primal = primal
         self.node = node
-        self.index = index
-
-
-def aval(x: Any) -> Aval:
-    """Shape and type of a core value."""
-    return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), np.result_type(x))
 
 
 class ReverseTrace(Trace):
@@ -276,15 +295,15 @@ class ReverseTrace(Trace):
 
     def leaf(self, x: Any) -> ReverseTracer:
         """An input to differentiate for; `x` is of an inexact type."""
-        return ReverseTracer(self, x, Node(None, (), (), None, {}, (aval(x),)))
+        return ReverseTracer(self, x, Node(None, (), (), None, {}, x))
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         primals: list[Any] = []
-        parents: list[tuple[Node, int] | None] = []
+        parents: list[Node | None] = []
         for a in args:
             if isinstance(a, ReverseTracer) and a.trace is self:
                 primals.append(a.primal)
-                parents.append((a.node, a.index))
+                parents.append(a.node)
             else:
                 primals.append(a)
                 parents.append(None)
@@ -300,18 +319,27 @@ class ReverseTrace(Trace):
         if primitive.vjp is None:
             raise no_rule(primitive, "reverse")
         kept, keeps_out = primitive.kept(wanted)
-        kept_args = [p if k else aval(p) if w else None for p, k, w in zip(primals, kept, wanted, strict=True)]
-        return self._recorded(primitive, parents, kept_args, out if keeps_out else None, params, out, None)
+        for k, keep in enumerate(kept):
+            if not keep:
+                primals[k] = parents[k]
+        return self._recorded(primitive, parents, primals, out if keeps_out else None, params, out, None)
 
     def _recorded(
         self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
     ) -> Any:
         if not primitive.multiple:
-            if not is_inexact(out):
-                return out
-            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, (aval(out),), pullback))
-        node = Node(primitive, tuple(parents), args, kept_out, params, tuple(aval(o) for o in out), pullback)
-        return tuple(ReverseTracer(self, o, node, k) if hasattr(o, "dtype") and is_inexact(o) else o for k, o in enumerate(out))
+            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback))
+        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback)
+        node.params = params | {"avals": [aval(o) if hasattr(o, "dtype") else None for o in out]}
+        return tuple(
+            ReverseTracer(self, o, Node(VALUE, (node,), (), None, {"index": k}, o)) if hasattr(o, "dtype") and is_inexact(o) else o
+            for k, o in enumerate(out)
+        )
+
+
+def aval(x: Any) -> Aval:
+    """Shape and type of a core value."""
+    return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), np.result_type(x))
 
 
 # forward mode

@@ -39,20 +39,20 @@ class _Record:
         inputs = [trace.leaf(c) if _is_floating(c) else c for c in (*state, *captured)]
         outs = step(number, tuple(inputs[: len(state)]), tuple(inputs[len(state) :]))
         mine = [isinstance(o, ReverseTracer) and o.trace is trace for o in outs]
-        self.ends = [(o.node, o.index) if m else None for o, m in zip(outs, mine, strict=True)]
+        self.ends = [o.node if m else None for o, m in zip(outs, mine, strict=True)]
         self.state = tuple(o.primal if m else o for o, m in zip(outs, mine, strict=True))
         self.leaves = [i.node if isinstance(i, ReverseTracer) and i.trace is trace else None for i in inputs]
 
     def pull(self, cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the state before and of the captured values."""
-        seeds = [(*end, ct) for end, ct in zip(self.ends, cts, strict=True) if end is not None and ct is not None]
+        seeds = [(end, ct) for end, ct in zip(self.ends, cts, strict=True) if end is not None and ct is not None]
         bars = iter(backward(seeds, [n for n in self.leaves if n is not None]))
         return [None if n is None else next(bars) for n in self.leaves]
 
     def nbytes(self) -> int:
         """Memory that it holds."""
         seen: set[int] = set()
-        stack = [e[0] for e in self.ends if e is not None]
+        stack = [end for end in self.ends if end is not None]
         total = 0
         while stack:
             node = stack.pop()
@@ -61,7 +61,7 @@ class _Record:
             seen.add(node.id)
             kept = [bottom(a) for a in (*node.args, node.out) if a is not None]
             total += NODE_BYTES + sum(a.nbytes for a in kept if isinstance(a, np.ndarray))
-            stack += [p[0] for p in node.parents if p is not None]
+            stack += [p for p in node.parents if p is not None]
         return total
 
 

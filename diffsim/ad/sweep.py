@@ -13,24 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Aval, Node, is_plain
+from diffsim.ad.core import VALUE, Node, Tracer, is_plain
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
-from diffsim.errors import ShapeError
 
 
 class _Cotangent:
-    """What has been added up for one output of a node so far."""
+    """What has been added up for one value so far."""
 
-    __slots__ = ("aval", "owned", "value")
+    __slots__ = ("owned", "value")
 
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
+    def __init__(self) -> None:
         self.value: Any = None
         self.owned = False
 
-    def add(self, bar: Any) -> None:
+    def add(self, bar: Any, like: Any) -> None:
+        """Add a cotangent of a value of the shape and type of `like`."""
         if type(bar) is IndexedCotangent:
-            self._add_indexed(bar)
+            self._add_indexed(bar, like)
             return
         owned = type(bar) is Owned
         if owned:
@@ -41,11 +40,11 @@ class _Cotangent:
             self.value += bar
         else:
             self.value = self.value + bar
-            self.owned = is_plain(self.value)
+            self.owned = not isinstance(self.value, Tracer)
 
-    def _add_indexed(self, bar: IndexedCotangent) -> None:
+    def _add_indexed(self, bar: IndexedCotangent, like: Any) -> None:
         if self.value is None:
-            self.value = zeros_like(self.aval)
+            self.value = zeros_like(like)
         elif not self.owned:
             self.value = copy(self.value)
         self.owned = True
@@ -55,60 +54,68 @@ class _Cotangent:
             self.value = index_add(self.value, bar.ct, index=bar.index, donate=True)
 
 
-def backward(seeds: Iterable[tuple[Node, int, Any]], inputs: Sequence[Node]) -> list[Any]:
+def backward(seeds: Iterable[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any]:
     """Carry cotangents back.
 
     Args:
-        seeds: node, output of it, cotangent.
+        seeds: nodes with their cotangents.
         inputs: leaves.
 
     Returns:
         The cotangent of each input, None where nothing reached it.
     """
-    pending: dict[int, tuple[Node, list[_Cotangent]]] = {}
-    heap: list[int] = []
+    pending: dict[int, Any] = {}  # id of a node -> what has been added up, for an operation with several values a list
+    heap: list[tuple[int, Node]] = []
 
-    def add(node: Node, index: int, bar: Any) -> None:
-        entry = pending.get(node.id)
-        if entry is None:
-            entry = pending[node.id] = (node, [_Cotangent(a) for a in node.avals])
+    def add(node: Node, bar: Any) -> None:
+        number = node.id
+        cotangent = pending.get(number)
+        if cotangent is None:
+            cotangent = pending[number] = _Cotangent()
             if node.primitive is not None:
-                heapq.heappush(heap, -node.id)
-        entry[1][index].add(bar)
+                heapq.heappush(heap, (-number, node))
+        cotangent.add(bar, node)
 
-    for node, index, ct in seeds:
-        add(node, index, ct)
+    for node, ct in seeds:
+        add(node, ct)
     while heap:
-        node, cotangents = pending.pop(-heapq.heappop(heap))
-        bars = _pull(node, cotangents)
-        for parent, bar in zip(node.parents, bars, strict=True):
+        number, node = heapq.heappop(heap)
+        found = pending.pop(-number)
+        if node.primitive is VALUE:
+            (operation,) = node.parents
+            assert operation is not None
+            if operation.id not in pending:
+                pending[operation.id] = [None] * len(operation.params["avals"])
+                heapq.heappush(heap, (-operation.id, operation))
+            pending[operation.id][node.params["index"]] = found.value
+            continue
+        for parent, bar in zip(node.parents, _pull(node, found), strict=True):
             if parent is not None and bar is not None:
-                add(*parent, bar)
-    found = []
-    for leaf in inputs:
-        entry = pending.get(leaf.id)
-        value = None if entry is None else entry[1][0].value
-        if value is not None and is_plain(value) and not entry[1][0].owned:  # type: ignore[index]
-            value = np.array(value)[()]  # it may share memory with other cotangents
-        found.append(value)
-    return found
+                add(parent, bar)
+    return [_own(pending.get(leaf.id)) for leaf in inputs]
 
 
-def _pull(node: Node, cotangents: list[_Cotangent]) -> Sequence[Any]:
+def _own(cotangent: _Cotangent | None) -> Any:
+    """A cotangent as a result: nothing else refers to its memory."""
+    if cotangent is None:
+        return None
+    value = cotangent.value
+    return value if cotangent.owned or isinstance(value, Tracer) else np.array(value)[()]
+
+
+def _pull(node: Node, found: Any) -> Sequence[Any]:
     """The rule of one node: cotangents of its arguments."""
     primitive = node.primitive
     assert primitive is not None
     if primitive.multiple:
-        ct: Any = tuple(zeros_like(c.aval) if c.value is None and c.aval.dtype.kind in "fc" else c.value for c in cotangents)
+        avals = node.params["avals"]
+        ct: Any = tuple(zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(found, avals, strict=True))
     else:
-        ct = cotangents[0].value
+        ct = found.value
     if node.pullback is not None:
         return node.pullback(ct)
     wanted = tuple([p is not None for p in node.parents])
     assert primitive.vjp is not None
     if primitive.takes_over:
-        return primitive.vjp(ct, node.args, node.out, node.params, wanted, cotangents[0].owned)
-    bars = primitive.vjp(ct, node.args, node.out, node.params, wanted)
-    if len(bars) != len(node.parents):
-        raise ShapeError(f"the rule of {primitive.name} gave {len(bars)} cotangents, expected {len(node.parents)}, one an argument")
-    return bars
+        return primitive.vjp(ct, node.args, node.out, node.params, wanted, found.owned)
+    return primitive.vjp(ct, node.args, node.out, node.params, wanted)

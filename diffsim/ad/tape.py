@@ -152,7 +152,7 @@ class Tape:
             name = f"{e.label}: {e.operation}" if e.label else e.operation
             text = f"{name}\n{' '.join(e.shapes)}" + (f", {_size(e.nbytes)}" if e.nbytes else "")
             box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "black", "linewidth": 2.2 if e.shared else 0.8}
-            axes.text(*places[e.number], text, ha="center", va="center", fontsize=8, bbox=box)
+            axes.text(*places[e.number], text, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
         axes.set_xlim(-0.6, width - 0.4)
         axes.set_ylim(-height + 0.4, 0.6)
         return figure
@@ -221,14 +221,14 @@ def _entries(ends: list[Node], inputs: list[Node]) -> Tape:
         node = stack.pop()
         if node.id not in found:
             found[node.id] = node
-            stack += [p[0] for p in node.parents if p is not None]
+            stack += [p for p in node.parents if p is not None]
     nodes = [found[k] for k in sorted(found)]
     number = {node.id: k for k, node in enumerate(nodes)}
     uses = dict.fromkeys(number, 0)
     for node in nodes:
         for parent in node.parents:
             if parent is not None:
-                uses[parent[0].id] += 1
+                uses[parent.id] += 1
     entries, seen = [], set()
     for node in nodes:
         nbytes = 0
@@ -237,8 +237,8 @@ def _entries(ends: list[Node], inputs: list[Node]) -> Tape:
             if isinstance(plain, np.ndarray) and id(plain) not in seen:
                 seen.add(id(plain))
                 nbytes += plain.nbytes
-        arguments = tuple(number[p[0].id] for p in node.parents if p is not None)
-        shapes = tuple(f"{a.dtype}{list(a.shape)}" for a in node.avals)
+        arguments = tuple(number[p.id] for p in node.parents if p is not None)
+        shapes = tuple(f"{a.dtype}{list(a.shape)}" for a in node.params.get("avals", [node]) if a is not None)
         entries.append(Entry(number[node.id], node.name, node.label or "", arguments, shapes, nbytes, uses[node.id]))
     return Tape(tuple(entries), tuple(number[node.id] for node in ends))
 

@@ -90,7 +90,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     results, ends = [], []
     for leaf, value in zip(outs, cores, strict=True):
         mine = isinstance(value, ReverseTracer) and value.trace is trace
-        ends.append((value.node, value.index) if mine else None)
+        ends.append(value.node if mine else None)
         results.append(leaf if value is None else _result(value.primal if mine else value))
     shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
     nodes = [None if i is None else i.node for i in inputs]
@@ -106,12 +106,12 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             if ct is not None and shape is not None and shape[1].kind in "fc":
                 seed = _checked_cotangent(ct, *shape)
                 if end is not None:
-                    seeds.append((*end, seed))
+                    seeds.append((end, seed))
         bars = iter(backward(seeds, [n for n in nodes if n is not None]))
         found = []
         for node in nodes:
             bar = None if node is None else next(bars)
-            found.append(None if node is None else release(zeros_like(node.avals[0])[()] if bar is None else bar))
+            found.append(None if node is None else release(zeros_like(node)[()] if bar is None else bar))
         return unflatten(tree, found)
 
     value_out = unflatten(out_tree, results)
