@@ -15,7 +15,7 @@ from diffsim.typing import IntArray
 Arrays = tuple[npt.NDArray, ...]
 
 MOST_PARTS = 16
-FEWEST_ROWS = 4
+FEWEST_ROWS = 64
 """Rows that a part must have for each of its bins, since every part has all bins."""
 
 
@@ -82,13 +82,13 @@ def generic_vjp(
         found = [np.empty_like(values[j]) for j in floats]
         back = [np.empty(slots, dtypes[j]) for j in floats]
         starts = [np.empty(slots, t) for t in dtypes]
-        prefixes = [np.empty_like(v) for v in values]
+        prefixes = [np.empty_like(v) for v in values if v.dtype.kind != "f"]
         totals = [np.empty(slots if count > 1 else 1, t) for t in dtypes]
         launch(
             ("histogram adjoint", op.value(dtypes), index.dtype, cols == 1),
             lambda: HistogramAdjointSource(op, dtypes, threads, index.dtype, cols == 1),
             _control(len(index), bins, cols, count),
-            [index, *values, *dsts, *bars, *found, *back, *starts, *prefixes, *totals, np.zeros(slots if count > 1 else 1, np.int32)],
+            [index, *values, *dsts, *bars, *found, *back, *starts, *totals, *prefixes, np.zeros(slots if count > 1 else 1, np.int32)],
         )
         for j, bar, value in zip(floats, back, found, strict=True):
             dst_bars[j], value_bars[j] = bar[: bins * cols].reshape(bins, cols), value
