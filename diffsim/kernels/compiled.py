@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from diffsim import runtime
 from diffsim.kernels.chains import ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
@@ -30,6 +31,15 @@ def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:
         return 1, edges
     length = min(LONGEST, max(SHORTEST, edges // BLOCKS // 32 * 32 + 16))
     return -(-edges // length), min(length, edges)
+
+
+def serial(shape: tuple[int, ...]) -> int:
+    """Turns of a kernel's longest loop: the edges of a block, or the blocks of a lane.
+
+    On Mesa's Vulkan, which counts all turns of an inner loop, it is the elements of a lane: those of all blocks whose
+    total is not finite.
+    """
+    return shape[1] if runtime.settings().arch == "vulkan" else max(blocks(*shape))
 
 
 def _control(shape: tuple[int, ...], reverse: bool) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.kernels.bins import HistogramAdjointSource, HistogramSource, SortSource
+from diffsim.kernels.bins import CHUNK, HistogramAdjointSource, HistogramSource, SortSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
 from diffsim.typing import IntArray
@@ -22,6 +22,12 @@ FEWEST_ROWS = 64
 def parts(n: int, bins: int) -> int:
     """Parts that rows are cut into; from the shape alone."""
     return max(1, min(MOST_PARTS, n // (FEWEST_ROWS * max(bins, 1))))
+
+
+def serial(n: int, bins: int, cols: int) -> int:
+    """Turns of a kernel's longest loop: the values of a part, or the bins of all parts."""
+    count = parts(n, bins)
+    return max(-(-n // count) * min(cols, CHUNK), count * bins)
 
 
 def _control(n: int, bins: int, cols: int, count: int) -> list[int]:

@@ -157,7 +157,7 @@ def cummin(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDAr
 
 def _way(*arrays: npt.NDArray) -> ModuleType:
     """The implementation for arrays of that size and these types."""
-    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays]) else plain
+    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays], compiled.serial(arrays[0].shape)) else plain
 
 
 def _running(op: Operator, function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:
