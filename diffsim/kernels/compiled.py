@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import runtime
-from diffsim.kernels.chains import ReduceSource, ScanSource
+from diffsim.kernels.chains import LARGEST_GROUP, ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
@@ -34,12 +34,13 @@ def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:
 
 
 def serial(shape: tuple[int, ...]) -> int:
-    """Turns of a kernel's longest loop: the edges of a block, or the blocks of a lane.
+    """Turns of a kernel's longest loop: the edges of a group of chains one by one, or the blocks of a lane.
 
-    On Mesa's Vulkan, which counts all turns of an inner loop, it is the elements of a lane: those of all blocks whose
-    total is not finite.
+    On Vulkan also the elements of a lane, which are all walked through if no total is finite: see `LONGEST_LOOP`.
     """
-    return shape[1] if runtime.settings().arch == "vulkan" else max(blocks(*shape))
+    count, edges = blocks(*shape)
+    walk = shape[1] if runtime.settings().arch == "vulkan" else 0
+    return max(LARGEST_GROUP * (edges + 2), walk + 3 * count)
 
 
 def _control(shape: tuple[int, ...], reverse: bool) -> list[int]:

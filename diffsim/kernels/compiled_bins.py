@@ -25,9 +25,9 @@ def parts(n: int, bins: int) -> int:
 
 
 def serial(n: int, bins: int, cols: int) -> int:
-    """Turns of a kernel's longest loop: the values of a part, or the bins of all parts."""
+    """Turns of a kernel's longest loops: forwards and backwards, inner loops and the tests that end them included."""
     count = parts(n, bins)
-    return max(-(-n // count) * min(cols, CHUNK), count * bins)
+    return max(2 * -(-n // count) * (min(cols, CHUNK) + 2), bins * (count + 2))
 
 
 def _control(n: int, bins: int, cols: int, count: int) -> list[int]:

@@ -1,6 +1,6 @@
-"""Every kernel once, in a process of its own: `python -m tests.kernels.run_all ARCH THREADS PRECISION`.
+"""Every kernel once, in a process of its own: `python -m tests.kernels.run_all ARCH THREADS PRECISION digest|error`.
 
-Prints a digest of each result's bits, and its error against the same in f64 by NumPy.
+Prints a digest of each result's bits, or its error against the same in f64 by NumPy.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from diffsim import kernels
 from diffsim.kernels import launch
 from tests.kernels.operators import CASES
 
-SHAPES = ((1, 60_000, 1), (3, 20_000, 2), (2, 300, 70))
-NAMES = ("product", "affine", "matrix", "arg-max", "segmented sum", "integer sum")
+SHAPES = ((1, 40_000, 1), (3, 6_000, 2), (2, 240, 70))
+NAMES = ("product", "matrix", "arg-max", "segmented sum")
 
 
 def flat(result: Any) -> list[np.ndarray]:
@@ -51,7 +51,7 @@ def everything(float_type: str, int_type: str) -> Iterable[tuple[str, Callable[[
             yield f"scan {case.name} {shape}", lambda op=op, xs=xs: kernels.scan(op, xs, True)
             yield f"scan_vjp {case.name} {shape}", lambda op=op, xs=xs, ys=ys, bars=bars: kernels.scan_vjp(op, xs, ys, bars)
             yield f"reduce {case.name} {shape}", lambda op=op, xs=xs: kernels.reduce(op, xs)
-    for n, bins, cols in ((60_000, 50, 1), (40_000, 5_000, 3)):
+    for n, bins, cols in ((40_000, 50, 1), (12_500, 700, 3)):
         (index,) = converted((rng.integers(-1, bins + 1, n),))
         for case in (c for c in CASES if c.name in NAMES):
             op, values, dsts = case.operator, converted(case.operands((n, cols), 52)), converted(case.operands((bins, cols), 53))
@@ -63,20 +63,20 @@ def everything(float_type: str, int_type: str) -> Iterable[tuple[str, Callable[[
         yield f"order {n} {bins} {cols}", lambda i=index, bins=bins: kernels.order_by_index(i, bins)
 
 
-def main(arch: str, threads: int, precision: str) -> dict[str, tuple[str, float]]:
-    ds.init(arch=arch, threads=threads or None, precision=precision)
+def main(arch: str, threads: str, precision: str, what: str) -> dict[str, str | float]:
+    ds.init(arch=arch, threads=int(threads) or None, precision=precision)
     single = precision == "f32"
     found = {name: flat(call()) for name, call in everything("f4" if single else "f8", "i4" if single else "i8")}
+    if what == "digest":
+        return {name: hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest() for name, arrays in found.items()}
     launch.SMALLEST = 1 << 40
-    out = {}
+    errors: dict[str, str | float] = {}
     for name, call in everything("f8", "i8"):
-        error = 0.0
-        for got, wanted in zip(found[name], flat(call()), strict=True):
-            difference = np.abs(got.astype("f8") - wanted.astype("f8"))
-            error = max(error, float(difference.max() / max(np.abs(wanted.astype("f8")).max(), 1e-30)))
-        out[name] = (hashlib.sha256(b"".join(a.tobytes() for a in found[name])).hexdigest(), error)
-    return out
+        errors[name] = 0.0
+        for got, wanted in zip(found[name], (a.astype("f8") for a in flat(call())), strict=True):
+            errors[name] = max(float(errors[name]), float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30)))
+    return errors
 
 
 if __name__ == "__main__":
-    print("RESULT", json.dumps(main(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+    print("RESULT", json.dumps(main(*sys.argv[1:])))
