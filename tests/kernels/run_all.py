@@ -51,7 +51,7 @@ def everything(float_type: str, int_type: str) -> Iterable[tuple[str, Callable[[
             yield f"scan {case.name} {shape}", lambda op=op, xs=xs: kernels.scan(op, xs, True)
             yield f"scan_vjp {case.name} {shape}", lambda op=op, xs=xs, ys=ys, bars=bars: kernels.scan_vjp(op, xs, ys, bars)
             yield f"reduce {case.name} {shape}", lambda op=op, xs=xs: kernels.reduce(op, xs)
-    for n, bins, cols in ((40_000, 50, 1), (12_500, 700, 3)):
+    for n, bins, cols in ((40_000, 50, 1), (12_500, 20, 3), (12_500, 700, 3)):
         (index,) = converted((rng.integers(-1, bins + 1, n),))
         for case in (c for c in CASES if c.name in NAMES):
             op, values, dsts = case.operator, converted(case.operands((n, cols), 52)), converted(case.operands((bins, cols), 53))
