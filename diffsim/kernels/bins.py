@@ -136,14 +136,17 @@ class HistogramSource(BinsSource):
 class HistogramAdjointSource(BinsSource):
     """Cotangents z of the values and r (first part) of the bins, given those t of the result; o is what the bins held.
 
-    h holds what a bin has at the start of a part, then while its values go by; l what each value found in its bin.
+    h holds what a bin has at the start of a part, then while its values go by. What each value found in its bin is in z,
+    until its cotangent is there, and in l for components that have none.
     """
 
     def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool) -> None:
         super().__init__(op, dtypes, workers, index, single)
         text = self.text
-        for letter in "otzrhle":
+        for letter in "otzrhe":
             self.declare(letter, self.floats if letter in self.float_letters else range(self.count))
+        self.found = ["z" if k in self.floats else "l" for k in range(self.count)]
+        self.declare("l", [k for k in range(self.count) if self.found[k] == "l"])
         self.arguments.append(Array("seen", np.dtype(np.int32)))
         text("@ti.kernel")
         with text.block(self.header("histogram_adjoint")):
@@ -155,7 +158,8 @@ class HistogramAdjointSource(BinsSource):
                 with self.values(), text.block("if kept"):
                     self.variables("v", "x", "at")
                     self.variables("h", "c", "slot")
-                    self.keep("l", "c", "at")
+                    for k, letter in enumerate(self.found):
+                        self.store(letter, k, "at", f"c{k}")
                     self.step("c", "x", "u_")
                     self.keep("h", "c", "slot")
                 with self.values(backwards=True):
@@ -186,7 +190,8 @@ class HistogramAdjointSource(BinsSource):
     def _back(self) -> None:
         text = self.text
         with text.block("if kept"):
-            self.variables("l", "g", "at")
+            for k, letter in enumerate(self.found):
+                text(f"g{k} = {self.load(letter, k, 'at')}")
             self.variables("v", "f", "at")
             self.loads("r", "q", "slot")
             for j in self.floats:

@@ -28,9 +28,12 @@ ROWS, LENGTH, COLS, BLOCKS, EDGES, REVERSE, TOTAL = range(7)
 """Entries of the control array: the shape, blocks of a lane, edges of a block, 1 for reverse, number of chains."""
 
 
+LARGEST_GROUP = 8
+
+
 def interleaved(operations: int) -> int:
     """Chains of a group: many for a short operation, which waits for its own result; few for a long one, which needs the registers."""
-    return 8 if operations <= 4 else 4 if operations <= 12 else 2 if operations <= 40 else 1
+    return LARGEST_GROUP if operations <= 4 else 4 if operations <= 12 else 2 if operations <= 40 else 1
 
 
 class ChainSource(OperatorSource):

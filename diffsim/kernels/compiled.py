@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.kernels.chains import ReduceSource, ScanSource
+from diffsim import runtime
+from diffsim.kernels.chains import LARGEST_GROUP, ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
@@ -30,6 +31,16 @@ def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:
         return 1, edges
     length = min(LONGEST, max(SHORTEST, edges // BLOCKS // 32 * 32 + 16))
     return -(-edges // length), min(length, edges)
+
+
+def serial(shape: tuple[int, ...]) -> int:
+    """Turns of a kernel's longest loop: the edges of a group of chains one by one, or the blocks of a lane.
+
+    On Vulkan also the elements of a lane, which are all walked through if no total is finite: see `LONGEST_LOOP`.
+    """
+    count, edges = blocks(*shape)
+    walk = shape[1] if runtime.settings().arch == "vulkan" else 0
+    return max(LARGEST_GROUP * (edges + 2), walk + 3 * count)
 
 
 def _control(shape: tuple[int, ...], reverse: bool) -> list[int]:

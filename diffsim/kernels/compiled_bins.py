@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.kernels.bins import HistogramAdjointSource, HistogramSource, SortSource
+from diffsim.kernels.bins import CHUNK, HistogramAdjointSource, HistogramSource, SortSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
 from diffsim.typing import IntArray
@@ -15,13 +15,19 @@ from diffsim.typing import IntArray
 Arrays = tuple[npt.NDArray, ...]
 
 MOST_PARTS = 16
-FEWEST_ROWS = 4
+FEWEST_ROWS = 64
 """Rows that a part must have for each of its bins, since every part has all bins."""
 
 
 def parts(n: int, bins: int) -> int:
     """Parts that rows are cut into; from the shape alone."""
     return max(1, min(MOST_PARTS, n // (FEWEST_ROWS * max(bins, 1))))
+
+
+def serial(n: int, bins: int, cols: int) -> int:
+    """Turns of a kernel's longest loops: forwards and backwards, inner loops and the tests that end them included."""
+    count = parts(n, bins)
+    return max(2 * -(-n // count) * (min(cols, CHUNK) + 2), bins * (count + 2))
 
 
 def _control(n: int, bins: int, cols: int, count: int) -> list[int]:
@@ -82,13 +88,13 @@ def generic_vjp(
         found = [np.empty_like(values[j]) for j in floats]
         back = [np.empty(slots, dtypes[j]) for j in floats]
         starts = [np.empty(slots, t) for t in dtypes]
-        prefixes = [np.empty_like(v) for v in values]
+        prefixes = [np.empty_like(v) for v in values if v.dtype.kind != "f"]
         totals = [np.empty(slots if count > 1 else 1, t) for t in dtypes]
         launch(
             ("histogram adjoint", op.value(dtypes), index.dtype, cols == 1),
             lambda: HistogramAdjointSource(op, dtypes, threads, index.dtype, cols == 1),
             _control(len(index), bins, cols, count),
-            [index, *values, *dsts, *bars, *found, *back, *starts, *prefixes, *totals, np.zeros(slots if count > 1 else 1, np.int32)],
+            [index, *values, *dsts, *bars, *found, *back, *starts, *totals, *prefixes, np.zeros(slots if count > 1 else 1, np.int32)],
         )
         for j, bar, value in zip(floats, back, found, strict=True):
             dst_bars[j], value_bars[j] = bar[: bins * cols].reshape(bins, cols), value

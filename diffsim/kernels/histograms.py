@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.expr.graph import Graph, Node
 from diffsim.kernels import compiled_bins, plain_bins
 from diffsim.kernels.launch import worthwhile
+from diffsim.kernels.named import OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator
 from diffsim.typing import IntArray
 
@@ -41,7 +41,7 @@ def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray)
             f"kind = {kind!r} of a histogram, expected one of {', '.join(KINDS)}; use histogram_generic for another operator"
         )
     (dst,), index, (values,) = _checked((dst,), index, (values,))
-    if _large(index, (values,)):
+    if _large(index, (values,), len(dst)):
         return compiled_bins.generic(OPERATORS[kind], (dst,), index, (values,))[0]
     return plain_bins.histogram(kind, dst, index, values)
 
@@ -56,7 +56,7 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
         raise ParameterError(f"kind = {kind!r} has no winners, expected min or max")
     (dst,), index, (values,) = _checked((dst,), index, (values,))
     rows = np.empty(values.shape, np.int64)
-    if _large(index, (values, rows)):
+    if _large(index, (values, rows), len(dst)):
         rows[...] = np.arange(len(values))[:, None]
         out, winners = compiled_bins.generic(PLACED[kind], (dst, np.full(dst.shape, -1)), index, (values, rows))
         return out, winners
@@ -90,7 +90,7 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
     if not checked[0].size:
         return tuple(d.copy() for d in checked)
     op.value([d.dtype for d in checked])
-    way = compiled_bins if _large(index, vs) else plain_bins
+    way = compiled_bins if _large(index, vs, len(checked[0])) else plain_bins
     return way.generic(op, checked, index, vs)
 
 
@@ -109,7 +109,7 @@ def histogram_generic_vjp(
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
     bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
-    way = compiled_bins if _large(index, vs) else plain_bins
+    way = compiled_bins if _large(index, vs, len(checked[0])) else plain_bins
     dst_bars, value_bars = way.generic_vjp(op, checked, index, vs, bars)
     return tuple(dst_bars), tuple(value_bars)
 
@@ -128,14 +128,17 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
     if bins < 0:
         raise ParameterError(f"bins = {bins}, expected 0 or more")
     index = _index(index)
-    way = compiled_bins if worthwhile(len(index), [index.dtype, np.dtype(np.int64)]) and bins else plain_bins
-    return way.order_by_index(index, bins)
+    n = len(index)
+    if n and worthwhile(n, [index.dtype, np.dtype(np.int64)], compiled_bins.serial(n, bins, 1)):
+        return compiled_bins.order_by_index(index, bins)
+    return plain_bins.order_by_index(index, bins)
 
 
-def _large(index: IntArray, values: Arrays) -> bool:
+def _large(index: IntArray, values: Arrays, bins: int) -> bool:
     """Whether these are for a compiled kernel."""
-    size = values[0].size if values[0].shape[1] else 0
-    return worthwhile(size, [index.dtype, *(v.dtype for v in values)])
+    n, cols = values[0].shape
+    serial = compiled_bins.serial(n, bins, cols)
+    return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial)
 
 
 def _checked(
@@ -174,30 +177,3 @@ def _cotangent(cotangent: npt.NDArray | None, dst: npt.NDArray) -> npt.NDArray |
 
 def _zeros(array: npt.NDArray) -> npt.NDArray | None:
     return np.zeros_like(array) if array.dtype.kind == "f" else None
-
-
-def _operators() -> dict[str, Operator]:
-    graph = Graph()
-    a, b = graph.read("a0", ()), graph.read("b0", ())
-    better = {kind: _better(graph, kind, a, b) for kind in ("min", "max")}
-    expressions = {"+": graph.add(a, b), "*": graph.mul(a, b)} | {kind: graph.apply("select", wins, b, a) for kind, wins in better.items()}
-    return {kind: Operator(graph, (expression,)) for kind, expression in expressions.items()}
-
-
-def _better(graph: Graph, kind: str, a: Node, b: Node) -> Node:
-    """Whether b beats a, which a NaN does against all but a NaN."""
-    beats = graph.apply("lt", b, a) if kind == "min" else graph.apply("lt", a, b)
-    first_nan = graph.apply("and", graph.apply("eq", a, a), graph.apply("not", graph.apply("eq", b, b)))
-    return graph.apply("or", beats, first_nan)
-
-
-def _placed(kind: str) -> Operator:
-    """The extremum together with its place."""
-    graph = Graph()
-    a0, a1, b0, b1 = (graph.read(name, ()) for name in ("a0", "a1", "b0", "b1"))
-    wins = _better(graph, kind, a0, b0)
-    return Operator(graph, (graph.apply("select", wins, b0, a0), graph.apply("select", wins, b1, a1)))
-
-
-OPERATORS = _operators()
-PLACED = {kind: _placed(kind) for kind in ("min", "max")}

@@ -15,6 +15,8 @@ SMALLEST = 1 << 15
 """Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
 LARGEST = 2**31 - 1
 """Kernels index elements with 32 bits."""
+LONGEST_LOOP = {"cuda": 1_000_000, "vulkan": 65_000}
+"""One thread of a GPU is slow; and Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together."""
 
 
 class Argument(Protocol):
@@ -47,14 +49,18 @@ _compiled: dict[Any, Any] = {}
 _generation = 0
 
 
-def worthwhile(size: int, dtypes: Sequence[np.dtype]) -> bool:
-    """Whether arrays of `size` elements and these types are for a compiled kernel; else they are for NumPy.
+def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
+    """Whether arrays are for a compiled kernel; else they are for NumPy.
 
-    On arch "vulkan", which has no 64-bit or 8-bit numbers here, all but f32 and i32 are.
+    Args:
+        size: elements.
+        dtypes: of the arrays. Arch "vulkan" has no 64-bit and 8-bit numbers here: f32 and i32 only.
+        serial: turns of the longest loop of one thread.
     """
-    if not SMALLEST <= size <= LARGEST:
+    arch = runtime.settings().arch
+    if not SMALLEST <= size <= LARGEST or serial > LONGEST_LOOP.get(arch, serial):
         return False
-    return runtime.settings().arch != "vulkan" or all(t in (np.dtype(np.float32), np.dtype(np.int32)) for t in dtypes)
+    return arch != "vulkan" or all(t in (np.dtype(np.float32), np.dtype(np.int32)) for t in dtypes)
 
 
 def workers() -> int | None:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.expr.graph import Graph
 from diffsim.kernels import compiled, plain
 from diffsim.kernels.launch import worthwhile
+from diffsim.kernels.named import AFFINE, OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator
 
 Arrays = tuple[npt.NDArray, ...]
@@ -122,12 +122,12 @@ def linear_recurrence(a: npt.NDArray, c: npt.NDArray, reverse: bool = False) -> 
 
 def cumsum(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
     """Running sums along the middle axis of (rows, n, cols)."""
-    return _running(SUM, np.add, _array(x, "x"), reverse)
+    return _running(OPERATORS["+"], np.add, _array(x, "x"), reverse)
 
 
 def cumprod(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
     """Running products along the middle axis of (rows, n, cols)."""
-    return _running(PRODUCT, np.multiply, _array(x, "x"), reverse)
+    return _running(OPERATORS["*"], np.multiply, _array(x, "x"), reverse)
 
 
 def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool = False) -> npt.NDArray:
@@ -137,7 +137,7 @@ def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool =
     assert bar is not None
     if _way(x) is plain:
         return plain.cumprod_vjp(x, y, bar, reverse)
-    (found,) = compiled.scan_vjp(PRODUCT, (x,), (y,), (bar,), reverse)
+    (found,) = compiled.scan_vjp(OPERATORS["*"], (x,), (y,), (bar,), reverse)
     assert found is not None
     return found
 
@@ -147,21 +147,30 @@ def cummax(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDAr
 
     The first NaN wins over all that follow.
     """
-    return plain.extremum(np.maximum, _array(x, "x"), reverse)
+    return _extremum("max", np.maximum, _array(x, "x"), reverse)
 
 
 def cummin(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDArray]:
     """Running minima and where they are, as `cummax`."""
-    return plain.extremum(np.minimum, _array(x, "x"), reverse)
+    return _extremum("min", np.minimum, _array(x, "x"), reverse)
 
 
 def _way(*arrays: npt.NDArray) -> ModuleType:
     """The implementation for arrays of that size and these types."""
-    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays]) else plain
+    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays], compiled.serial(arrays[0].shape)) else plain
 
 
 def _running(op: Operator, function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:
     return compiled.scan(op, (x,), reverse)[0] if _way(x) is compiled else plain.accumulate(function, x, reverse)
+
+
+def _extremum(kind: str, function: np.ufunc, x: npt.NDArray, reverse: bool) -> tuple[npt.NDArray, npt.NDArray]:
+    places = np.empty(x.shape, np.int64)
+    if _way(x, places) is plain:
+        return plain.extremum(function, x, reverse)
+    places[...] = np.arange(x.shape[1])[:, None]
+    values, winners = compiled.scan(PLACED[kind], (x, places), reverse)
+    return values, winners
 
 
 def _components(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
@@ -197,17 +206,3 @@ def _cotangent(cotangent: npt.NDArray | None, x: npt.NDArray) -> npt.NDArray | N
 
 def _about(x: npt.NDArray) -> str:
     return f"{x.dtype} {x.shape}"
-
-
-def _affine() -> Operator:
-    graph = Graph()
-    a0, a1, b0, b1 = (graph.read(name, ()) for name in ("a0", "a1", "b0", "b1"))
-    return Operator(graph, (graph.mul(a0, b0), graph.add(graph.mul(a1, b0), b1)))
-
-
-def _binary(operation: str) -> Operator:
-    graph = Graph()
-    return Operator(graph, (graph.apply(operation, graph.read("a0", ()), graph.read("b0", ())),))
-
-
-AFFINE, SUM, PRODUCT = _affine(), _binary("add"), _binary("mul")
