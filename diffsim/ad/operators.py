@@ -528,8 +528,11 @@ def reduce(op: Op, xs: Any, neutral: Any = None, *, axis: int = 0) -> Any:
             total = _same_record(op(total, element), tree)  # type: ignore[operator]
         found = list(_cores_of(total)[0])
     if given is not None and not (kind and is_plain(*given) and np.all(given[0] == NEUTRAL[kind])):
-        both = _call(op, kind)(unflatten(tree, [wrap(g) for g in given]), unflatten(tree, [wrap(f) for f in found]))
-        found = list(_cores_of(both)[0])
+        if operator is not None:
+            found = _apply(operator, [_spread(g, rest, x.dtype) for g, x in zip(given, arrays, strict=True)], found)
+        else:
+            both = _call(op, kind)(unflatten(tree, [wrap(g) for g in given]), unflatten(tree, [wrap(f) for f in found]))
+            found = list(_cores_of(both)[0])
     return unflatten(tree, [wrap(f) for f in found])
 
 
