@@ -432,13 +432,13 @@ class _Run:
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         return self._values(self.simulation.run(self._named(args), self.steps))
 
-    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array | None]]]:
+    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         simulation = self.simulation
         solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
         run = simulation._runs
         used = False
 
-        def pull(cts: Sequence[Array]) -> list[Array | None]:
+        def pull(cts: Sequence[Array]) -> list[Array]:
             nonlocal used
             again = pullback
             if used or simulation._runs != run:  # its states were overwritten: run it again

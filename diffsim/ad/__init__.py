@@ -2,27 +2,14 @@
 
 from diffsim.ad.check import check_grads
 from diffsim.ad.custom import custom_jvp, custom_vjp
+from diffsim.ad.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from diffsim.ad.loops import cond, fori_loop, remat, while_loop
 from diffsim.ad.operators import map, reduce, reduce_by_index, scan, scatter
 from diffsim.ad.tape import label, show_tape
-from diffsim.ad.transform import (
-    grad,
-    hessian,
-    hvp,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    linearize,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
+from diffsim.ad.transform import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from diffsim.ad.tree import register_pytree
 
 __all__ = [
-    "show_tape",
-    "label",
     "check_grads",
     "cond",
     "custom_jvp",
@@ -35,6 +22,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "label",
     "linearize",
     "map",
     "reduce",
@@ -43,6 +31,7 @@ __all__ = [
     "remat",
     "scan",
     "scatter",
+    "show_tape",
     "stop_gradient",
     "value_and_grad",
     "vjp",

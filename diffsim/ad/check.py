@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.transform import differentiable, jvp, vjp
+from diffsim.ad.leaves import differentiable
+from diffsim.ad.transform import jvp, vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
 from diffsim.errors import GradientError, ParameterError
 
@@ -125,7 +126,8 @@ class _Check:
         if not abs(fine - slope) <= allowed:
             raise GradientError(
                 f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g} "
-                f"(apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or the function is not smooth within {self.h * scale:.1g}"
+                f"(apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or the function is not smooth "
+                f"within {self.h * scale:.1g}"
             )
 
     def _difference(self, v: list[Any], c: list[Any], h: float) -> float:
@@ -140,8 +142,8 @@ class _Check:
         allowed = MATCH[self.precision] * max(size, abs(reverse), 1e-6)
         if not abs(reverse - forward) <= allowed:
             raise GradientError(
-                f"the reverse derivative of the {name}function gives <J^T c, v> = {reverse:.12g}, the forward one <c, J v> = {forward:.12g} "
-                f"(apart by {abs(reverse - forward):.2g}, allowed {allowed:.2g}); a rule is wrong"
+                f"the reverse derivative of the {name}function gives <J^T c, v> = {reverse:.12g}, the forward one <c, J v> = "
+                f"{forward:.12g} (apart by {abs(reverse - forward):.2g}, allowed {allowed:.2g}); a rule is wrong"
             )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from diffsim.ad.core import Interceptor, Tracer, bottom, local, running
+from diffsim.ad.leaves import Cores
 
-Cores = tuple[Any, ...]
 CoreFunction = Callable[[Cores], Cores]
 """From core values to core values. It may be run again."""
 

@@ -8,14 +8,10 @@ from typing import Any
 
 from diffsim.ad.array import wrap
 from diffsim.ad.core import Primitive, aval, is_plain, no_rule
-from diffsim.ad.loops import _cores_of, _handles, _is_floating
+from diffsim.ad.leaves import as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import like
 from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
 from diffsim.errors import DerivativeError, ShapeError
-
-
-def _public(cores: Sequence[Any], tree: Tree) -> Any:
-    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in cores])
 
 
 class _Custom:
@@ -28,19 +24,19 @@ class _Custom:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         nondiff = tuple(args[i] for i in self.nondiff)
-        cores, tree = _cores_of((tuple(a for i, a in enumerate(args) if i not in self.nondiff), kwargs))
+        cores, tree = cores_of((tuple(a for i, a in enumerate(args) if i not in self.nondiff), kwargs))
         if is_plain(*cores):
             return self.f(*args, **kwargs)
         out_tree: list[Tree] = []
         found = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff)
-        return _public(found, out_tree[0])
+        return public(found, out_tree[0])
 
     def _primitive(self) -> Primitive:
         raise NotImplementedError
 
     def _full(self, cores: Sequence[Any], tree: Tree, nondiff: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments in the order of the function."""
-        rest, kwargs = unflatten(tree, _handles(tuple(cores)))
+        rest, kwargs = unflatten(tree, as_arrays(tuple(cores)))
         args = list(rest)
         for i, value in sorted(zip(self.nondiff, nondiff, strict=True)):
             args.insert(i, value)
@@ -48,7 +44,7 @@ class _Custom:
 
     def _evaluate(self, *cores: Any, tree: Tree, out_tree: list[Tree], nondiff: Any) -> tuple[Any, ...]:
         args, kwargs = self._full(cores, tree, nondiff)
-        found, shape = _cores_of(self.f(*args, **kwargs))
+        found, shape = cores_of(self.f(*args, **kwargs))
         out_tree[:] = [shape]
         return found
 
@@ -94,20 +90,22 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
-        found, out_tree = _cores_of(result[0])
+        found, out_tree = cores_of(result[0])
         params["out_tree"][:] = [out_tree]
-        residuals, avals = result[1], [aval(c) if _is_floating(c) else None for c in cores]
+        residuals, avals = result[1], [aval(c) if is_floating(c) else None for c in cores]
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            bars = self._backward(*nondiff, residuals, _public(cts, out_tree))  # type: ignore[misc]
+            bars = self._backward(*nondiff, residuals, public(cts, out_tree))  # type: ignore[misc]
             positional = unflatten(tree, list(cores))[0]
             if not isinstance(bars, tuple) or len(bars) != len(positional):
                 count = len(bars) if isinstance(bars, tuple) else type(bars).__name__
-                raise ShapeError(f"the backward rule of {self._name} returned {count}, expected a tuple of {len(positional)}, one an argument")
+                raise ShapeError(
+                    f"the backward rule of {self._name} returned {count}, expected a tuple of {len(positional)}, one an argument"
+                )
             given = leaves_like(bars, flatten(positional)[1], f"what the backward rule of {self._name} returned")
             out = []
             for a, bar in zip(avals, [*given, *[None] * (len(avals) - len(given))], strict=True):
-                core = None if a is None or bar is None else _cores_of(bar)[0][0]
+                core = None if a is None or bar is None else cores_of(bar)[0][0]
                 if core is not None and core.shape != a.shape:  # type: ignore[union-attr]
                     raise ShapeError(f"the backward rule of {self._name} gave a cotangent of shape {core.shape}, expected {a.shape}")  # type: ignore[union-attr]
                 out.append(None if core is None else like(core, a))
@@ -144,25 +142,25 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         return Primitive(getattr(self, "__name__", "custom_jvp"), self._evaluate, jvp=self._jvp, record=self._record, multiple=True)
 
     def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any) -> tuple[Any, Any, Tree]:
-        args, kwargs = self._full(cores, tree, ())if not nondiff else self._full_rest(cores, tree)
+        args, kwargs = self._full(cores, tree, ()) if not nondiff else self._full_rest(cores, tree)
         if kwargs:
             raise DerivativeError("a function with custom_jvp takes no keyword arguments while it is differentiated; give them by position")
-        dots, _ = unflatten(tree, _handles(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
+        dots, _ = unflatten(tree, as_arrays(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
         assert self._rule is not None
         result = self._rule(*nondiff, tuple(args), tuple(dots))
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"a custom_jvp rule returned {type(result).__name__}, expected a pair (value, tangent)")
-        value, out_tree = _cores_of(result[0])
-        moved = [None if t is None else _cores_of(t)[0][0] for t in leaves_like(result[1], out_tree, "the tangent of a custom_jvp rule")]
+        value, out_tree = cores_of(result[0])
+        moved = [None if t is None else cores_of(t)[0][0] for t in leaves_like(result[1], out_tree, "the tangent of a custom_jvp rule")]
         return value, moved, out_tree
 
     def _full_rest(self, cores: Sequence[Any], tree: Tree) -> tuple[list[Any], dict[str, Any]]:
-        rest, kwargs = unflatten(tree, _handles(tuple(cores)))
+        rest, kwargs = unflatten(tree, as_arrays(tuple(cores)))
         return list(rest), kwargs
 
     def _jvp(self, cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
         value, moved, _ = self._both(cores, tangents, params["tree"], params["nondiff"])
-        return [None if t is None or not _is_floating(v) else like(t, v) for v, t in zip(value, moved, strict=True)]
+        return [None if t is None or not is_floating(v) else like(t, v) for v, t in zip(value, moved, strict=True)]
 
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
         from diffsim.ad.transform import vjp
@@ -173,7 +171,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         def tangent(*dots: Any) -> Any:
             full: list[Any] = [None] * len(cores)
             for k, dot in zip(floating, dots, strict=True):
-                full[k] = _cores_of(dot)[0][0]
+                full[k] = cores_of(dot)[0][0]
             value, moved, out_tree = self._both(cores, full, tree, nondiff)
             params["out_tree"][:] = [out_tree]
             return [wrap(m) if m is not None else wrap(_zero(v)) for v, m in zip(value, moved, strict=True)], [wrap(v) for v in value]
@@ -182,15 +180,15 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
             bars = iter(transposed([wrap(c) if c is not None else None for c in cts]))
-            return [_cores_of(next(bars))[0][0] if k in floating else None for k in range(len(cores))]
+            return [cores_of(next(bars))[0][0] if k in floating else None for k in range(len(cores))]
 
-        return tuple(_cores_of(v)[0][0] for v in value), pullback
+        return tuple(cores_of(v)[0][0] for v in value), pullback
 
 
 def _zero(c: Any) -> Any:
     from diffsim.ad.ops.structure import zeros_like
 
-    return zeros_like(aval(c))[()] if _is_floating(c) else None
+    return zeros_like(aval(c))[()] if is_floating(c) else None
 
 
 def _raise(error: Exception) -> Any:

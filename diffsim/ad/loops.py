@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, wrap
-from diffsim.ad.closure import Cores, closed, discover
+from diffsim.ad.closure import closed, discover
 from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, aval, bind, bottom
+from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
-from diffsim.ad.transform import _array_core
-from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.ad.tree import Tree, unflatten
 from diffsim.checkpoint import Schedule, Sweep, resolve
 from diffsim.errors import ParameterError, ShapeError
 
@@ -27,16 +25,12 @@ NODE_BYTES = 600
 # one step: its pullback and its tangent
 
 
-def _is_floating(c: Any) -> bool:
-    return hasattr(c, "dtype") and c.dtype.kind in "fc"
-
-
 class _Record:
     """The record of one step: a pullback from the cotangents of the state after it."""
 
     def __init__(self, step: Step, number: int, state: Cores, captured: Cores) -> None:
         trace = ReverseTrace()
-        inputs = [trace.leaf(c) if _is_floating(c) else c for c in (*state, *captured)]
+        inputs = [trace.leaf(c) if is_floating(c) else c for c in (*state, *captured)]
         outs = step(number, tuple(inputs[: len(state)]), tuple(inputs[len(state) :]))
         mine = [isinstance(o, ReverseTracer) and o.trace is trace for o in outs]
         self.ends = [o.node if m else None for o, m in zip(outs, mine, strict=True)]
@@ -124,7 +118,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
     out = bind(_loop, cores, params)
     if not steps:
         return out, lambda cts: [*cts, *(None for _ in captured)]
-    avals = [aval(c) if _is_floating(c) else None for c in cores]
+    avals = [aval(c) if is_floating(c) else None for c in cores]
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
         stepper = _LoopStepper(step, first, state, captured)
@@ -147,7 +141,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
 def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
     """The same loop over states and their tangents: it is checkpointed in the same way if it is differentiated in turn."""
     count, step = params["count"], params["step"]
-    floating = [k for k, c in enumerate(cores) if _is_floating(c)]
+    floating = [k for k, c in enumerate(cores) if is_floating(c)]
     dots = [zeros_like(aval(cores[k]))[()] if tangents[k] is None else tangents[k] for k in floating]
     in_state = [k for k in floating if k < count]
 
@@ -175,29 +169,19 @@ _loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
 # for users
 
 
-def _cores_of(state: Any) -> tuple[Cores, Tree]:
-    leaves, tree = flatten(state)
-    return tuple(leaf if (c := _array_core(leaf)) is None else c for leaf in leaves), tree
-
-
-def _handles(cores: Cores) -> list[Any]:
-    """Core values as a function gets them."""
-    return [Array(c, scalar=c.ndim == 0) if isinstance(c, (Tracer, np.ndarray)) else c for c in cores]
-
-
 def _body(function: Callable[..., Any], tree: Tree, with_number: bool) -> Callable[[int, Cores], Cores]:
     """A loop's body on core values; the state must keep its structure, shapes and types."""
 
     def run(number: int, state: Cores) -> Cores:
-        given = unflatten(tree, _handles(state))
-        cores, found = _cores_of(function(number, given) if with_number else function(given))
+        given = unflatten(tree, as_arrays(state))
+        cores, found = cores_of(function(number, given) if with_number else function(given))
         if found != tree:
             raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
         out = []
         for before, after in zip(state, cores, strict=True):
-            if _is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
+            if is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
                 raise ShapeError(f"the body of a loop returned an array of shape {after.shape}, expected that of the state, {before.shape}")
-            if _is_floating(before) and not _is_floating(after):
+            if is_floating(before) and not is_floating(after):
                 after = np.asarray(after, before.dtype)[()]
             out.append(after)
         return tuple(out)
@@ -250,9 +234,9 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         ShapeError: the body changes the structure or a shape of the state.
     """
     lower, upper = int(lower), int(upper)
-    cores, tree = _cores_of(init)
+    cores, tree = cores_of(init)
     found = _run_loop(_body(body, tree, True), cores, lower, lambda n, _: n >= upper, checkpoint)
-    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in found])
+    return public(found, tree)
 
 
 def while_loop(
@@ -280,15 +264,15 @@ def while_loop(
     Raises:
         ParameterError: the loop takes more than `max_steps`.
     """
-    cores, tree = _cores_of(init)
+    cores, tree = cores_of(init)
 
     def done(n: int, state: Cores) -> bool:
         if max_steps is not None and n > max_steps:
             raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
-        return not cond(unflatten(tree, _handles(state)))
+        return not cond(unflatten(tree, as_arrays(state)))
 
     found = _run_loop(_body(lambda _, state: body(state), tree, True), cores, 0, done, checkpoint)
-    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in found])
+    return public(found, tree)
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
@@ -300,21 +284,21 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
 
     def again(*args: Any, **kwargs: Any) -> Any:
-        cores, tree = _cores_of((args, kwargs))
+        cores, tree = cores_of((args, kwargs))
         out_tree: list[Tree] = []
 
         def run(values: Cores) -> Cores:
-            given_args, given_kwargs = unflatten(tree, _handles(values))
-            found, shape = _cores_of(f(*given_args, **given_kwargs))
+            given_args, given_kwargs = unflatten(tree, as_arrays(values))
+            found, shape = cores_of(f(*given_args, **given_kwargs))
             out_tree[:] = [shape]
             return found
 
         value, captured = discover(run, cores)
         if not captured and not any(isinstance(c, Tracer) for c in cores):
-            return unflatten(out_tree[0], [wrap(c) if hasattr(c, "dtype") else c for c in value])
+            return public(value, out_tree[0])
         params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
         found = bind(_remat, (*cores, *captured), params)
-        return unflatten(out_tree[0], [wrap(c) if hasattr(c, "dtype") else c for c in found])
+        return public(found, out_tree[0])
 
     again.__name__ = getattr(f, "__name__", "remat")
     again.__doc__ = f.__doc__
@@ -351,11 +335,7 @@ def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: 
             full[k] = ForwardTracer(trace, full[k], dot)
         outs = run(tuple(full[:count]), tuple(full[count:]))
         return tuple(
-            o.tangent
-            if isinstance(o, ForwardTracer) and o.trace is trace
-            else zeros_like(aval(o))[()]
-            if _is_floating(o)
-            else None
+            o.tangent if isinstance(o, ForwardTracer) and o.trace is trace else zeros_like(aval(o))[()] if is_floating(o) else None
             for o in outs
         )
 
@@ -364,4 +344,3 @@ def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: 
 
 
 _remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, record=_remat_record, multiple=True)
-

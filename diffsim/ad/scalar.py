@@ -187,5 +187,3 @@ def evaluate(roots: Sequence[Node], values: dict[str, Any]) -> list[Any]:
             else:
                 found[node.id] = _MEANING[node.op](*(found[a.id] for a in node.args))
     return [found[root.id] for root in roots]
-
-

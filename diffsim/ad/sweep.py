@@ -109,7 +109,9 @@ def _pull(node: Node, found: Any) -> Sequence[Any]:
     assert primitive is not None
     if primitive.multiple:
         avals = node.params["avals"]
-        ct: Any = tuple(zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(found, avals, strict=True))
+        ct: Any = tuple(
+            zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(found, avals, strict=True)
+        )
     else:
         ct = found.value
     if node.pullback is not None:

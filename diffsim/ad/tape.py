@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.ad.array import Array, core
 from diffsim.ad.core import Node, ReverseTrace, ReverseTracer, Tracer, bottom, running
-from diffsim.ad.transform import _array_core, _constant_input, _input, differentiable
+from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
 from diffsim.ad.tree import flatten, unflatten
 
 TREE_LINES = 200
@@ -98,7 +98,7 @@ class Tape:
 
     def tree(self, lines: int = TREE_LINES) -> str:
         """The tree as indented text, results first, cut after some lines."""
-        out = []
+        out: list[str] = []
         walk = self._walk()
         for _ in range(lines):
             found = next(walk, None)
@@ -189,13 +189,13 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
         for leaf, name in zip(leaves, names, strict=True):
             value = differentiable(leaf)
             if value is None:
-                given.append(_constant_input(leaf))
+                given.append(as_constant(leaf))
                 continue
             tracer = trace.leaf(value)
             tracer.node.label = name
             inputs.append(tracer.node)
-            given.append(_input(leaf, tracer))
-        cores = [_array_core(leaf) for leaf in flatten(f(*unflatten(tree, given)))[0]]
+            given.append(as_input(leaf, tracer))
+        cores = [array_core(leaf) for leaf in flatten(f(*unflatten(tree, given)))[0]]
     ends = [c.node for c in cores if isinstance(c, ReverseTracer) and c.trace is trace]
     return _entries(ends, inputs)
 

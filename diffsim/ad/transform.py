@@ -9,44 +9,14 @@ import numpy as np
 
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, is_plain, local, running
+from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, local, running
+from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
-from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
+from diffsim.ad.tree import flatten, leaves_like, unflatten
 from diffsim.errors import DerivativeError, ShapeError
 
 Function = Callable[..., Any]
-
-
-def _array_core(leaf: Any) -> Any:
-    """The core value of a leaf of a record if that is an array or a number, else None."""
-    if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer)):
-        return core(leaf)
-    return np.float64(leaf) if type(leaf) is float else np.complex128(leaf) if type(leaf) is complex else None
-
-
-def differentiable(leaf: Any) -> Any:
-    """The core value of a leaf if it has derivatives (floating point), else None: it passes through untouched."""
-    value = _array_core(leaf)
-    return value if value is not None and value.dtype.kind in "fc" else None
-
-
-def release(value: Any) -> Any:
-    """A core value as a result: an `Array` inside an outer transformation, NumPy's own otherwise."""
-    return wrap(value)
-
-
-def _input(leaf: Any, value: Any) -> Any:
-    """A traced value as the function gets it: a number where a number was given."""
-    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), contiguous=_contiguous(leaf))
-
-
-def _contiguous(leaf: Any) -> bool:
-    return not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
-
-
-def _constant_input(leaf: Any) -> Any:
-    return Array(guard.private(leaf), contiguous=_contiguous(leaf)) if isinstance(leaf, np.ndarray) else leaf
 
 
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
@@ -78,13 +48,13 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
                 value = differentiable(leaf)
                 if value is None:
                     inputs.append(None)
-                    given.append(_constant_input(leaf))
+                    given.append(as_constant(leaf))
                 else:
                     inputs.append(trace.leaf(value))
-                    given.append(_input(leaf, inputs[-1]))
+                    given.append(as_input(leaf, inputs[-1]))
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
-            cores = [_array_core(leaf) for leaf in outs]
+            cores = [array_core(leaf) for leaf in outs]
         finally:
             recorded = guard.forget() if outermost else {}
     results, ends = [], []
@@ -111,7 +81,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         found = []
         for node in nodes:
             bar = None if node is None else next(bars)
-            found.append(None if node is None else release(zeros_like(node)[()] if bar is None else bar))
+            found.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
         return unflatten(tree, found)
 
     value_out = unflatten(out_tree, results)
@@ -130,12 +100,12 @@ def _result(value: Any) -> Any:
     """A result that may be edited without touching what was recorded."""
     if isinstance(value, np.ndarray):
         value = np.array(value)
-    return release(value)
+    return wrap(value)
 
 
 def _strip_aux(aux: Any, trace: Any) -> Any:
     leaves, tree = flatten(aux)
-    cores = [_array_core(leaf) for leaf in leaves]
+    cores = [array_core(leaf) for leaf in leaves]
     return unflatten(
         tree,
         [
@@ -183,16 +153,19 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             for leaf, dot in zip(leaves, dots, strict=True):
                 value = differentiable(leaf)
                 if value is None or dot is None:
-                    given.append(_constant_input(leaf))
+                    given.append(as_constant(leaf))
                 else:
-                    given.append(_input(leaf, ForwardTracer(trace, value, _checked_cotangent(dot, value.shape, value.dtype, "a tangent"))))
+                    given.append(
+                        as_input(leaf, ForwardTracer(trace, value, _checked_cotangent(dot, value.shape, value.dtype, "a tangent")))
+                    )
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
-            cores = [_array_core(leaf) for leaf in outs]
+            cores = [array_core(leaf) for leaf in outs]
         finally:
             if outermost:
                 guard.forget()
-    values, out_dots = [], []
+    values: list[Any] = []
+    out_dots: list[Any] = []
     for leaf, value in zip(outs, cores, strict=True):
         if value is None:
             values.append(leaf)
@@ -202,7 +175,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             out_dots.append(_result(value.tangent))
         else:
             values.append(_result(value))
-            out_dots.append(release(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
+            out_dots.append(wrap(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
     found = unflatten(out_tree, values), unflatten(out_tree, out_dots)
     return (*found, _strip_aux(aux, trace)) if has_aux else found
 
@@ -226,7 +199,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     numbers: tuple[int, ...] = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        places = [_place(n, len(args)) for n in numbers]
+        places = [place_of(n, len(args)) for n in numbers]
         for place in places:
             _require_floating(args[place], place)
 
@@ -245,7 +218,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     return derivative
 
 
-def _place(number: int, count: int) -> int:
+def place_of(number: int, count: int) -> int:
     if not -count <= number < count:
         raise ShapeError(f"argnums names argument {number}, but {count} positional arguments were given")
     return number % count
@@ -255,7 +228,9 @@ def _require_floating(arg: Any, place: int) -> None:
     leaves, _ = flatten(arg)
     if not any(differentiable(leaf) is not None for leaf in leaves):
         kinds = ", ".join(sorted({str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves})) or "nothing"
-        raise DerivativeError(f"argument {place} holds {kinds}, expected floating-point values to differentiate for; use float(x) or astype(float)")
+        raise DerivativeError(
+            f"argument {place} holds {kinds}, expected floating-point values to differentiate for; use float(x) or astype(float)"
+        )
 
 
 def _one(value: Any) -> Any:
@@ -303,142 +278,3 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
         return transposed(tuple(tangents))[0]
 
     return value, derivative
-
-
-# matrices of derivatives
-
-
-def _basis(shape: tuple[int, ...], dtype: Any) -> Any:
-    """The unit arrays of a shape, one after another."""
-    size = int(np.prod(shape, dtype=int))
-    for k in range(size):
-        unit = np.zeros(size, dtype)
-        unit[k] = 1
-        yield unit.reshape(shape)[()]
-
-
-def _stacked(rows: list[Any], shape: tuple[int, ...]) -> Any:
-    """Arrays stacked along new leading axes of lengths `shape`."""
-    from diffsim.ad.ops.structure import reshape
-
-    value = core(rows)
-    return release(reshape(value, shape=(*shape, *value.shape[1:])) if shape != value.shape[:1] else value)
-
-
-def _floating_leaves(x: Any, what: str) -> tuple[list[Any], Tree]:
-    leaves, tree = flatten(x)
-    cores = [differentiable(leaf) for leaf in leaves]
-    if any(c is None for c in cores):
-        raise DerivativeError(f"{what} of a jacobian holds entries that are not floating point; leave them out or bind them beforehand")
-    return cores, tree
-
-
-def jacrev(f: Function, argnums: int = 0) -> Function:
-    """The Jacobian by rows: one reverse sweep an entry of the value.
-
-    Returns:
-        A function with the value's axes first and the argument's after them; for records, a record of the value's shape whose
-        entries are records of the argument's shape.
-    """
-
-    def jacobian(*args: Any) -> Any:
-        place = _place(argnums, len(args))
-        x = args[place]
-        _floating_leaves(x, "the argument")
-        value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
-        outs, out_tree = _floating_leaves(value, "the value")
-        _, in_tree = flatten(x)
-        blocks = []
-        for k, out in enumerate(outs):
-            rows = []
-            for unit in _basis(out.shape, out.dtype):
-                seeds: list[Any] = [None] * len(outs)
-                seeds[k] = unit
-                rows.append(flatten(pullback(unflatten(out_tree, seeds))[0])[0])
-            columns = [[row[j] for row in rows] for j in range(len(flatten(x)[0]))]
-            shapes = [np.shape(bottom(core(leaf))) for leaf in flatten(x)[0]]
-            blocks.append(
-                unflatten(
-                    in_tree, [_stacked(c, out.shape) if c else release(np.zeros((*out.shape, *s))) for c, s in zip(columns, shapes, strict=True)]
-                )
-            )
-        return unflatten(out_tree, blocks)
-
-    return jacobian
-
-
-def jacfwd(f: Function, argnums: int = 0) -> Function:
-    """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`."""
-
-    def jacobian(*args: Any) -> Any:
-        place = _place(argnums, len(args))
-        x = args[place]
-        ins, in_tree = _floating_leaves(x, "the argument")
-        columns: list[list[Any]] = []
-        out_tree = None
-        for k, leaf in enumerate(ins):
-            for unit in _basis(leaf.shape, leaf.dtype):
-                dots: list[Any] = [None] * len(ins)
-                dots[k] = unit
-                value, dot = jvp(lambda v: f(*args[:place], v, *args[place + 1 :]), (x,), (unflatten(in_tree, dots),))
-                out_cores, out_tree = _floating_leaves(dot, "the value")
-                columns.append(out_cores)
-        if out_tree is None:
-            outs, out_tree = _floating_leaves(f(*args), "the value")
-            return unflatten(out_tree, [unflatten(in_tree, [release(np.zeros((*o.shape, *i.shape))) for i in ins]) for o in outs])
-        blocks = []
-        for m in range(len(columns[0])):
-            start, entries = 0, []
-            for leaf in ins:
-                size = int(np.prod(leaf.shape, dtype=int))
-                entries.append(_columns([c[m] for c in columns[start : start + size]], leaf.shape, columns[0][m].shape))
-                start += size
-            blocks.append(unflatten(in_tree, entries))
-        return unflatten(out_tree, blocks)
-
-    return jacobian
-
-
-def _columns(columns: list[Any], shape: tuple[int, ...], out_shape: tuple[int, ...]) -> Any:
-    """Arrays of shape `out_shape` stacked along new trailing axes."""
-    from diffsim.ad.ops.structure import reshape, transpose
-
-    if not columns:
-        return release(np.zeros((*out_shape, *shape)))
-    value = core(columns)
-    rank = len(out_shape)
-    value = transpose(value, axes=(*range(1, rank + 1), 0))
-    return release(reshape(value, shape=(*out_shape, *shape)))
-
-
-def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
-    """The Jacobian of `f`.
-
-    Args:
-        f: of arrays and records of them.
-        argnums: the argument to differentiate for.
-        mode: "rows" (reverse), "columns" (forward), or "auto": the one with fewer runs.
-
-    Returns:
-        A function of the same arguments. The result has the value's axes first and the argument's after them.
-    """
-    if mode not in ("auto", "rows", "columns"):
-        raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'")
-    if mode != "auto":
-        return (jacrev if mode == "rows" else jacfwd)(f, argnums)
-
-    def chosen(*args: Any) -> Any:
-        sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (args[_place(argnums, len(args))], f(*args))]
-        return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
-
-    return chosen
-
-
-def hessian(f: Function, argnums: int = 0) -> Function:
-    """The matrix of second derivatives of `f`, which returns a real number: columns of the gradient, forward over reverse."""
-    return jacfwd(grad(f, argnums), argnums)
-
-
-def hvp(f: Function, x: Any, v: Any) -> Any:
-    """The Hessian of `f` at `x` times `v`, forward over reverse; `f` returns a real number, `v` has the shape of `x`."""
-    return jvp(grad(f), (x,), (v,))[1]

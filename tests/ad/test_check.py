@@ -40,7 +40,7 @@ def test_a_wrong_rule_is_found_in_forward_mode() -> None:
 def test_a_rule_right_at_first_order_and_wrong_at_second_is_found() -> None:
     f = cube(lambda x: 3 * ds.stop_gradient(x) ** 2)
     ds.check_grads(f, (X,), order=1)
-    with pytest.raises(GradientError, match="derivative of the forward derivative of the function|forward derivative of the forward"):
+    with pytest.raises(GradientError, match="derivative of the forward derivative of the function"):
         ds.check_grads(f, (X,), order=2)
 
 

@@ -109,7 +109,9 @@ def test_a_simulation_in_a_checkpointed_loop_and_in_remat(simulations: Any, args
 
     expected = ds.grad(plain, (0, 1))(c, p)
     assert all(numpy.array_equal(a, b) for a, b in zip(ds.grad(looped, (0, 1))(c, p), expected, strict=True))
-    assert ds.jvp(looped, (c, p), (direction[0], direction[2]))[1] == pytest.approx(inner(expected, (direction[0], direction[2])), rel=ROUNDOFF)
+    assert ds.jvp(looped, (c, p), (direction[0], direction[2]))[1] == pytest.approx(
+        inner(expected, (direction[0], direction[2])), rel=ROUNDOFF
+    )
 
 
 def test_an_input_that_is_not_in_wrt_is_refused(args: Any) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.ad import operators
 from diffsim.errors import ParameterError, ShapeError
 
 RNG = numpy.random.default_rng(3)
@@ -40,19 +39,20 @@ def log_add(a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """An operator, how many arrays it works on, and its neutral element."""
+    """An operator, how many arrays it works on, its neutral element (or None, and the one it is known to have)."""
 
     op: Any
     arity: int
     neutral: Any
     plain: Callable[[Any, Any], Any]
+    first: Any = None
 
 
 CASES = {
-    "+": Case("+", 1, None, lambda a, b: a + b),
-    "*": Case(np.multiply, 1, None, lambda a, b: a * b),
-    "max": Case(numpy.maximum, 1, None, max),
-    "min": Case(min, 1, None, min),
+    "+": Case("+", 1, None, lambda a, b: a + b, 0.0),
+    "*": Case(np.multiply, 1, None, lambda a, b: a * b, 1.0),
+    "max": Case(numpy.maximum, 1, None, max, -numpy.inf),
+    "min": Case(min, 1, None, min, numpy.inf),
     "plus by a function": Case(lambda a, b: a + b, 1, 0.0, lambda a, b: a + b),
     "1 - (1-a)(1-b)": Case(lambda a, b: a + b - a * b, 1, 0.0, lambda a, b: a + b - a * b),
     "matrices": Case(matrices, 4, (1.0, 0.0, 0.0, 1.0), matrices),
@@ -70,7 +70,10 @@ def elements(case: Case, shape: tuple[int, ...]) -> Any:
 def along(case: Case, xs: Any, axis: int) -> list[Any]:
     """Elements along an axis, as numbers or tuples of numbers an index of the other axes."""
     arrays = [numpy.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) for x in (xs if case.arity > 1 else (xs,))]
-    return [[[tuple(a[i, c] for a in arrays) if case.arity > 1 else arrays[0][i, c] for i in range(arrays[0].shape[0])]][0] for c in range(arrays[0].shape[1])]
+    return [
+        [[tuple(a[i, c] for a in arrays) if case.arity > 1 else arrays[0][i, c] for i in range(arrays[0].shape[0])]][0]
+        for c in range(arrays[0].shape[1])
+    ]
 
 
 def running(case: Case, lane: list[Any], reverse: bool, exclusive: bool) -> list[Any]:
@@ -79,8 +82,7 @@ def running(case: Case, lane: list[Any], reverse: bool, exclusive: bool) -> list
     for x in lane[1:]:
         out.append(case.plain(out[-1], x))
     if exclusive:
-        neutral = operators.NEUTRAL[operators._kind(case.op)] if case.neutral is None else case.neutral
-        out = [neutral, *out[:-1]]
+        out = [case.first if case.neutral is None else case.neutral, *out[:-1]]
     return out[::-1] if reverse else out
 
 

@@ -1,0 +1,61 @@
+"""Leaves of records between a program's arrays and the core values inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad import guard
+from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.core import Tracer
+from diffsim.ad.tree import Tree, flatten, unflatten
+
+Cores = tuple[Any, ...]
+"""Core values; leaves that are not arrays or numbers stay as they are."""
+
+
+def array_core(leaf: Any) -> Any:
+    """The core value of a leaf of a record if that is an array or a number, else None."""
+    if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer)):
+        return core(leaf)
+    return np.float64(leaf) if type(leaf) is float else np.complex128(leaf) if type(leaf) is complex else None
+
+
+def differentiable(leaf: Any) -> Any:
+    """The core value of a leaf if it has derivatives (floating point), else None: it passes through untouched."""
+    value = array_core(leaf)
+    return value if value is not None and value.dtype.kind in "fc" else None
+
+
+def as_input(leaf: Any, value: Any) -> Any:
+    """A traced value as the function gets it: a number where a number was given."""
+    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), contiguous=_contiguous(leaf))
+
+
+def _contiguous(leaf: Any) -> bool:
+    return not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
+
+
+def as_constant(leaf: Any) -> Any:
+    return Array(guard.private(leaf), contiguous=_contiguous(leaf)) if isinstance(leaf, np.ndarray) else leaf
+
+
+def is_floating(c: Any) -> bool:
+    return hasattr(c, "dtype") and c.dtype.kind in "fc"
+
+
+def cores_of(state: Any) -> tuple[Cores, Tree]:
+    leaves, tree = flatten(state)
+    return tuple(leaf if (c := array_core(leaf)) is None else c for leaf in leaves), tree
+
+
+def as_arrays(cores: Cores) -> list[Any]:
+    """Core values as a function gets them."""
+    return [Array(c, scalar=c.ndim == 0) if isinstance(c, (Tracer, np.ndarray)) else c for c in cores]
+
+
+def public(cores: Sequence[Any], tree: Tree) -> Any:
+    """A record of results: `Array`s inside a transformation, NumPy's own otherwise."""
+    return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in cores])
