@@ -45,3 +45,7 @@ class DivergenceError(DiffsimError, ArithmeticError):
 
 class BackendError(DiffsimError, RuntimeError):
     """The requested arch, or an option of it, is not to be had on this machine."""
+
+
+class KernelError(DiffsimError, TypeError):
+    """A user's own Taichi kernel that cannot be run or differentiated as it is written or called."""

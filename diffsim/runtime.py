@@ -15,7 +15,7 @@ import linecache
 import os
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,6 +178,45 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any]) -> Any:
     module.__dict__.update(namespace, ti=taichi())
     exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     return getattr(module, name)
+
+
+@contextlib.contextmanager
+def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
+    """Compile and launch kernels that a user wrote, with the settings that they need. Holds `lock`.
+
+    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
+    vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
+    spoil f64 arrays in the eighth digit without a word. The settings are those of the whole program, hence put back.
+
+    Args:
+        default_float: type of untyped literals and locals.
+        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: Taichi's own default of 32.
+            One assignment more overwrites the thread's stack.
+    """
+    from taichi.lang import impl
+
+    ti = taichi()
+    wanted: dict[str, Any] = {
+        "default_fp": ti.f64 if np.dtype(default_float) == np.float64 else ti.f32,
+        "real_matrix_scalarize": True,
+        "force_scalarize_matrix": True,
+        "make_cpu_multithreading_loop": True,
+        "ad_stack_size": ad_stack_size,
+    }
+    with lock:
+        settings()
+        python_side, config = impl.get_runtime(), impl.current_cfg()
+        before = {name: getattr(config, name) for name in wanted}
+        float_before = python_side.default_fp
+        try:
+            for name, value in wanted.items():
+                setattr(config, name, value)
+            python_side.default_fp = wanted["default_fp"]
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(config, name, value)
+            python_side.default_fp = float_before
 
 
 class BoundKernel:
