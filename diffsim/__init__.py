@@ -1,6 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import checkpoint, errors, solvers
+from diffsim.ad.userkernel import check_kernel, kernel
 from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
@@ -23,9 +24,11 @@ __all__ = [
     "Variable",
     "__version__",
     "certify",
+    "check_kernel",
     "checkpoint",
     "errors",
     "init",
+    "kernel",
     "solvers",
     "stage",
 ]

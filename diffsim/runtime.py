@@ -13,6 +13,7 @@ import io
 import itertools
 import linecache
 import os
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -148,8 +149,9 @@ def check_generation(generation: int) -> None:
 @functools.cache
 def taichi() -> Any:
     """The taichi module, imported without its banner."""
-    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
-    os.environ.setdefault("TI_LOG_LEVEL", "error")
+    if "taichi" not in sys.modules:  # once it is imported, the variable only makes `init` print that it has no effect
+        os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
+        os.environ.setdefault("TI_LOG_LEVEL", "error")
     import taichi
 
     return taichi

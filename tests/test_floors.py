@@ -16,7 +16,7 @@ FLOORS = [
     {"grid", "field"},
     {"expr"},
     {"stepping"},
-    {"checkpoint"},
+    {"checkpoint", "ad"},
     {"simulation", "solvers", "losses"},
     {"certificate"},
     {"optimize"},

@@ -35,12 +35,12 @@ class Report:
     Attributes:
         findings: in source order.
         stack: entries that Taichi's reverse mode may need for a local; 0: none.
-        captured: numbers that the kernel takes from outside, which are compiled in: (source, name, value).
+        captured: numbers that the kernel takes from outside, which are compiled in.
     """
 
     findings: list[Finding] = field(default_factory=list)
     stack: int = 0
-    captured: list[tuple[Source, str, Any]] = field(default_factory=list)
+    captured: list[tuple[Source, str]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     segments: int = 0
 
@@ -142,7 +142,7 @@ class Walk:
             self.tell(plain[0], "beside a top-level loop Taichi differentiates no other statement, and raises", "move it into the loop")
         for statement in body:
             if statement in parallel:
-                self.top_level_loop(statement)  # type: ignore[arg-type]
+                self.top_level_loop(statement)
             else:
                 self.statement(statement)
 
@@ -351,10 +351,10 @@ class Walk:
     def on_Name(self, node: ast.Name) -> Value:  # noqa: N802
         known = self.locals.get(node.id)
         if known is not None:
-            if known.kind in ("real", "vector") or (known.changing and known.kind in ("integer", "index")):
-                if not (self.depth == 0 and node.id in self.signature.parameters):
-                    for loop in self.loops_around(known.loop):
-                        loop.borrowed.setdefault(node.id, node)
+            matters = known.kind in ("real", "vector") or (known.changing and known.kind in ("integer", "index"))
+            if matters and not (self.depth == 0 and node.id in self.signature.parameters):
+                for loop in self.loops_around(known.loop):
+                    loop.borrowed.setdefault(node.id, node)
             return known
         thing = self.source.resolve(node.id)
         return self.outside(node, thing, node.id)
@@ -363,7 +363,7 @@ class Walk:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
         ti = runtime.taichi()
         if isinstance(thing, (int, float, np.number)):
-            self.report.captured.append((self.source, name, thing))
+            self.report.captured.append((self.source, name))
             return CONSTANT
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
             self.tell(
@@ -428,9 +428,10 @@ class Walk:
             self.tell(node, "Taichi's reverse mode breaks where the result of an atomic is used", "use the atomic as a statement")
             return self.atomic(node)
         values = [self.expression(a) for a in (*node.args, *(k.value for k in node.keywords))]
-        if name is None and getattr(builtins, getattr(thing, "__name__", ""), None) is thing:
-            name = thing.__name__
-        return self.operation(node, str(name) if name else "", join(CONSTANT, *values))
+        plain = getattr(thing, "__name__", "")
+        if name is None and getattr(builtins, plain, None) is thing:
+            name = plain
+        return self.operation(node, name or "", join(CONSTANT, *values))
 
     def is_atomic(self, node: ast.Call) -> bool:
         return (operations.taichi_name(self.resolve(node.func)) or "").startswith("atomic_")

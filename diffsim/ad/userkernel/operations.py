@@ -20,30 +20,83 @@ REFUSED = {
 """Wrong or unsupported wherever they stand: what happens, and the way round."""
 
 ANYWHERE = frozenset(
-    "sin cos asin acos atan2 sqrt log pow abs floor ceil select cast raw_div sign log2 degrees radians mix dot cross fract"
-    " atomic_add atomic_sub Vector Matrix zero one vec2 vec3 vec4 mat2 mat3 mat4".split()
+    {
+        "sin",
+        "cos",
+        "asin",
+        "acos",
+        "atan2",
+        "sqrt",
+        "log",
+        "pow",
+        "abs",
+        "floor",
+        "ceil",
+        "select",
+        "cast",
+        "raw_div",
+        "sign",
+        "log2",
+        "degrees",
+        "radians",
+        "mix",
+        "dot",
+        "cross",
+        "fract",
+        "atomic_add",
+        "atomic_sub",
+        "Vector",
+        "Matrix",
+        "zero",
+        "one",
+        "vec2",
+        "vec3",
+        "vec4",
+        "mat2",
+        "mat3",
+        "mat4",
+    }
 )
 """Differentiated rightly, inner loops that carry values included."""
 
-CELL_ONLY = frozenset("exp tanh rsqrt max min clamp smoothstep length distance normalize inverse determinant Struct solve".split())
+CELL_ONLY = frozenset(
+    {
+        "exp",
+        "tanh",
+        "rsqrt",
+        "max",
+        "min",
+        "clamp",
+        "smoothstep",
+        "length",
+        "distance",
+        "normalize",
+        "inverse",
+        "determinant",
+        "Struct",
+        "solve",
+    }
+)
 """Right outside inner loops that carry values. There Taichi uses the value of the last iteration for all of them."""
 
 SMALL_ONLY = {"svd": 2, "polar_decompose": 2, "sym_eig": 2}
 """Right for 2 x 2 matrices outside inner loops; larger ones contain a `while`."""
 
-NO_DERIVATIVE = frozenset("loop_config static_print static_assert static ndrange grouped min_value max_value".split())
+NO_DERIVATIVE = frozenset({"loop_config", "static_print", "static_assert", "static", "ndrange", "grouped", "min_value", "max_value"})
 
-METHODS_ANYWHERE = frozenset("norm_sqr dot cross outer_product transpose trace sum cast norm normalized determinant".split())
-METHODS_CELL_ONLY = frozenset("inverse max min".split())
+METHODS_ANYWHERE = frozenset(
+    {"norm_sqr", "dot", "cross", "outer_product", "transpose", "trace", "sum", "cast", "norm", "normalized", "determinant"}
+)
+METHODS_CELL_ONLY = frozenset({"inverse", "max", "min"})
 
-INFINITE_SLOPE = frozenset("sqrt log pow rsqrt asin acos norm normalized length normalize".split())
+INFINITE_SLOPE = frozenset({"sqrt", "log", "pow", "rsqrt", "asin", "acos", "norm", "normalized", "length", "normalize"})
 """Functions with an infinite derivative somewhere: behind `ti.select` that is 0 times infinity, NaN."""
 
 
 def taichi_name(thing: Any) -> str | None:
     """The name of one of Taichi's own functions or types, or None for anything else."""
-    module = getattr(thing, "__module__", None) or type(thing).__module__ or ""
-    if not str(module).startswith("taichi"):
+    module = str(getattr(thing, "__module__", None) or type(thing).__module__ or "")
+    if module.partition(".")[0] != "taichi":
         return None
     name = getattr(thing, "__name__", None)
     if name is not None:

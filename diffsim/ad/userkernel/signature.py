@@ -98,7 +98,8 @@ class Signature:
         """A zeroed array for a new output."""
         like, parameter = self.outputs[name], self.parameters[name]
         if isinstance(like, str):
-            shape, dtype = inputs[like].shape, parameter.dtype or inputs[like].dtype
+            shape: Any = inputs[like].shape
+            dtype = parameter.dtype or inputs[like].dtype
         else:
             wanted = inspect.signature(like).parameters if callable(like) else ()
             chosen = {key: value for key, value in inputs.items() if key in wanted}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import textwrap
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from diffsim.errors import KernelError
@@ -60,7 +60,7 @@ class Source:
             ) from error
         return cls(function, tuple(textwrap.dedent("".join(lines)).splitlines()), first, function.__code__.co_filename)
 
-    @cached_property
+    @functools.cached_property
     def tree(self) -> ast.FunctionDef:
         """The function's syntax tree."""
         try:
@@ -71,12 +71,12 @@ class Source:
             raise KernelError(f"{self.function.__name__} ({self.file}:{self.first}) is not a def of its own; write it with def")
         return node
 
-    @cached_property
+    @functools.cached_property
     def text(self) -> str:
         """The function without its decorators, from its `def` on."""
         return "\n".join(self.lines[self.tree.lineno - 1 :]) + "\n"
 
-    @cached_property
+    @functools.cached_property
     def free_names(self) -> frozenset[str]:
         """Names that the function takes from outside, its annotations' included."""
         parts: list[ast.AST] = [*self.tree.body, self.tree.args, *([self.tree.returns] if self.tree.returns else [])]
@@ -90,6 +90,11 @@ class Source:
         if name in closure:
             return closure[name]
         return self.function.__globals__.get(name, getattr(builtins, name, MISSING))
+
+    def resolve_dotted(self, name: str) -> Any:
+        """The same for a name with dots, as `module.constant`."""
+        first, *rest = name.split(".")
+        return functools.reduce(lambda thing, attribute: getattr(thing, attribute, MISSING), rest, self.resolve(first))
 
     @property
     def closure(self) -> dict[str, Any]:
