@@ -52,6 +52,8 @@ class Compiled:
         stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
         with self._told("be differentiated"), runtime.hand_written(self.signature.default_float(arrays), stack):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), numbers)
+            if runtime.settings().arch == "cpu":
+                return self._reverse_in_place(kernel, arrays, cotangents, numbers)
             held = {}
             for name, p in self.signature.parameters.items():
                 if p.scalar and name not in numbers:
@@ -64,6 +66,19 @@ class Compiled:
                 for name, p in self.signature.parameters.items()
                 if is_real(arrays[name]) and (not p.scalar or name in numbers)
             }
+
+    def _reverse_in_place(
+        self, kernel: Any, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str]
+    ) -> dict[str, np.ndarray]:
+        """Run the reverse kernel on the arrays themselves; what it may write to again is copied."""
+        held, gradients = {}, {}
+        for name, p in self.signature.parameters.items():
+            array = arrays[name].reshape(1) if name in numbers else arrays[name]
+            held[name] = array.copy() if name in self.signature.outputs else array
+            if is_real(array) and (not p.scalar or name in numbers):
+                gradients[name] = np.array(cotangents[name], array.dtype, order="C") if name in cotangents else np.zeros_like(array)
+        runtime.launch_reverse(kernel, list(held.values()), [gradients.get(name) for name in held])
+        return {name: gradient.reshape(arrays[name].shape) for name, gradient in gradients.items()}
 
     @contextmanager
     def _told(self, action: str) -> Iterator[None]:

@@ -182,7 +182,7 @@ class Walk:
 
     def on_While(self, node: ast.While) -> None:  # noqa: N802
         self.tell(node, "Taichi does not differentiate while, and raises", f"use a for loop with an if; {loops.REPEAT}")
-        with self.inside(node, (), None):
+        with self.inside(node, (), 1):  # one finding is enough
             self.expression(node.test)
             self.block(node.body)
 
