@@ -52,7 +52,7 @@ class Compiled:
         stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
         with self._told("be differentiated"), runtime.hand_written(self.signature.default_float(arrays), stack):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), numbers)
-            if runtime.settings().arch == "cpu":
+            if shares_memory():
                 return self._reverse_in_place(kernel, arrays, cotangents, numbers)
             held = {}
             for name, p in self.signature.parameters.items():
@@ -109,6 +109,11 @@ class Compiled:
         name = self.source.function.__name__
         text = "@ti.kernel\n" + self.source.indexed(numbers, ONE_VALUE)
         return runtime.compile_kernel(text, name, {**self.source.namespace(), ONE_VALUE: ti.types.ndarray(ndim=1)})
+
+
+def shares_memory() -> bool:
+    """Whether kernels work on the memory of NumPy arrays as it is."""
+    return runtime.settings().arch == "cpu"
 
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:

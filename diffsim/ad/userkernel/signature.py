@@ -41,22 +41,21 @@ class Parameter:
             ShapeError: the number of axes differs, or there are no values.
             KernelError: the type would lose digits, or is none that Taichi has.
         """
-        expected = self.dtype or (np.dtype(np.float64) if self.scalar else None)
-        if not isinstance(value, (np.ndarray, np.generic)):
-            given = np.asarray(value)
-            floats = given.dtype.kind == "f" or (expected is None and given.dtype.kind == "i")
-            value = given.astype(fallback) if floats and expected is None else given.astype(expected, casting="same_kind")
-        array = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
-        dtype = expected or array.dtype
+        array = np.asarray(value)
+        loose = self.scalar or not isinstance(value, (np.ndarray, np.generic))  # plain numbers take the type that is asked for
+        dtype = self.dtype or (np.dtype(np.float64) if self.scalar else array.dtype)
+        if loose and self.dtype is None and array.dtype.kind in "iuf":
+            dtype = dtype if self.scalar else fallback
         if dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i") not in TYPES:
             raise KernelError(f"{self.name} has values of type {dtype}, expected one of {', '.join(TYPES)}; convert it with .astype")
-        if array.dtype != dtype and not (np.can_cast(array.dtype, dtype, "safe") or (self.scalar and array.dtype.kind in "iuf")):
+        fits = np.can_cast(array.dtype, dtype, "same_kind" if loose else "safe")
+        if not fits or (dtype.kind in "iu" and not np.array_equal(array.astype(dtype), array)):
             raise KernelError(f"{self.name} has values of type {array.dtype}, expected {dtype}; convert it with .astype(np.{dtype})")
         if self.ndim is not None and array.ndim != self.ndim:
             raise ShapeError(f"{self.name} has shape {array.shape}, expected {self.ndim} axes; reshape it")
         if array.size == 0:
             raise ShapeError(f"{self.name} has shape {array.shape}, expected at least one value; do not call the kernel for nothing")
-        return array.astype(dtype, copy=False)
+        return array.astype(dtype, order="C", copy=False)
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ def rewritten_output(x: A1, y: A1):
 def counter(x: A1, y: A1, n: I1):
     for i in x:
         n[i] += i
-        y[i] = x[n[i]] ** 2  # !
+        y[i] = x[n[i] % 6] ** 2  # !
 
 
 @refused("not a constant")
