@@ -93,7 +93,7 @@ INFINITE_SLOPE = frozenset({"sqrt", "log", "pow", "rsqrt", "asin", "acos", "norm
 """Functions with an infinite derivative somewhere: behind `ti.select` that is 0 times infinity, NaN."""
 
 
-def taichi_name(thing: Any) -> str | None:
+def name_in_taichi(thing: Any) -> str | None:
     """The name of one of Taichi's own functions or types, or None for anything else."""
     module = str(getattr(thing, "__module__", None) or type(thing).__module__ or "")
     if module.partition(".")[0] != "taichi":

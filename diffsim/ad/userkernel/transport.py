@@ -19,7 +19,7 @@ import numpy as np
 
 from diffsim import runtime
 from diffsim.ad.userkernel.kernel import UserKernel, kernel
-from diffsim.ad.userkernel.operations import taichi_name
+from diffsim.ad.userkernel.operations import name_in_taichi
 from diffsim.ad.userkernel.signature import Like
 from diffsim.ad.userkernel.source import MISSING, Source
 from diffsim.errors import KernelError
@@ -82,7 +82,7 @@ def _pack_value(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
         return ("array type", _pack_value(value.dtype, name, chain), value.ndim)
     if (dtype := next((k for k in ti.types.primitive_types.__all__ if getattr(ti, k, MISSING) is value), None)) is not None:
         return ("taichi type", dtype)
-    if taichi_name(value) == "Matrix" and not isinstance(value, type):
+    if name_in_taichi(value) == "Matrix" and not isinstance(value, type):
         return ("vector type", value.n, value.m, value.ndim, _pack_value(value.dtype, name, chain))
     module = getattr(value, "__module__", None)
     if isinstance(value, types.FunctionType) and (module or "").partition(".")[0] not in ("taichi", "numpy", "scipy", "diffsim"):
