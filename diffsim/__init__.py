@@ -3,6 +3,7 @@
 from diffsim import checkpoint, errors, numpy, solvers
 from diffsim.ad import (
     check_grads,
+    check_kernel,
     cond,
     custom_jvp,
     custom_vjp,
@@ -14,6 +15,7 @@ from diffsim.ad import (
     jacobian,
     jacrev,
     jvp,
+    kernel,
     label,
     linearize,
     map,
@@ -52,6 +54,7 @@ __all__ = [
     "__version__",
     "certify",
     "check_grads",
+    "check_kernel",
     "checkpoint",
     "cond",
     "custom_jvp",
@@ -66,6 +69,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "kernel",
     "label",
     "linearize",
     "map",

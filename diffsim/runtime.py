@@ -13,9 +13,10 @@ import io
 import itertools
 import linecache
 import os
+import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,8 +149,9 @@ def check_generation(generation: int) -> None:
 @functools.cache
 def taichi() -> Any:
     """The taichi module, imported without its banner."""
-    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
-    os.environ.setdefault("TI_LOG_LEVEL", "error")
+    if "taichi" not in sys.modules:  # once it is imported, the variable only makes `init` print that it has no effect
+        os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
+        os.environ.setdefault("TI_LOG_LEVEL", "error")
     import taichi
 
     return taichi
@@ -178,6 +180,89 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any]) -> Any:
     module.__dict__.update(namespace, ti=taichi())
     exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     return getattr(module, name)
+
+
+@contextlib.contextmanager
+def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
+    """Compile and launch kernels that a user wrote, with the settings that they need. Holds `lock`.
+
+    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
+    vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
+    spoil f64 arrays in the eighth digit without a word. The settings are those of the whole program, hence put back.
+
+    Args:
+        default_float: type of untyped literals and locals.
+        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: Taichi's own default of 32.
+            One assignment more overwrites the thread's stack.
+    """
+    from taichi.lang import impl
+
+    ti = taichi()
+    wanted: dict[str, Any] = {
+        "default_fp": ti.f64 if np.dtype(default_float) == np.float64 else ti.f32,
+        "real_matrix_scalarize": True,
+        "force_scalarize_matrix": True,
+        "make_cpu_multithreading_loop": True,
+        "ad_stack_size": ad_stack_size,
+    }
+    with lock:
+        settings()
+        python_side, config = impl.get_runtime(), impl.current_cfg()
+        shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # of the default type at import
+        shared_before = [kind.dtype for kind in shared]
+        before = {name: getattr(config, name) for name in wanted}
+        float_before = python_side.default_fp
+        try:
+            for name, value in wanted.items():
+                setattr(config, name, value)
+            python_side.default_fp = wanted["default_fp"]
+            for kind in shared:
+                kind.dtype = wanted["default_fp"]
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(config, name, value)
+            python_side.default_fp = float_before
+            for kind, dtype in zip(shared, shared_before, strict=True):
+                kind.dtype = dtype
+
+
+class _Differentiated(np.ndarray):
+    """Tells Taichi's argument mapper that this array comes with a gradient, as a tensor of torch would."""
+
+    requires_grad = True
+
+
+def launch_reverse(kernel: Any, arguments: Sequence[np.ndarray], gradients: Sequence[np.ndarray | None]) -> None:
+    """Launch Taichi's reverse transform of a kernel on NumPy arrays, on the CPU, without copying them.
+
+    Taichi's public interface passes no gradient of a NumPy array. Its own arrays have one, but each takes 0.2 ms to make
+    and is filled and read by kernels.
+
+    Args:
+        kernel: a `ti.kernel`.
+        arguments: contiguous arrays for its arrays, 0-d arrays for its numbers.
+        gradients: for each float array its gradient, added to; None for numbers and integers.
+    """
+    from taichi.lang import impl
+
+    with lock:
+        adjoint = kernel.grad
+        marked: list[Any] = []
+        for argument, gradient, declared in zip(arguments, gradients, adjoint.arguments, strict=True):
+            number = not isinstance(declared.annotation, taichi().types.ndarray)
+            marked.append(argument.item() if number else argument if gradient is None else argument.view(_Differentiated))
+        compiled = adjoint.compiled_kernels[adjoint.ensure_compiled(*marked)]
+        context = compiled.make_launch_context()
+        setters = {"f": context.set_arg_float, "i": context.set_arg_int, "u": context.set_arg_uint}
+        for index, (argument, gradient) in enumerate(zip(marked, gradients, strict=True)):
+            if isinstance(argument, np.ndarray):
+                slope = 0 if gradient is None else int(gradient.ctypes.data)
+                context.set_arg_external_array_with_shape((index,), int(argument.ctypes.data), argument.nbytes, argument.shape, slope)
+            else:
+                setters[arguments[index].dtype.kind]((index,), argument)
+        program = impl.get_runtime().prog
+        program.launch_kernel(program.compile_kernel(program.config(), program.get_device_caps(), compiled), context)
 
 
 class BoundKernel:

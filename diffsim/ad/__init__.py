@@ -8,9 +8,11 @@ from diffsim.ad.operators import map, reduce, reduce_by_index, scan, scatter
 from diffsim.ad.tape import label, show_tape
 from diffsim.ad.transform import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
 from diffsim.ad.tree import register_pytree
+from diffsim.ad.userkernel import check_kernel, kernel
 
 __all__ = [
     "check_grads",
+    "check_kernel",
     "cond",
     "custom_jvp",
     "custom_vjp",
@@ -22,6 +24,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "kernel",
     "label",
     "linearize",
     "map",

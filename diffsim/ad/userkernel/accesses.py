@@ -1,0 +1,66 @@
+"""Which ways of reading an array that the kernel also writes leave Taichi's derivative right.
+
+The reverse kernel reads primal values again from the arrays, after the forward kernel has finished. An array that is
+updated in place is put back to what it was before, a new output stays as it ended; so each must be read only where that
+value is the one that the forward kernel saw.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["read", "write", "add"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access to an array.
+
+    Attributes:
+        segment: number of the top-level loop that it stands in.
+        own: it touches the cell of the loop's own indices, once in an iteration, and no other.
+    """
+
+    array: str
+    mode: Mode
+    segment: int
+    own: bool
+    node: ast.AST
+    tell: Callable[[ast.AST, str, str], None]
+
+
+def judge(accesses: Sequence[Access], in_place: frozenset[str], integers: frozenset[str]) -> None:
+    """Tell every read of a written array that would see another value in reverse. `accesses` are in source order."""
+    for array in dict.fromkeys(a.array for a in accesses):
+        mine = [a for a in accesses if a.array == array]
+        reads = [a for a in mine if a.mode == "read"]
+        writes = [a for a in mine if a.mode != "read"]
+        if not reads or not writes:
+            continue
+        if array in integers:
+            _tell(reads[0], f"{array} holds integers, is read and written, and is written a second time in reverse", array)
+        elif array in in_place and not _cell_by_cell(mine, reads, writes, last=True):
+            _tell(reads[0], f"{array} is overwritten with what depends on it; reverse sees other values than forward, silently", array)
+        elif array not in in_place and not (_before(writes, reads) or _cell_by_cell(mine, reads, writes, last=False)):
+            _tell(reads[0], f"{array} is read before its last write; reverse sees other values than forward, silently", array)
+
+
+def _before(writes: Sequence[Access], reads: Sequence[Access]) -> bool:
+    """Whether every write is in an earlier top-level loop than every read."""
+    return max(w.segment for w in writes) < min(r.segment for r in reads)
+
+
+def _cell_by_cell(mine: Sequence[Access], reads: Sequence[Access], writes: Sequence[Access], last: bool) -> bool:
+    """Whether each iteration touches its own cell only and writes it once, after (`last`) or before all its reads."""
+    if len(writes) != 1 or any(not a.own or a.segment != mine[0].segment for a in mine):
+        return False
+    if last:
+        return mine[-1] is writes[0]
+    return mine[0] is writes[0] and writes[0].mode == "write"
+
+
+def _tell(access: Access, wrong: str, array: str) -> None:
+    access.tell(access.node, wrong, f"write to another array than {array}, in a kernel or a top-level loop of its own")

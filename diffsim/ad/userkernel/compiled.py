@@ -1,0 +1,130 @@
+"""Compiles a user's kernel and launches it, forward and through Taichi's own reverse-mode transform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from diffsim import runtime
+from diffsim.ad.userkernel.lint import Report
+from diffsim.ad.userkernel.signature import Signature, is_real
+from diffsim.ad.userkernel.source import Source
+from diffsim.errors import KernelError
+
+ONE_VALUE = "diffsim_one_value"
+"""Name of the annotation of a number that is passed as an array of one value, for its derivative."""
+
+
+@dataclass
+class Compiled:
+    """The Taichi kernels of one function, made anew when `diffsim.init` was called again or a captured number changed."""
+
+    source: Source
+    signature: Signature
+    report: Report
+    _kernels: dict[Any, Any] = field(default_factory=dict)
+    _made_for: tuple[Any, ...] = ()
+
+    def forward(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Run the kernel on arrays, by name; those that it writes are changed."""
+        with self._told("run"), runtime.hand_written(self.signature.default_float(arrays)):
+            kernel = self._kernel(("forward", self.signature.default_float(arrays)))
+            kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
+            runtime.taichi().sync()
+
+    def reverse(
+        self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str]
+    ) -> dict[str, np.ndarray]:
+        """Run Taichi's reverse kernel.
+
+        Args:
+            arrays: values of all parameters: inputs as they were, new outputs as they ended.
+            cotangents: of the outputs.
+            numbers: float numbers among the parameters whose cotangents are wanted.
+
+        Returns:
+            Cotangents of every float array, and of `numbers`.
+        """
+        stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
+        with self._told("be differentiated"), runtime.hand_written(self.signature.default_float(arrays), stack):
+            kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), numbers)
+            if shares_memory():
+                return self._reverse_in_place(kernel, arrays, cotangents, numbers)
+            held = {}
+            for name, p in self.signature.parameters.items():
+                if p.scalar and name not in numbers:
+                    held[name] = arrays[name].item()
+                else:
+                    held[name] = _with_gradient(np.atleast_1d(arrays[name]) if p.scalar else arrays[name], cotangents.get(name))
+            kernel.grad(*held.values())
+            return {
+                name: held[name].grad.to_numpy().reshape(arrays[name].shape)
+                for name, p in self.signature.parameters.items()
+                if is_real(arrays[name]) and (not p.scalar or name in numbers)
+            }
+
+    def _reverse_in_place(
+        self, kernel: Any, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str]
+    ) -> dict[str, np.ndarray]:
+        """Run the reverse kernel on the arrays themselves; what it may write to again is copied."""
+        held, gradients = {}, {}
+        for name, p in self.signature.parameters.items():
+            array = arrays[name].reshape(1) if name in numbers else arrays[name]
+            held[name] = array.copy() if name in self.signature.outputs else array
+            if is_real(array) and (not p.scalar or name in numbers):
+                gradients[name] = np.array(cotangents[name], array.dtype, order="C") if name in cotangents else np.zeros_like(array)
+        runtime.launch_reverse(kernel, list(held.values()), [gradients.get(name) for name in held])
+        return {name: gradient.reshape(arrays[name].shape) for name, gradient in gradients.items()}
+
+    @contextmanager
+    def _told(self, action: str) -> Iterator[None]:
+        """Turn what Taichi raises into an error of diffsim."""
+        ti = runtime.taichi()
+        try:
+            yield
+        except (ti.TaichiCompilationError, ti.TaichiRuntimeError, RuntimeError) as error:
+            raise KernelError(
+                f"kernel {self.signature.name} cannot {action}: Taichi says\n{str(error).strip()}\n"
+                "expected source that it compiles; change it, or see docs/user_kernels.md"
+            ) from error
+
+    def _kernel(self, key: Any, numbers: frozenset[str] = frozenset()) -> Any:
+        """The Taichi kernel for `key`. A new object each time that a setting changed: one that is compiled stays as it is."""
+        captured = tuple(source.resolve_dotted(name) for source, name in self.report.captured)
+        made_for = (runtime.settings().generation, captured)
+        if made_for != self._made_for:
+            self._kernels, self._made_for = {}, made_for
+        if key not in self._kernels:
+            self._kernels[key] = self._compile(numbers)
+        return self._kernels[key]
+
+    def _compile(self, numbers: frozenset[str]) -> Any:
+        ti = runtime.taichi()
+        if not numbers:
+            return ti.kernel(self.source.evaluated())
+        name = self.source.function.__name__
+        text = "@ti.kernel\n" + self.source.indexed(numbers, ONE_VALUE)
+        return runtime.compile_kernel(text, name, {**self.source.namespace(), ONE_VALUE: ti.types.ndarray(ndim=1)})
+
+
+def shares_memory() -> bool:
+    """Whether kernels work on the memory of NumPy arrays as it is."""
+    return runtime.settings().arch == "cpu"
+
+
+def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
+    """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
+    ti = runtime.taichi()
+    held = ti.ndarray(_taichi_type(array.dtype), array.shape, needs_grad=is_real(array))
+    held.from_numpy(array)
+    if cotangent is not None and is_real(array):
+        held.grad.from_numpy(np.asarray(cotangent, array.dtype, order="C"))
+    return held
+
+
+def _taichi_type(dtype: np.dtype) -> Any:
+    return getattr(runtime.taichi(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))

@@ -1,0 +1,274 @@
+"""`diffsim.kernel`: a user's own Taichi kernel as a function of arrays that has a derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from diffsim import runtime
+from diffsim.ad.userkernel import lint
+from diffsim.ad.userkernel.compiled import Compiled
+from diffsim.ad.userkernel.findings import refusal
+from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
+from diffsim.ad.userkernel.source import Source, raw_function
+from diffsim.errors import DivergenceError, KernelError, ShapeError
+
+BAR = "_bar"
+"""A kernel given as an adjoint calls the cotangent of `x` by the name `x_bar`."""
+
+
+class UserKernel:
+    """A Taichi kernel as a function: it takes what is read and returns what is written. Made by `diffsim.kernel`.
+
+    Attributes:
+        signature: parameters, and which of them are given and returned.
+        source: the function's source.
+        hand_adjoint, hand_tangent: derivatives given by hand, or None.
+    """
+
+    def __init__(self, source: Source, signature: Signature) -> None:
+        self.source, self.signature = source, signature
+        self.hand_adjoint: Callable[..., Any] | UserKernel | None = None
+        self.hand_tangent: Callable[..., Any] | None = None
+        self.__name__, self.__doc__ = signature.name, source.function.__doc__
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__name__}({', '.join(self.signature.inputs)}) -> {', '.join(self.signature.outputs)}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel on what it reads; returns what it writes: one array, or a tuple of arrays. Nothing given changes."""
+        outputs = self._apply(self.signature.bind(args, kwargs))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _apply(self, inputs: list[Any]) -> list[Any]:
+        """What a call comes down to; a layer that records operations puts its own in this place."""
+        return self.evaluate(inputs)
+
+    @cached_property
+    def report(self) -> lint.Report:
+        """What the check of the source found."""
+        with runtime.lock:
+            return lint.check(self.source, self.signature)
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return Compiled(self.source, self.signature, self.report)
+
+    def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Run the kernel on arrays.
+
+        Args:
+            inputs: values in the order of `signature.inputs`; they are not changed.
+
+        Returns:
+            What the kernel writes, in the order of `signature.outputs`. A new output starts at zero.
+
+        Raises:
+            KernelError: the source has a construct that cannot even run, or an argument has the wrong type.
+            ShapeError: an argument has the wrong number of axes.
+        """
+        if self.report.fatal:
+            raise refusal(self.__name__, self.report.fatal, "run")
+        given = self.signature.convert(inputs)
+        arrays = {name: given[name].copy() if name in self.signature.in_place else given[name] for name in given}
+        arrays |= {name: self.signature.new_output(name, given) for name in self.signature.outputs if name not in given}
+        self._compiled.forward(arrays)
+        return [arrays[name] for name in self.signature.outputs]
+
+    def pullback(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[np.ndarray],
+        cotangents: Sequence[np.ndarray | None],
+        wanted: Sequence[bool] | None = None,
+    ) -> list[np.ndarray | None]:
+        """Cotangents of the inputs, by the adjoint given by hand, else by Taichi's transform.
+
+        Args:
+            inputs: as they were given to `evaluate`.
+            outputs: what it returned.
+            cotangents: of the outputs, of their shapes; None is zero.
+            wanted: which inputs' cotangents are used; None: all. Cotangents of float numbers cost atomic additions.
+
+        Returns:
+            A cotangent of the shape and type of each input, None where the input holds integers or is not wanted.
+
+        Raises:
+            KernelError: the source has constructs that Taichi differentiates wrongly, and no adjoint is given by hand; or the
+                adjoint returns what does not fit.
+            DivergenceError: a cotangent is not finite although all values are.
+        """
+        given = self.signature.convert(inputs)
+        ended = dict(zip(self.signature.outputs, (np.asarray(o) for o in outputs), strict=True))
+        bars = {
+            name: np.zeros_like(ended[name]) if bar is None else self._like(np.asarray(bar), ended[name], f"cotangent of {name}")
+            for name, bar in zip(ended, cotangents, strict=True)
+        }
+        use = [is_real(given[n]) and (wanted is None or wanted[i]) for i, n in enumerate(self.signature.inputs)]
+        if self.hand_adjoint is not None:
+            answers = self.hand_pullback(list(given.values()), list(ended.values()), list(bars.values()), use)
+            found = dict(zip(given, answers, strict=True))
+        else:
+            found = dict(self._taichi_pullback(given, ended, bars, use))
+        result: list[np.ndarray | None] = []
+        for name, used, value in zip(self.signature.inputs, use, inputs, strict=True):
+            answer = self._like(np.asarray(found[name]), given[name], f"adjoint's cotangent of {name}") if used else None
+            self._demand_finite(name, answer, [*given.values(), *ended.values(), *bars.values()])
+            whole = not np.issubdtype(np.asarray(value).dtype, np.floating)
+            result.append(answer if answer is None or whole else answer.astype(np.asarray(value).dtype, copy=False))
+        return result
+
+    def _taichi_pullback(
+        self, given: dict[str, np.ndarray], ended: dict[str, np.ndarray], bars: dict[str, np.ndarray], use: Sequence[bool]
+    ) -> dict[str, np.ndarray]:
+        """Taichi's own transform. Arrays updated in place are put back to what was given, new outputs stay as they ended."""
+        if self.report.findings:
+            raise refusal(self.__name__, self.report.findings, "be differentiated")
+        used = [name for name, needed in zip(given, use, strict=True) if needed]
+        if not used:
+            return {}
+        arrays = {name: given.get(name, ended.get(name)) for name in self.signature.parameters}
+        numbers = frozenset(name for name in used if self.signature.parameters[name].scalar)
+        return self._compiled.reverse({n: a for n, a in arrays.items() if a is not None}, bars, numbers)
+
+    def hand_pullback(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None = None
+    ) -> list[Any]:
+        """The adjoint given by hand, on whatever values it can take: a recording layer differentiates it once more.
+
+        Raises:
+            KernelError: there is none, or it returns the wrong number of cotangents, or None for one that is used.
+        """
+        if self.hand_adjoint is None:
+            raise KernelError(
+                f"kernel {self.__name__} has no second derivative: Taichi's transform is not differentiated again; "
+                f"give an adjoint that is itself differentiable: @{self.__name__}.adjoint"
+            )
+        names = self.signature.inputs
+        if isinstance(self.hand_adjoint, UserKernel):
+            found = self._by_kernel(self.hand_adjoint, inputs, outputs, cotangents)
+        else:
+            found = self.hand_adjoint(tuple(inputs), tuple(outputs), tuple(cotangents))
+            found = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(found) != len(names):
+            raise KernelError(
+                f"the adjoint of kernel {self.__name__} returned {len(found)} cotangents, expected {len(names)}: "
+                f"one for each of ({', '.join(names)}), None for integers"
+            )
+        lost = [name for name, bar, used in zip(names, found, use or (), strict=False) if used and bar is None]
+        if lost:
+            raise KernelError(
+                f"the adjoint of kernel {self.__name__} gives no cotangent of {', '.join(lost)}, which is differentiated; "
+                "return one, or keep what is differentiated out of that argument"
+            )
+        return found
+
+    def _by_kernel(self, adjoint: UserKernel, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Run an adjoint that is a kernel: it takes its arguments by name."""
+        values = dict(zip(self.signature.inputs, inputs, strict=True))
+        ended = dict(zip(self.signature.outputs, outputs, strict=True))
+        values |= {name: ended[name] for name in ended if name not in values}
+        values |= {f"{name}_out": ended[name] for name in ended if f"{name}_out" not in values}
+        values |= {f"{name}{BAR}": bar for name, bar in zip(self.signature.outputs, cotangents, strict=True)}
+        results = adjoint._apply([values[name] for name in adjoint.signature.inputs])
+        named = dict(zip(adjoint.signature.outputs, results, strict=True))
+        return [named.get(f"{name}{BAR}") for name in self.signature.inputs]
+
+    def pushforward(self, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Tangents of the outputs, by the function given with `tangent`.
+
+        Raises:
+            KernelError: none is given; Taichi's forward mode takes no arrays.
+        """
+        if self.hand_tangent is None:
+            raise KernelError(
+                f"kernel {self.__name__} has no tangent: Taichi's forward mode does not take arrays; "
+                f"give one, @{self.__name__}.tangent, or differentiate in reverse"
+            )
+        found = self.hand_tangent(tuple(inputs), tuple(outputs), tuple(tangents))
+        found = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(found) != len(self.signature.outputs):
+            raise KernelError(
+                f"the tangent of kernel {self.__name__} returned {len(found)} values, expected one for each of "
+                f"({', '.join(self.signature.outputs)})"
+            )
+        return found
+
+    def adjoint(self, function: Any) -> Any:
+        """Decorator: the derivative by hand, in place of Taichi's transform.
+
+        Args:
+            function: `(inputs, outputs, cotangents) -> cotangents of the inputs`, all tuples, None for an input of integers; or
+                another kernel, whose parameters are named as inputs, outputs (`x_out` for one that is updated in place) and
+                cotangents (`y_bar`), and which writes `x_bar` for each input that has a derivative.
+
+        Returns:
+            `function`.
+
+        Raises:
+            KernelError: a kernel that reads or writes names which there are not.
+        """
+        if isinstance(function, UserKernel):
+            names = {*self.signature.inputs, *self.signature.outputs}
+            known = names | {n + BAR for n in self.signature.outputs} | {n + "_out" for n in self.signature.outputs}
+            strange = [n for n in function.signature.inputs if n not in known]
+            strange += [n for n in function.signature.outputs if n.removesuffix(BAR) not in self.signature.inputs or not n.endswith(BAR)]
+            if strange:
+                raise KernelError(
+                    f"kernel {function.__name__} as the adjoint of {self.__name__} has {', '.join(strange)}; expected inputs, outputs "
+                    f"and cotangents such as {next(iter(self.signature.outputs))}{BAR}, and to write {self.signature.inputs[0]}{BAR}"
+                )
+        self.hand_adjoint = function
+        return function
+
+    def tangent(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: the forward derivative by hand, `(inputs, outputs, tangents) -> tangents of the outputs`, all tuples."""
+        self.hand_tangent = function
+        return function
+
+    def _like(self, value: np.ndarray, model: np.ndarray, what: str) -> np.ndarray:
+        if value.shape != model.shape:
+            raise ShapeError(f"kernel {self.__name__}: {what} has shape {value.shape}, expected {model.shape}; reshape it")
+        return value.astype(model.dtype, copy=False)
+
+    def _demand_finite(self, name: str, bar: np.ndarray | None, values: Sequence[np.ndarray]) -> None:
+        """Raise where the derivative made NaN or infinity of finite values."""
+        if bar is None or np.isfinite(bar).all() or not all(np.isfinite(v).all() for v in values):
+            return
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(bar))[0]) if bar.ndim else ()
+        raise DivergenceError(
+            f"the cotangent of {name}{list(where) if where else ''} through kernel {self.__name__} is {bar[where]}, expected a finite "
+            "number since all values are; sqrt, norm or a power at 0, or log of what is not positive, has no derivative: keep away from "
+            "it with an if or norm(eps)"
+        )
+
+
+def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[str]) -> Callable[[Any], UserKernel]:
+    """Decorator: make a Taichi kernel a function of arrays, with a derivative.
+
+    Parameters of the function are `ti.types.ndarray(...)` of numbers, or numbers (`float`, `int`, `ti.f64` ...). The call
+    takes what is read, in the order of the parameters, and returns what is written; what it is given never changes. Untyped
+    numbers and locals in the kernel have the widest float type of its arrays.
+
+    Args:
+        reads: names of parameters that are only read.
+        writes: names that are updated in place; or a mapping from the name of a new array, which starts at zero, to the
+            name of the input whose shape and type it has, to a shape, or to a function that takes inputs by name and
+            returns a shape. In a mapping, a name that maps to itself is updated in place.
+
+    Returns:
+        A decorator for a plain `def` or for a `@ti.kernel`.
+
+    Raises:
+        KernelError: parameters and declaration do not fit together, or there is no source to read.
+    """
+
+    def decorate(function: Any) -> UserKernel:
+        source = Source.of(raw_function(function))
+        with runtime.lock:
+            return UserKernel(source, read_signature(source.evaluated(), reads, writes))
+
+    return decorate

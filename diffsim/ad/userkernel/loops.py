@@ -1,0 +1,121 @@
+"""Which inner loops Taichi's reverse mode differentiates rightly.
+
+Taichi cuts a kernel into *blocks*: the smallest loop bodies that use no mutable local from outside. A block is run again
+and differentiated in one piece; whatever stands outside of every block is dropped without a word. Within a block:
+
+- locals that inner loops assign are kept on a stack of fixed size, and one entry more overwrites the thread's stack;
+- of an intermediate result only the last iteration's value is kept. Most operations have their operands on the stack, and
+  so have conditions of `if` (with `real_matrix_scalarize` only), but exp, tanh and rsqrt use their result, and the operands
+  of min and max are forgotten;
+- what is computed outside an inner loop and read inside loses its derivative, except for the locals that the loop carries.
+
+All of it gives wrong numbers in silence, or ends the process. So two shapes of inner loop are let through. An *independent*
+one is the whole body of the loop around it and shares no local with it. A *carrying* one has a known number of trips, stands
+under no `if`, and uses from outside only indices, arrays and the locals that it assigns.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+STACK_LIMIT = 1000
+"""Most assignments to a local in the inner loops of a block: 16 KB of the thread's stack a local."""
+
+REPEAT = "ti.static(range(...)) unrolls a short loop"
+Tell = Callable[[ast.AST, str, str], None]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that is not unrolled, or a whole body outside of loops, and what happens in it.
+
+    Attributes:
+        trips: how often it runs, where that is a constant.
+        guarded: it stands under an `if` that is decided at run time.
+        unrolled: it stands in a `ti.static` loop, which makes several of it.
+        carried: locals from outside that it assigns.
+        borrowed: locals from outside, with a derivative or changing, that it reads.
+        last_value: operations of which Taichi keeps the last value only, by name.
+        beside: its own statements that have a derivative, inner loops apart.
+        assignments: to locals, in its own body.
+    """
+
+    node: ast.AST
+    parent: Loop | None = None
+    targets: tuple[str, ...] = ()
+    trips: int | None = None
+    guarded: bool = False
+    unrolled: int = 1
+    carried: set[str] = field(default_factory=set)
+    borrowed: dict[str, ast.AST] = field(default_factory=dict)
+    last_value: list[tuple[ast.AST, str]] = field(default_factory=list)
+    beside: list[ast.AST] = field(default_factory=list)
+    children: list[Loop] = field(default_factory=list)
+    assignments: int = 0
+    tell: Tell = field(default=lambda node, wrong, remedy: None, repr=False)
+
+    @property
+    def independent(self) -> bool:
+        """Whether it shares no changing local with what is around it: Taichi makes it a block of its own."""
+        return not self.carried and not self.borrowed
+
+
+def judge(body: Loop) -> int:
+    """Tell every fault of the inner loops of a block, or of the loops around it.
+
+    Returns:
+        The stack entries that a local may need, 0 without inner loops.
+    """
+    if len(body.children) == 1:
+        (only,) = body.children
+        if only.independent and not (body.beside or only.guarded or only.unrolled > 1):
+            return judge(only)
+    total = 0
+    for child in body.children:
+        if child.guarded:
+            child.tell(child.node, "an inner loop under an if is differentiated wrongly, silently", "put the if into the loop")
+        elif child.independent:
+            child.tell(
+                child.node,
+                "beside an inner loop that shares no local with them, the derivatives of other statements are lost, silently",
+                f"give it a top-level loop of its own, or {REPEAT}",
+            )
+        else:
+            total += _judge_carrying(child)
+    if total + 2 > STACK_LIMIT:
+        body.children[0].tell(
+            body.children[0].node,
+            f"up to {total} values of a local would be kept on the stack of a thread, expected at most {STACK_LIMIT - 2}",
+            "add straight into an array, in a loop without locals from outside, or split the sum",
+        )
+        return 0
+    return total + 2 if total else 0
+
+
+def _judge_carrying(loop: Loop) -> int:
+    """Tell the faults of an inner loop that carries locals; returns the stack entries it needs."""
+    for name, node in loop.borrowed.items():
+        if name not in loop.carried:
+            loop.tell(
+                node,
+                f"{name} is computed outside this inner loop and only read inside: its derivative is lost, silently",
+                f"compute it inside, or {REPEAT}",
+            )
+    for node, name in loop.last_value:
+        loop.tell(
+            node,
+            f"{name} in an inner loop that carries locals is differentiated at the last iteration's value, silently",
+            f"{REPEAT}; or add straight into an array in a loop without locals from outside"
+            + ("; or an if" if name in ("max", "min", "clamp") else ""),
+        )
+    if loop.trips is None:
+        loop.tell(
+            loop.node,
+            "an inner loop that carries locals overruns a stack of fixed size after some trips and ends the process, "
+            "and its number of trips is not a constant here",
+            "write range(...) of numbers, or add straight into an array in a loop without locals from outside",
+        )
+    inside = sum(child.unrolled * _judge_carrying(child) for child in loop.children)
+    return (loop.trips or 0) * (max(loop.assignments, 1) + inside)

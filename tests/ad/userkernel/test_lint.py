@@ -1,0 +1,84 @@
+"""What is refused is wrong, what is let through is right; each construct once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import taichi as ti
+
+import diffsim as ds
+from diffsim.ad.userkernel import UserKernel
+from diffsim.ad.userkernel.check import compare
+from tests.ad.userkernel import accepted, outside, refused
+from tests.ad.userkernel.inputs import inputs_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def name(kernel: UserKernel) -> str:
+    return kernel.__name__
+
+
+@pytest.mark.parametrize("kernel", accepted.KERNELS, ids=name)
+def test_accepted(kernel: UserKernel) -> None:
+    assert kernel.report.findings == []
+    result = compare(kernel, inputs_of(kernel), directions=2, seed=1, tolerance=None)
+    assert result.passed, str(result)
+
+
+@pytest.mark.parametrize("kernel", refused.KERNELS, ids=name)
+def test_refused(kernel: UserKernel) -> None:
+    phrase = refused.PHRASES[kernel.__name__]
+    findings = [f for f in kernel.report.findings if phrase in f.wrong and "# !" in f.text]
+    assert findings, [str(f) for f in kernel.report.findings]
+    lines = Path(findings[0].file).read_text().splitlines()
+    assert lines[findings[0].line - 1].strip() == findings[0].text
+    assert not kernel.report.fatal
+    given = inputs_of(kernel)
+    with pytest.raises(ds.errors.KernelError, match="cannot be differentiated") as error:
+        kernel.pullback(given, [np.ones(6)] * len(kernel.signature.outputs), [None] * len(kernel.signature.outputs))
+    assert findings[0].remedy in str(error.value) and f"@{kernel.__name__}.adjoint" in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ad.userkernel.probe"], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
+    )
+    found: dict[str, str] = json.loads(done.stdout[done.stdout.index("{") :])
+    return found
+
+
+@pytest.mark.parametrize("kernel", refused.KERNELS, ids=name)
+def test_the_claim_is_true(kernel: UserKernel, outcomes: dict[str, str]) -> None:
+    """Taichi really does what a kernel is refused for: when this fails, a refusal can go."""
+    assert outcomes[kernel.__name__] == refused.OUTCOME[kernel.__name__]
+
+
+@pytest.mark.parametrize("kernel", outside.KERNELS, ids=name)
+def test_what_must_not_even_run(kernel: UserKernel) -> None:
+    with pytest.raises(ds.errors.KernelError, match=outside.PHRASES[kernel.__name__]):
+        kernel(np.ones(6))
+
+
+def test_all_findings_are_told_at_once() -> None:
+    with pytest.raises(ds.errors.KernelError) as error:
+        refused.vector_as_a_buffer.pullback([np.ones(6)], [np.ones(6)], [None])
+    assert str(error.value).count("refused.py:") == len(refused.vector_as_a_buffer.report.findings) == 3
+
+
+def test_a_field_from_outside_must_not_even_be_read() -> None:
+    table = ti.field(ti.f64, 6)
+
+    @ds.kernel(reads=("x",), writes={"y": "x"})
+    def reads_a_field(x: outside.A1, y: outside.A1):
+        for i in x:
+            y[i] = x[i] * table[i]
+
+    with pytest.raises(ds.errors.KernelError, match="table is a Taichi field from outside"):
+        reads_a_field(np.ones(6))
