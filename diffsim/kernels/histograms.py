@@ -58,7 +58,7 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
     rows = np.empty(values.shape, np.int64)
     if _large(index, (values, rows), len(dst)):
         rows[...] = np.arange(len(values))[:, None]
-        out, winners = compiled_bins.generic(PLACED[kind], (dst, np.full(dst.shape, -1)), index, (values, rows))
+        out, winners = compiled_bins.generic(PLACED[kind], (dst, np.full(dst.shape, -1, np.int64)), index, (values, rows))
         return out, winners
     out = plain_bins.histogram(kind, dst, index, values)
     return out, plain_bins.winners(out, dst, index, values)
