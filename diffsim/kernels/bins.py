@@ -33,15 +33,18 @@ class BinsSource(OperatorSource):
         op, dtypes, workers: of the operator.
         index: type of the index.
         single: there is one column.
+        numbered: the last component of a value is the number of its row, and no array.
     """
 
     float_letters = "tzr"
 
-    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool) -> None:
+    def __init__(
+        self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, numbered: bool = False
+    ) -> None:
         super().__init__(op, dtypes, workers)
-        self.single = single
+        self.single, self.numbered = single, numbered
         self.arguments.append(Array("index", index))
-        self.declare("v", range(self.count))
+        self.declare("v", range(self.count - numbered))
 
     def dimensions(self) -> None:
         self.text(f"n, bins, cols, parts, span = d[{N}], d[{BINS}], d[{COLUMNS}], d[{PARTS}], d[{SPAN}]")
@@ -81,7 +84,8 @@ class BinsSource(OperatorSource):
 
     def variables(self, letter: str, variable: str, at: str) -> None:
         for k in range(self.count):
-            self.text(f"{variable}{k} = {self.load(letter, k, at)}")
+            row = letter == "v" and self.numbered and k == self.count - 1
+            self.text(f"{variable}{k} = {'i' if row else self.load(letter, k, at)}")
 
     def keep(self, letter: str, variable: str, at: str) -> None:
         for k in range(self.count):
@@ -109,8 +113,17 @@ class BinsSource(OperatorSource):
 class HistogramSource(BinsSource):
     """y = op over o, what the bins held, and the values v in order. With one part, y is o and is changed in place."""
 
-    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, parts: bool) -> None:
-        super().__init__(op, dtypes, workers, index, single)
+    def __init__(
+        self,
+        op: Operator,
+        dtypes: Sequence[np.dtype],
+        workers: int | None,
+        index: np.dtype,
+        single: bool,
+        numbered: bool,
+        parts: bool,
+    ) -> None:
+        super().__init__(op, dtypes, workers, index, single, numbered)
         text = self.text
         self.declare("y", range(self.count))
         if parts:

@@ -41,7 +41,7 @@ class ChainSource(OperatorSource):
 
     def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None) -> None:
         super().__init__(op, dtypes, workers)
-        self.is_product = [s.op for s in self.value.steps] == ["read", "read", "mul"] and self.dtypes[0].kind == "f"
+        self.is_product = self.value.single == "mul" and self.dtypes[0].kind == "f"
 
     def dimensions(self) -> None:
         text = self.text
@@ -86,19 +86,15 @@ class ChainSource(OperatorSource):
                     self.chain("q_s", "_s")
                     body(["_s"])
 
-    def suspicious(self, names: Sequence[tuple[str, int]], zero: bool) -> None:
-        """Set `bad` where a float of `names` (variable, component) is not finite, or is zero and `zero`."""
-        self.text("bad = 0")
-        for name, k in names:
-            if self.dtypes[k].kind == "f":
-                with self.text.block(f"if ti.abs({name}) <= F({float(np.finfo(self.dtypes[k]).max)!r})"):
-                    if zero:
-                        with self.text.block(f"if {name} == 0"):
-                            self.text("bad = 1")
-                    else:
-                        self.text("bad = bad")
-                with self.text.block("else"):
-                    self.text("bad = 1")
+    def suspicious(self, names: Sequence[tuple[str, int]], carried: str) -> None:
+        """Set `bad` where a float of `names` (variable, component) is not finite; or, for a product, is zero but `carried` is not."""
+        text = self.text
+        text("bad = 1")
+        within = [f"ti.abs({name}) <= F({float(np.finfo(self.dtypes[k]).max)!r})" for name, k in names if self.dtypes[k].kind == "f"]
+        if self.is_product:
+            within.append(f"({names[0][0]} != 0 or {carried} == 0)")
+        with text.block(f"if {' and '.join(within) or 'True'}"):
+            text("bad = 0")
 
 
 class ScanSource(ChainSource):
@@ -205,7 +201,7 @@ def write_totals(source: ChainSource, chains: list[str]) -> None:
 def add_block(source: ChainSource) -> None:
     """c = op(c, s), where s is the total of block `b`; element by element where the total is suspicious."""
     text = source.text
-    source.suspicious([(f"s{k}", k) for k in range(source.count)], source.is_product)
+    source.suspicious([(f"s{k}", k) for k in range(source.count)], "c0")
     with text.block("if bad == 1"), text.block("for j in range(b * edges + 1, ti.min((b + 1) * edges, n - 1) + 1)"):
         for k in range(source.count):
             text(f"h{k} = {source.load('x', k, 'origin + j * stride')}")

@@ -81,7 +81,7 @@ class AdjointSource(ChainSource):
                     self.store("p", j, "q", f"o{j}")
                 with text.block("if b > 0"):
                     names = [(f"s{k}", k) for k in range(self.count)] + [(f"m{j}", j) for j in self.floats]
-                    self.suspicious(names, False)
+                    self.suspicious(names, "o0")
                     with text.block("if bad == 1"):
                         text("size = ti.min(edges, n - 1 - b * edges)")
                         with text.block("for j in range(size)"):

@@ -39,33 +39,28 @@ def _signed(index: IntArray) -> IntArray:
 
 
 def generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arrays:
-    index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
-    bins, cols = dsts[0].shape
-    count = parts(len(index), bins)
-    ys = tuple(d.copy() for d in dsts)
-    spare = [] if count == 1 else [*(np.empty(count * bins * cols, t) for t in dtypes), np.zeros(count * bins * cols, np.int32)]
-    key = ("histogram", op.value(dtypes), index.dtype, cols == 1, count > 1)
-    launch(
-        key,
-        lambda: HistogramSource(op, dtypes, threads, index.dtype, cols == 1, count > 1),
-        _control(len(index), bins, cols, count),
-        [index, *values, *ys, *spare],
-    )
-    if count > 1 and not _finite(ys):
-        return generic_in_order(op, dsts, index, values)
-    return ys
+    """The histogram; in one part if the parts' totals are not finite, since the result may well be.
+
+    If there is a value less than components, the last component, of type i32, is the number of the value's row.
+    """
+    index = _signed(index)
+    count = parts(len(index), len(dsts[0]))
+    ys = _generic(op, dsts, index, values, count)
+    return ys if count == 1 or _finite(ys) else _generic(op, dsts, index, values, 1)
 
 
-def generic_in_order(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arrays:
-    """In one part: for totals that leave the range of the numbers although the result does not."""
+def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count: int) -> Arrays:
     dtypes, threads = [d.dtype for d in dsts], workers()
     bins, cols = dsts[0].shape
     ys = tuple(d.copy() for d in dsts)
+    slots = count * bins * cols
+    spare = [] if count == 1 else [*(np.empty(slots, t) for t in dtypes), np.zeros(slots, np.int32)]
+    variant = (index.dtype, cols == 1, len(values) < len(dsts), count > 1)
     launch(
-        ("histogram", op.value(dtypes), index.dtype, cols == 1, False),
-        lambda: HistogramSource(op, dtypes, threads, index.dtype, cols == 1, False),
-        _control(len(index), bins, cols, 1),
-        [index, *values, *ys],
+        ("histogram", op.value(dtypes), *variant),
+        lambda: HistogramSource(op, dtypes, threads, *variant),
+        _control(len(index), bins, cols, count),
+        [index, *values, *ys, *spare],
     )
     return ys
 

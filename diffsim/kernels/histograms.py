@@ -55,11 +55,10 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
     if kind not in ("min", "max"):
         raise ParameterError(f"kind = {kind!r} has no winners, expected min or max")
     (dst,), index, (values,) = _checked((dst,), index, (values,))
-    rows = np.empty(values.shape, np.int64)
-    if _large(index, (values, rows), len(dst)):
-        rows[...] = np.arange(len(values))[:, None]
-        out, winners = compiled_bins.generic(PLACED[kind], (dst, np.full(dst.shape, -1)), index, (values, rows))
-        return out, winners
+    if _large(index, (values,), len(dst)):
+        places = np.full(dst.shape, -1, np.int32)
+        out, winners = compiled_bins.generic(PLACED[kind], (dst, places), index, (values,))
+        return out, winners.astype(np.int64)
     out = plain_bins.histogram(kind, dst, index, values)
     return out, plain_bins.winners(out, dst, index, values)
 

@@ -27,6 +27,9 @@ FEW_LANES = 24
 """Up to so many lanes a loop over Python numbers beats one over NumPy rows (60 ns an element and lane against 1.5 us an element)."""
 
 
+ACCUMULATES: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
 def combine(value: Typed, left: Sequence[npt.NDArray], right: Sequence[npt.NDArray]) -> list[npt.NDArray]:
     """The operator applied to arrays of operands."""
     operands = {f"a{k}": a for k, a in enumerate(left)} | {f"b{k}": b for k, b in enumerate(right)}
@@ -36,6 +39,9 @@ def combine(value: Typed, left: Sequence[npt.NDArray], right: Sequence[npt.NDArr
 def scan(op: Operator, xs: Arrays, reverse: bool, segments: IntArray | None = None) -> Arrays:
     """Inclusive scan; with `segments` (n,), non-decreasing, it starts anew where their number changes."""
     value = op.value([x.dtype for x in xs])
+    known = ACCUMULATES.get(value.single or "")
+    if known is not None and segments is None:
+        return (accumulate(known, xs[0], reverse),)
     ys = tuple(x.copy() for x in xs)
     views = tuple(y[:, ::-1] for y in ys) if reverse else ys
     n = xs[0].shape[1]
@@ -63,8 +69,10 @@ def _sequential(value: Typed, views: Sequence[npt.NDArray], n: int, segments: In
 
 
 def reduce(op: Operator, xs: Arrays) -> Arrays:
-    """Neighbours are combined pairwise, ceil(log2 n) times; sequentially where that overflows."""
+    """Neighbours are combined pairwise, ceil(log2 n) times; products, and what overflows then, one after another."""
     value = op.value([x.dtype for x in xs])
+    if value.single == "mul":
+        return (accumulate(np.multiply, xs[0], False)[:, -1].copy(),)
     ys = xs
     with np.errstate(all="ignore"):
         while (n := ys[0].shape[1]) > 1:

@@ -136,6 +136,23 @@ def test_product_with_zeros(implementation: str, zeros: int) -> None:
     assert (values_bar[(index < 0) | (index >= bins)] == 0).all()
 
 
+def test_results_in_range_of_totals_that_are_not(implementation: str) -> None:
+    """The product of some neighbours overflows, that from the start does not; powers of two, so all is exact."""
+    n = 600
+    index = np.arange(n) % 2
+    values, dst = np.ones((n, 1)), np.array([[2.0**-1000], [2.0**3]])
+    values[100:105:2] = 2.0**600
+    bar = np.array([[2.0**-900], [1.0]])
+    assert kernels.histogram("*", dst, index, values).tolist() == [[2.0**800], [2.0**3]]
+    assert kernels.histogram_generic(CASES[0].operator, (dst,), index, (values,))[0].tolist() == [[2.0**800], [2.0**3]]
+    dst_bar, values_bar = kernels.histogram_product_vjp(dst, index, values, bar)
+    assert dst_bar.tolist() == [[2.0**900], [1.0]]
+    assert (values_bar[1::2] == 2.0**3).all()
+    wanted = np.full(n // 2, 2.0**-100)
+    wanted[50:53] = 2.0**-700
+    assert (values_bar[::2, 0] == wanted).all()
+
+
 @by_size
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u4"])
 def test_counting_sort(implementation: str, size: tuple[int, int, int], dtype: str) -> None:

@@ -136,22 +136,36 @@ def test_products_with_zeros(implementation: str, zeros: int, reverse: bool) -> 
         assert np.abs(found[0, turn, column] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
 
 
-def test_products_that_leave_the_range_for_a_while(implementation: str) -> None:
-    """The product of the second half alone overflows, that of both does not."""
+def test_results_in_range_of_totals_that_are_not(implementation: str) -> None:
+    """Powers of two, all exact: products of some neighbours overflow or underflow, those from the start do not."""
+    op = CASES[0].operator
     x = np.ones((1, 2000, 1))
-    x[:, 100:1000], x[:, 1000:1900] = 0.5, 2.0
-    x[:, 900:1000] = 0.25
+    x[:, 100:102], x[:, 1000:1003], x[:, 1500], x[:, 1600:1603] = 2.0**-500, 2.0**600, 2.0**100, 2.0**-600
     wanted = np.multiply.accumulate(x, axis=1)
-    assert wanted[0, 999, 0] > 0 and np.isfinite(wanted).all()
-    assert (kernels.cumprod(x) == wanted).all()
-    assert (kernels.scan(CASES[0].operator, (x,))[0] == wanted).all()
-    c = np.zeros_like(x)
-    assert (kernels.linear_recurrence(np.full_like(x, 4.0), c) == 0).all()
+    assert np.isfinite(wanted).all() and wanted.all()
+    assert (kernels.cumprod(x) == wanted).all() and (kernels.scan(op, (x,))[0] == wanted).all()
+    assert (kernels.reduce(op, (x,))[0] == wanted[:, -1]).all()
     bar = np.zeros_like(x)
-    bar[:, 999] = 1.0
-    assert np.isfinite(kernels.cumprod_vjp(x, wanted, bar)).all()
-    vjp = kernels.scan_vjp(CASES[0].operator, (x,), (wanted,), (bar,))[0]
-    assert vjp is not None and close([vjp], [kernels.cumprod_vjp(x, wanted, bar)], ROUND_OFF)
+    bar[:, 1550], bar[:, 1700] = 2.0**-1000, 2.0**900
+    r, expected = 0.0, np.zeros_like(x)
+    for i in range(1999, -1, -1):
+        r = bar[0, i, 0] + (x[0, i + 1, 0] * r if i < 1999 else 0)
+        expected[0, i, 0] = r * (wanted[0, i - 1, 0] if i else 1)
+    assert np.isfinite(expected).all()
+    assert (kernels.cumprod_vjp(x, wanted, bar) == expected).all()
+    assert close(kernels.scan_vjp(op, (x,), (wanted,), (bar,)), [expected], 0.0)
+
+
+def test_totals_that_overflow_but_meet_a_zero(implementation: str) -> None:
+    big, zero = np.full((1, 2000, 1), 2.0**40), np.zeros((1, 2000, 1))
+    assert (kernels.linear_recurrence(big, zero) == 0).all()
+    case = next(c for c in CASES if c.name == "affine")
+    slope = big.copy()
+    slope[:, 0] = 0
+    assert all((y == 0).all() for y in kernels.scan(case.operator, (slope, zero)))
+    assert all((y == 0).all() for y in kernels.reduce(case.operator, (slope, zero)))
+    bars = kernels.scan_vjp(case.operator, (slope, zero), (zero, zero), (zero, zero))
+    assert all(b is not None and (b == 0).all() for b in bars)
 
 
 @both_ways
