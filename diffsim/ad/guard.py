@@ -41,13 +41,13 @@ def private(array: np.ndarray) -> np.ndarray:
     if not array.size:
         return array
     if array.nbytes <= 256:
-        return array.copy()
+        return array.copy(order="K")
     known = _seen.by_id.get(id(array))
     look = fingerprint(array)
     if known is not None and known.fingerprint == look:
         return known.copy
     if array.nbytes <= COPY_BYTES:
-        copy = array.copy()
+        copy = array.copy(order="K")
         if len(_seen.by_id) > REMEMBERED:
             _seen.by_id = large()
         _seen.by_id[id(array)] = _Seen(array, copy, look, "")
