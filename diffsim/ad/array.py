@@ -56,6 +56,8 @@ class Array:
     def _current(self) -> Any:
         """The present core value, without giving up ownership."""
         root = self._root
+        if local.interceptor is not None:
+            guard.note_outside(self if root is None else root)
         if root is not None and self._seen != root._version:
             self._read_again(root)
         return self._value
@@ -65,9 +67,13 @@ class Array:
         stale = [self]
         while (base := stale[-1]._base) is not None and base is not root and base._seen != root._version:
             stale.append(base)
-        for array in reversed(stale):
-            assert array._base is not None
-            array._value, array._seen = array._base._lent(array._view.read(array._base._value)), root._version
+        before, local.interceptor = local.interceptor, root._scope  # the views belong there, wherever they are read
+        try:
+            for array in reversed(stale):
+                assert array._base is not None
+                array._value, array._seen = array._base._lent(array._view.read(array._base._value)), root._version
+        finally:
+            local.interceptor = before
 
     def _lent(self, part: Any) -> Any:
         """The value of a view. A small one is a copy, so that the memory of the array can still be written in place."""
@@ -203,7 +209,7 @@ class Array:
         if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], (int, np.integer))):
             axes = axes[0] or ()
         order = tuple(operator.index(a) % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
-        return self.linked(TransposeView(order))
+        return self if self._scalar else self.linked(TransposeView(order))
 
     def ravel(self) -> Any:
         return self.reshape(-1)

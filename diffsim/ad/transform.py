@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, is_plain, local, running
+from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, ended, local, running
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
@@ -72,7 +72,6 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     trace = ReverseTrace()
     inputs: list[ReverseTracer | None] = []
     given = []
-    outermost = local.depth == 0
     with running():
         try:
             for leaf in leaves:
@@ -87,7 +86,8 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             outs, out_tree = flatten(out)
             cores = [_array_core(leaf) for leaf in outs]
         finally:
-            recorded = guard.forget() if outermost else {}
+            trace.ended = True
+            recorded = guard.kept()
     results, ends = [], []
     for leaf, value in zip(outs, cores, strict=True):
         mine = isinstance(value, ReverseTracer) and value.trace is trace
@@ -99,8 +99,6 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> Any:
         guard.check(recorded)
-        if local.depth:
-            guard.check(guard.large())
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
         for ct, end, shape in zip(cts, ends, shapes, strict=True):
@@ -129,6 +127,8 @@ def _split(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def _result(value: Any) -> Any:
     """A result that may be edited without touching what was recorded."""
+    if isinstance(value, Tracer) and value.trace.ended:
+        raise ended()
     if isinstance(value, np.ndarray):
         value = np.array(value)
     return release(value)
@@ -177,7 +177,6 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     leaves, tree = flatten(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
     trace = ForwardTrace()
-    outermost = local.depth == 0
     with running():
         try:
             given = []
@@ -190,9 +189,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
             cores = [_array_core(leaf) for leaf in outs]
+            guard.check(local.seen, referred_only=True)
         finally:
-            if outermost:
-                guard.forget()
+            trace.ended = True
     values, out_dots = [], []
     for leaf, value in zip(outs, cores, strict=True):
         if value is None:
