@@ -27,6 +27,10 @@ class StaleValueError(DiffsimError, RuntimeError):
     """A value is used after what it depends on was changed."""
 
 
+class ReadOnlyError(DiffsimError, ValueError):
+    """An array that cannot be assigned to."""
+
+
 class ScheduleError(DiffsimError, ValueError):
     """A checkpointing schedule that cannot be, or an action that is not legal now."""
 

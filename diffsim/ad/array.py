@@ -19,65 +19,11 @@ import numpy as np
 
 from diffsim.ad import guard
 from diffsim.ad.core import Interceptor, Tracer, bottom, local
+from diffsim.ad.indices import Index, compose, last_writes, normalise, same
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
+from diffsim.ad.views import IndexView, PartView, ReshapeView, TransposeView, View, blank, reshaped
 from diffsim.errors import DerivativeError, ShapeError, StaleValueError
-
-
-class _View:
-    """How a view was taken from its base: a function and its effect on the base when the view is assigned."""
-
-    __slots__ = ()
-
-    def read(self, base: Any) -> Any:
-        raise NotImplementedError
-
-    def write(self, base: Array, value: Any) -> None:
-        raise NotImplementedError
-
-
-class _Index(_View):
-    __slots__ = ("index",)
-
-    def __init__(self, index: tuple[Any, ...]) -> None:
-        self.index = index
-
-    def read(self, base: Any) -> Any:
-        return st.getitem(base, index=self.index)
-
-    def write(self, base: Array, value: Any) -> None:
-        base._store(self.index, value)
-
-
-class _Reshape(_View):
-    __slots__ = ("contiguous", "shape")
-
-    def __init__(self, shape: tuple[int, ...], contiguous: bool) -> None:
-        self.shape, self.contiguous = shape, contiguous
-
-    def read(self, base: Any) -> Any:
-        return st.reshape(base, shape=self.shape)
-
-    def write(self, base: Array, value: Any) -> None:
-        if not self.contiguous:
-            raise DerivativeError(
-                "assignment to a reshaped array whose base is not contiguous, of which NumPy may or may not make a view; "
-                "copy() the array before it is reshaped, or assign to the base"
-            )
-        base._replace(st.reshape(value, shape=base.shape))
-
-
-class _Transpose(_View):
-    __slots__ = ("axes",)
-
-    def __init__(self, axes: tuple[int, ...]) -> None:
-        self.axes = axes
-
-    def read(self, base: Any) -> Any:
-        return st.transpose(base, axes=self.axes)
-
-    def write(self, base: Array, value: Any) -> None:
-        base._replace(st.transpose(value, axes=tuple(int(i) for i in np.argsort(self.axes))))
 
 
 class Array:
@@ -90,17 +36,18 @@ class Array:
         size: number of entries.
     """
 
-    __slots__ = ("__weakref__", "_base", "_contiguous", "_owned", "_scalar", "_scope", "_seen", "_value", "_version", "_view")
+    __slots__ = ("__weakref__", "_base", "_owned", "_root", "_scalar", "_scope", "_seen", "_strides", "_value", "_version", "_view")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, value: Any, *, owned: bool = False, scalar: bool = False, contiguous: bool = True) -> None:
+    def __init__(self, value: Any, *, owned: bool = False, scalar: bool = False, strides: tuple[int, ...] | None = None) -> None:
         self._value = value
         self._owned = owned
         self._scalar = scalar
-        self._contiguous = contiguous
+        self._strides = strides  # NumPy's, if they are not those of the value
         self._version = 0
         self._base: Array | None = None
-        self._view: _View | None = None
+        self._root: Array | None = None  # the last base, whose version all views compare theirs with
+        self._view: Any = None  # how it was taken from its base
         self._seen = 0
         self._scope: Interceptor | None = local.interceptor
 
@@ -108,25 +55,59 @@ class Array:
 
     def _current(self) -> Any:
         """The present core value, without giving up ownership."""
-        base = self._base
-        if base is not None:
-            value = base._current()
-            if self._seen != base._version:
-                assert self._view is not None
-                self._value, self._seen = self._view.read(value), base._version
-                self._version += 1
-                base._owned = False
+        root = self._root
+        if local.interceptor is not None:
+            guard.note_outside(self if root is None else root)
+        if root is not None and self._seen != root._version:
+            self._read_again(root)
         return self._value
+
+    def _read_again(self, root: Array) -> None:
+        """Views of views are read from the first stale one on, without recursion."""
+        stale = [self]
+        while (base := stale[-1]._base) is not None and base is not root and base._seen != root._version:
+            stale.append(base)
+        before, local.interceptor = local.interceptor, root._scope  # the views belong there, wherever they are read
+        try:
+            for array in reversed(stale):
+                assert array._base is not None
+                array._value, array._seen = array._base._lent(array._view.read(array._base._value)), root._version
+        finally:
+            local.interceptor = before
+
+    def _lent(self, part: Any) -> Any:
+        """The value of a view. A small one is a copy, so that the memory of the array can still be written in place."""
+        if self._owned and part.size * 4 <= self.size:
+            return st.copy(part)
+        self._owned = False
+        return part
 
     def core(self) -> Any:
         """The present core value, for an operation that may keep it."""
         self._owned = False
         return self._current()
 
-    def _take(self, view: _View, value: Any, contiguous: bool) -> Array:
-        made = Array(value, contiguous=contiguous)
-        made._base, made._view, made._seen = self, view, self._version
+    def linked(self, view: View, part: Any = None) -> Array:
+        """A view of the array, `part` being its value if it has been read. That of a number is an array of its own."""
+        value = self._current()
+        made = Array(self._lent(view.read(value) if part is None else part))
+        if not self._scalar:
+            made._base, made._view = self, view
+            made._root = self if self._root is None else self._root
+            made._seen = made._root._version
         return made
+
+    def _layout(self) -> np.ndarray:
+        """The strides that NumPy's array would have (see `View`)."""
+        views, array = [], self
+        while array._base is not None:
+            views.append(array._view)
+            array = array._base
+        value = bottom(array._value)
+        found = blank(value.shape, value.dtype, array._strides or value.strides)
+        for view in reversed(views):
+            found = view.layout(found)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -161,8 +142,34 @@ class Array:
         return self.transpose((*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     @property
-    def flat(self) -> Any:
-        return self.ravel()
+    def flat(self) -> _Flat:
+        return _Flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[:] = values
+
+    @property
+    def real(self) -> Any:
+        return self._complex_part(False) if self.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> Any:
+        return self._complex_part(True) if self.dtype.kind == "c" else wrap(np.zeros(self.shape, self.dtype)[()])
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise DerivativeError(f"an array of {self.dtype} has no imaginary part to assign to; make it with a complex type")
+        self.imag[...] = value
+
+    def _complex_part(self, imaginary: bool) -> Any:
+        view = PartView(imaginary)
+        return wrap(view.read(self.core())) if self._scalar else self.linked(view)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -175,43 +182,43 @@ class Array:
 
     def __getitem__(self, index: Any) -> Any:
         index, basic = normalise_index(index)
-        value = self._current()
         if not basic:
-            return wrap(st.getitem(value, index=index))
-        out = st.getitem(value, index=index)
-        if out.ndim == 0 and Ellipsis not in index:
-            return wrap(out)
-        if self._owned and out.size * 4 <= self.size:
-            out = st.copy(out)
-        else:
-            self._owned = False
-        return self._take(_Index(index), out, self._contiguous and _keeps_contiguous(index, self.ndim))
+            return wrap(st.getitem(self._current(), index=index))
+        whole, index = self._placed(index)
+        part = st.getitem(whole._current(), index=index)
+        return whole.linked(IndexView(index), part) if part.ndim or Ellipsis in index else wrap(part)
+
+    def _placed(self, index: Index) -> tuple[Array, Index]:
+        """The array, and the place in it, of what is at a basic index: a view of a view is one of the base."""
+        if isinstance(self._view, IndexView):
+            assert self._base is not None
+            composed = compose(self._base.shape, self._view.index, index)
+            if composed is not None:
+                return self._base, composed
+        return self, index
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         if order != "C":
             raise DerivativeError(f"reshape with order = {order!r} is not supported, expected 'C'; transpose first")
         shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
-        value = self.core()
-        out = st.reshape(value, shape=tuple(operator.index(n) for n in shape))
-        return self._take(_Reshape(out.shape, self._contiguous), out, self._contiguous)
+        shape = tuple(operator.index(n) for n in shape)
+        layout = reshaped(self._layout(), shape)
+        return Array(st.reshape(self.core(), shape=shape)) if layout is None else self.linked(ReshapeView(layout.shape))
 
     def transpose(self, *axes: Any) -> Any:
         if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], (int, np.integer))):
             axes = axes[0] or ()
         order = tuple(operator.index(a) % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
-        if self.ndim < 2:
-            order = tuple(range(self.ndim))
-        out = st.transpose(self.core(), axes=order)
-        return self._take(_Transpose(order), out, self._contiguous and order == tuple(range(self.ndim)))
+        return self if self._scalar else self.linked(TransposeView(order))
 
     def ravel(self) -> Any:
-        return self.reshape(-1) if self._contiguous else self.flatten()
+        return self.reshape(-1)
 
     def flatten(self) -> Any:
         return wrap(st.reshape(st.copy(self.core()), shape=(-1,)))
 
     def copy(self) -> Any:
-        return Array(st.copy(self.core()), owned=True)
+        return self if self._scalar else Array(st.copy(self.core()), owned=True)
 
     def view(self) -> Any:
         return self[...]
@@ -219,37 +226,63 @@ class Array:
     # writing
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        index, _ = normalise_index(index)
-        if isinstance(value, Array) and value._base is self and isinstance(value._view, _Index) and _same(value._view.index, index):
-            value._current()  # a[i] += v: the view has been written through to this array already
-            return
-        self._store(index, core(value))
+        whole, (index, basic) = self, normalise_index(index)
+        if basic:
+            whole, index = self._placed(index)
+        if isinstance(value, Array) and value._base is whole and isinstance(value._view, IndexView) and same(value._view.index, index):
+            return  # a[i] += v: the view has been written through to this array already
+        whole._store(index, core(value))
 
-    def _store(self, index: tuple[Any, ...], value: Any) -> None:
+    def _store(self, index: Index, value: Any) -> None:
+        """Assign at an index."""
         self._check_writable(value)
         current = self._current()
-        distinct = _last_writes(index, self.shape) if isinstance(value, Tracer) and not st.is_basic(index) else None
+        distinct = None
+        if isinstance(value, Tracer):
+            if not _is_mask_of(index, self.ndim):  # NumPy refuses them there
+                value = _without_leading_ones(value)
+            distinct = None if st.is_basic(index) else last_writes(index, self.shape)
         if self._base is not None:
             self._replace(st.setitem(current, value, index=index, distinct=distinct))
             return
+        if not self._owned and self._strides is None:
+            self._strides = bottom(current).strides  # the copy may have others
         self._value = st.setitem(current, value, index=index, donate=self._owned, distinct=distinct)
         self._owned = True
         self._version += 1
 
     def _replace(self, value: Any) -> None:
-        """Take a new core value of the same shape and type."""
+        """Take a new core value of the same shape and type, and hand it on to the bases."""
         self._check_writable(value)
-        self._current()
-        if self._base is not None:
-            assert self._view is not None
-            self._view.write(self._base, value)
-            self._current()
+        array, root, changed = self, self._root, [(self, value)]
+        if root is None:
+            self._take(value)
+            return
+        while (base := array._base) is not root:
+            assert base is not None
+            value = array._view.put(base._current(), value)
+            changed.append((base, value))
+            array = base
+        if isinstance(array._view, IndexView):
+            root._store(array._view.index, value)
         else:
-            self._value, self._owned = value, False
-            self._version += 1
+            root._take(array._view.put(root._current(), value))
+        for array, value in changed:
+            array._value, array._seen = value, root._version
+
+    def _take(self, value: Any) -> None:
+        """Take a new core value as a base, in memory of the same order."""
+        if bottom(value).strides != bottom(self._value).strides:
+            self._store((Ellipsis,), value)
+            return
+        self._value, self._owned = value, False
+        self._version += 1
 
     def _check_writable(self, value: Any) -> None:
-        if self._scope is not local.interceptor:
+        if self._scalar:
+            raise TypeError("a number cannot be assigned to; make an array of it with diffsim.numpy.array(x)")
+        root = self if self._root is None else self._root
+        if root._scope is not local.interceptor:
             raise StaleValueError(
                 "an array made outside is assigned to inside the body of a checkpointed loop or of remat, which is run again in the "
                 "reverse sweep; pass it in as part of the state and return it, or make it inside"
@@ -259,6 +292,10 @@ class Array:
                 f"a differentiable {value.dtype} value is assigned to an array of {self.dtype}, which would lose its derivative; "
                 f"make the array with a floating-point type, as in zeros({self.shape}, dtype={value.dtype}), or use ds.stop_gradient"
             )
+        array: Array | None = self
+        while array is not None and array._view is not None:
+            array._view.check_writable()
+            array = array._base
 
     def fill(self, value: Any) -> None:
         self[...] = value
@@ -403,7 +440,7 @@ def core(x: Any) -> Any:
     kind = type(x)
     if kind is Array:
         x._owned = False
-        return x._value if x._base is None else x._current()
+        return x._current()
     if kind is float or kind is int or kind is bool or kind is complex or isinstance(x, (Tracer, np.generic)):
         return x
     if isinstance(x, np.ndarray):
@@ -443,64 +480,56 @@ def fresh(value: np.ndarray) -> Any:
 # indices
 
 
-def normalise_index(index: Any) -> tuple[tuple[Any, ...], bool]:
-    """An index as a tuple of plain parts, and whether it is a basic one (integers, slices, ..., newaxis)."""
-    parts = index if isinstance(index, tuple) else (index,)
-    basic, out = True, []
-    for part in parts:
-        if isinstance(part, Array):
-            part = _index_value(part)
-        elif isinstance(part, slice):
-            part = slice(*(_bound(b) for b in (part.start, part.stop, part.step)))
-        elif isinstance(part, list):
-            part = np.asarray([_index_value(p) if isinstance(p, Array) else p for p in part])
-            part = part.astype(np.intp) if part.size == 0 else part
-        if isinstance(part, np.ndarray):
-            part = part.copy() if part.ndim else part[()]
-        if isinstance(part, np.ndarray) or isinstance(part, (bool, np.bool_)):
-            basic = False
-        out.append(part)
-    return tuple(out), basic
+def normalise_index(index: Any) -> tuple[Index, bool]:
+    """An index as a tuple of plain parts, and whether it makes a view."""
+    return normalise(index, _index_value)
 
 
-def _index_value(part: Array) -> Any:
+def _index_value(part: Any) -> Any:
+    if not isinstance(part, Array):
+        return part
     value = part._current()
     if value.dtype.kind not in "iub":
         raise IndexError(f"an index has the type {value.dtype}, expected integers or booleans; convert it with int() or astype(int)")
     return bottom(value)
 
 
-def _bound(bound: Any) -> Any:
-    return None if bound is None else operator.index(bound)
+def _is_mask_of(index: Index, rank: int) -> bool:
+    mask = index[0] if len(index) == 1 else None
+    return isinstance(mask, np.ndarray) and mask.dtype == bool and mask.ndim == rank
 
 
-def _keeps_contiguous(index: tuple[Any, ...], ndim: int) -> bool:
-    """Whether a basic index of a contiguous array gives a contiguous one: integers, at most one slice, then whole axes."""
-    parts = [i for i in index if i is not None]
-    while parts and isinstance(parts[0], (int, np.integer)):
-        parts.pop(0)
-    if parts and isinstance(parts[0], slice) and parts[0].step in (None, 1):
-        parts.pop(0)
-    return all(p is Ellipsis or p == slice(None) for p in parts)
+def _without_leading_ones(value: Any) -> Any:
+    """The value of an assignment with no more axes than broadcasting needs."""
+    shape = list(value.shape)
+    while shape and shape[0] == 1:
+        del shape[0]
+    return value if len(shape) == value.ndim else st.reshape(value, shape=tuple(shape))
 
 
-def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    return len(a) == len(b) and all(type(p) is type(q) and (p is q or (not isinstance(p, np.ndarray) and p == q)) for p, q in zip(a, b, strict=True))
+class _Flat:
+    """What `x.flat` gives: the entries in row-major order, as NumPy's iterator does."""
 
+    __slots__ = ("_array",)
 
-def _last_writes(index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """None if an assignment writes each entry once, else 1 where a written value stays and 0 where a later one overwrites it."""
-    arrays = [i for i in index if isinstance(i, np.ndarray)]
-    if all(i.dtype == bool for i in arrays):
-        return None
-    if len(index) == 1 and len(np.unique(arrays[0] % max(shape[0], 1))) == arrays[0].size:
-        return None
-    places = np.arange(math.prod(shape)).reshape(shape)[index]
-    flat = places.ravel()
-    writers = np.empty(math.prod(shape), np.intp)
-    writers[flat] = np.arange(flat.size)
-    stays = writers[flat] == np.arange(flat.size)
-    return None if stays.all() else stays.reshape(places.shape).astype(float)
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._all()[index]
+        return found.copy() if isinstance(found, Array) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._all()[index] = value
+
+    def _all(self) -> Array:
+        return self._array.linked(ReshapeView((self._array.size,)))
 
 
 # operators
@@ -528,12 +557,17 @@ def in_place(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def update(self: Array, other: Any) -> Any:
         if self._scalar:
             return plain(self, other)
-        value = core(plain(self, other))
+        result = plain(self, other)
+        if result is NotImplemented:
+            return result
+        value = core(result)
         if value.shape != self.shape:
             raise ShapeError(f"an in-place operation gives the shape {value.shape}, expected that of the array, {self.shape}")
         if value.dtype != self.dtype:
             if not np.can_cast(value.dtype, self.dtype, "same_kind"):
-                raise DerivativeError(f"an in-place operation gives {value.dtype}, which the array's {self.dtype} cannot hold; use astype first")
+                raise DerivativeError(
+                    f"an in-place operation gives {value.dtype}, which the array's {self.dtype} cannot hold; use astype first"
+                )
             value = st.astype(value, dtype=self.dtype)
         self._replace(value)
         return self

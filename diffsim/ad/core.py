@@ -103,12 +103,13 @@ class Aval:
 
 
 class Trace:
-    """A running transformation."""
+    """A running transformation. Once it has `ended`, its values mean nothing."""
 
-    __slots__ = ("id",)
+    __slots__ = ("ended", "id")
 
     def __init__(self) -> None:
         self.id = next(_ids)
+        self.ended = False
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Do an operation of which at least one argument belongs to this trace."""
@@ -145,10 +146,19 @@ class Tracer:
 
 
 class _Local(threading.local):
-    """The state of a thread: how many transformations run, and the innermost interceptor."""
+    """The state of a thread.
+
+    Attributes:
+        depth: how many transformations run.
+        interceptor: the innermost one.
+        seen: arrays that were used since the outermost transformation began (see `diffsim.ad.guard`).
+    """
 
     depth: int = 0
     interceptor: Interceptor | None = None
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Any] = {}
 
 
 local = _Local()
@@ -162,6 +172,8 @@ def running() -> Iterator[None]:
         yield
     finally:
         local.depth -= 1
+        if not local.depth:
+            local.seen = {}
 
 
 class Interceptor:
@@ -197,6 +209,8 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
         if not traces:
             return primitive.evaluate(*args, **params)
         top = max(traces, key=lambda trace: trace.id)
+    if top.ended:
+        raise ended()
     return top.apply(primitive, args, params)
 
 
@@ -380,6 +394,13 @@ class ForwardTrace(Trace):
         if primitive.multiple:
             return tuple(o if t is None else ForwardTracer(self, o, t) for o, t in zip(out, tangent, strict=True))
         return out if tangent is None else ForwardTracer(self, out, tangent)
+
+
+def ended() -> DerivativeError:
+    return DerivativeError(
+        "a value of a derivative that has ended is used: it left the differentiated function by another way than its result (an array or "
+        "a list from outside, an attribute); return it, with has_aux=True if it is not differentiated"
+    )
 
 
 def no_rule(primitive: Primitive, mode: str) -> DerivativeError:

@@ -1,104 +1,149 @@
 """What the record keeps of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
 
-A recorded operation may need the values of its arguments in the reverse sweep. If a program edits an array in place after that, the
-gradient would be silently wrong.
+A recorded operation may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads what is
+around it again. If a program edits an array in place after that, the gradient would be silently wrong.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
-import threading
+from typing import Any
 
 import numpy as np
 
+from diffsim.ad.core import local
 from diffsim.errors import StaleValueError
 
 COPY_BYTES = 1 << 20
 """Arrays up to this size are copied."""
 REMEMBERED = 256
 """Copies kept to be used again when the same array is."""
+ROW = 512
+BLOCK = 128
+"""Words in a row that is summed up, and rows that are worked on while they are in the cache."""
+_WEIGHTS = np.random.default_rng(20).integers(0, 1 << 64, ROW, dtype=np.uint64) | np.uint64(1)
 
 
 class _Seen:
-    """An array that was used, how it looked, and where."""
+    """An array that was used, how it looked, and where.
 
-    __slots__ = ("array", "copy", "fingerprint", "place")
+    Attributes:
+        array: NumPy's.
+        copy: what the record refers to: a copy, or the array itself.
+        look: its fingerprint.
+        reread: the body of a loop that is run again in the reverse sweep uses it.
+    """
 
-    def __init__(self, array: np.ndarray, copy: np.ndarray, fingerprint: bytes, place: str) -> None:
-        self.array, self.copy, self.fingerprint, self.place = array, copy, fingerprint, place
+    __slots__ = ("array", "copy", "look", "place", "reread")
+
+    def __init__(self, array: np.ndarray, copy: np.ndarray, look: bytes, reread: bool) -> None:
+        self.array, self.copy, self.look, self.reread = array, copy, look, reread
+        self.place = caller() if reread or copy is array else ""
+
+    def changed(self) -> bool:
+        return fingerprint(self.array) != self.look
+
+    @property
+    def referred(self) -> bool:
+        return self.copy is self.array
 
 
-class _Seens(threading.local):
-    def __init__(self) -> None:
-        self.by_id: dict[int, _Seen] = {}
+class _Read:
+    """A differentiated array that the body of a loop reads from around it, at the version that it had."""
+
+    __slots__ = ("array", "place", "version")
+    reread, referred = True, False
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.version, self.place = array, array._version, caller()
+
+    def changed(self) -> bool:
+        return self.array._version != self.version
 
 
-_seen = _Seens()
+Kept = dict[int, Any]
+"""What was seen, by the ids of the arrays; they live as long."""
 
 
 def private(array: np.ndarray) -> np.ndarray:
     """An array with these values that nobody will edit unnoticed."""
+    reread = local.interceptor is not None
     if not array.size:
         return array
-    if array.nbytes <= 256:
-        return array.copy()
-    known = _seen.by_id.get(id(array))
-    look = fingerprint(array)
-    if known is not None and known.fingerprint == look:
+    if array.dtype.hasobject or (array.nbytes <= 256 and not reread):
+        return array.copy(order="K")
+    known, look = local.seen.get(id(array)), fingerprint(array)
+    if known is not None and known.look == look and known.copy.shape == array.shape and (known.reread or not reread):
         return known.copy
     if array.nbytes <= COPY_BYTES:
-        copy = array.copy()
-        if len(_seen.by_id) > REMEMBERED:
-            _seen.by_id = large()
-        _seen.by_id[id(array)] = _Seen(array, copy, look, "")
-        return copy
-    if known is not None and known.array is array:
-        raise _stale(known, caller())
-    _seen.by_id[id(array)] = _Seen(array, array, look, caller())
-    return array
+        if len(local.seen) > REMEMBERED:
+            local.seen = kept()
+        copy = array.copy(order="K")
+    else:
+        if known is not None and known.look != look:
+            raise _stale(known)
+        copy = array
+    local.seen[id(array)] = _Seen(array, copy, look, reread)
+    return copy
 
 
-def large() -> dict[int, _Seen]:
-    """The large arrays that the present record refers to."""
-    return {key: seen for key, seen in _seen.by_id.items() if seen.copy is seen.array}
+def note_outside(array: Any) -> None:
+    """A differentiated array is read in the body of a loop: one from around it must stay as it is."""
+    if array._scope is local.interceptor or array._scalar:
+        return
+    known = local.seen.get(id(array))
+    if known is None or known.version != array._version:
+        local.seen[id(array)] = _Read(array)
 
 
-def forget() -> dict[int, _Seen]:
-    """End of the outermost forward run: the large arrays that its record refers to, to be checked before the reverse sweep."""
-    kept = large()
-    _seen.by_id = {}
-    return kept
+def kept() -> Kept:
+    """What must not change until the reverse sweep: what the present record refers to, or will read again."""
+    return {key: seen for key, seen in local.seen.items() if seen.referred or seen.reread}
 
 
-def check(arrays: dict[int, _Seen]) -> None:
+def check(arrays: Kept, referred_only: bool = False) -> None:
     """Raise if one of the arrays was edited since.
 
     Raises:
         StaleValueError: naming where it was recorded and where it is used.
     """
     for seen in arrays.values():
-        if fingerprint(seen.array) != seen.fingerprint:
-            raise _stale(seen, caller())
+        if (seen.referred or not referred_only) and seen.changed():
+            raise _stale(seen)
 
 
-def _stale(seen: _Seen, place: str) -> StaleValueError:
+def _stale(seen: _Seen | _Read) -> StaleValueError:
     return StaleValueError(
-        f"a NumPy array of shape {seen.array.shape} was used at {seen.place} and edited in place before its value was needed again at "
-        f"{place}; the gradient would be wrong. Give the function a copy, or edit after the reverse sweep"
+        f"an array of shape {seen.array.shape} was used at {seen.place} and edited in place before its value was needed again at "
+        f"{caller()}; the gradient would be wrong. Give the function a copy, or edit after the reverse sweep"
     )
 
 
 def fingerprint(array: np.ndarray) -> bytes:
-    """A digest that changes when an entry does, at the speed of memory."""
+    """A digest that changes when an entry does, or the order of entries, at the speed of a copy.
+
+    Small arrays are their own digest. Rows of words are summed with odd random weights, and the sums are hashed. A word is folded before: in a sum modulo 2^64 an even
+    number of changes of the sign bit would cancel.
+    """
+    array = array[tuple([slice(0, 1) if s == 0 else slice(None) for s in array.strides])]  # a broadcast array is no larger than its memory
     if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
+        array = array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
+    if array.nbytes <= ROW * 8:
+        return array.tobytes()
     flat = array.reshape(-1).view(np.uint8)
     words = flat[: flat.size // 8 * 8].view(np.uint64)
-    rows = words[: words.size // 512 * 512].reshape(-1, 512)
-    half = len(rows) // 2
-    rest = words[rows.size :].tobytes() + flat[words.size * 8 :].tobytes()
-    with np.errstate(over="ignore"):
-        return np.add.reduce(rows[:half], axis=0).tobytes() + np.add.reduce(rows[half:], axis=0).tobytes() + rest
+    rows = words[: words.size // ROW * ROW].reshape(-1, ROW)
+    sums, folded = np.empty(len(rows), np.uint64), np.empty((BLOCK, ROW), np.uint64)
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
+        part = np.right_shift(block, 31, out=folded[: len(block)])
+        part ^= block
+        np.einsum("ij,j->i", part, _WEIGHTS, out=sums[start : start + BLOCK])
+    digest = hashlib.blake2b(digest_size=16)
+    for piece in (sums, words[rows.size :], flat[words.size * 8 :]):
+        digest.update(piece.tobytes())
+    return digest.digest()
 
 
 def caller() -> str:

@@ -31,15 +31,17 @@ def differentiable(leaf: Any) -> Any:
 
 def as_input(leaf: Any, value: Any) -> Any:
     """A traced value as the function gets it: a number where a number was given."""
-    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), contiguous=_contiguous(leaf))
-
-
-def _contiguous(leaf: Any) -> bool:
-    return not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
+    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), strides=_strides(leaf))
 
 
 def as_constant(leaf: Any) -> Any:
-    return Array(guard.private(leaf), contiguous=_contiguous(leaf)) if isinstance(leaf, np.ndarray) else leaf
+    """A leaf that is not differentiated for, as the function gets it."""
+    return Array(guard.private(leaf), strides=_strides(leaf)) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _strides(leaf: Any) -> tuple[int, ...] | None:
+    """Where the entries lie in memory decides which reshapes are views; the record's copy may lie otherwise."""
+    return leaf.strides if isinstance(leaf, np.ndarray) else None
 
 
 def is_floating(c: Any) -> bool:

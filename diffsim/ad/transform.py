@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, local, running
+from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, ended, local, running
 from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
@@ -41,7 +41,6 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     trace = ReverseTrace()
     inputs: list[ReverseTracer | None] = []
     given = []
-    outermost = local.depth == 0
     with running():
         try:
             for leaf in leaves:
@@ -56,7 +55,8 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
         finally:
-            recorded = guard.forget() if outermost else {}
+            trace.ended = True
+            recorded = guard.kept()
     results, ends = [], []
     for leaf, value in zip(outs, cores, strict=True):
         mine = isinstance(value, ReverseTracer) and value.trace is trace
@@ -68,8 +68,6 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> Any:
         guard.check(recorded)
-        if local.depth:
-            guard.check(guard.large())
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
         for ct, end, shape in zip(cts, ends, shapes, strict=True):
@@ -98,6 +96,8 @@ def _split(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def _result(value: Any) -> Any:
     """A result that may be edited without touching what was recorded."""
+    if isinstance(value, Tracer) and value.trace.ended:
+        raise ended()
     if isinstance(value, np.ndarray):
         value = np.array(value)
     return wrap(value)
@@ -146,7 +146,6 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     leaves, tree = flatten(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
     trace = ForwardTrace()
-    outermost = local.depth == 0
     with running():
         try:
             given = []
@@ -161,9 +160,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
+            guard.check(local.seen, referred_only=True)
         finally:
-            if outermost:
-                guard.forget()
+            trace.ended = True
     values: list[Any] = []
     out_dots: list[Any] = []
     for leaf, value in zip(outs, cores, strict=True):

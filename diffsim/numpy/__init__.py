@@ -152,8 +152,6 @@ def _attach_methods() -> None:
     for name in _METHODS:
         if name != "partition":
             setattr(_array.Array, name, getattr(here, name))
-    _array.Array.real = property(_elementwise.real)  # type: ignore[attr-defined]
-    _array.Array.imag = property(_elementwise.imag)  # type: ignore[attr-defined]
     plain, reflected = _array.binary(_matmul)
     _array.Array.__matmul__, _array.Array.__rmatmul__ = plain, reflected  # type: ignore[attr-defined]
     _array.Array.__imatmul__ = _array.in_place(plain)  # type: ignore[attr-defined]

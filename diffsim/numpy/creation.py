@@ -26,7 +26,7 @@ def array(x: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> An
 
 def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None) -> Any:
     """`x` as an array; one of ours comes back itself."""
-    if copy:
+    if copy or (isinstance(x, Array) and x._scalar):  # a number is not an array that could be shared
         return array(x, dtype)
     if isinstance(x, Array) and (dtype is None or x.dtype == np.dtype(dtype)):
         return x

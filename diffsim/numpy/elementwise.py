@@ -138,13 +138,17 @@ def divmod(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def real(x: Any) -> Any:
-    """The real part."""
+    """The real part; a view, as NumPy's."""
+    if isinstance(x, Array):
+        return x.real
     value = core(x)
     return wrap(ew.real(value)) if np.iscomplexobj(bottom(value)) else x
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part."""
+    """The imaginary part; a view, as NumPy's."""
+    if isinstance(x, Array):
+        return x.imag
     value = core(x)
     return wrap(ew.imag(value)) if np.iscomplexobj(bottom(value)) else wrap(np.zeros_like(bottom(value))[()])
 

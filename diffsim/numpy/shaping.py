@@ -12,6 +12,7 @@ import numpy as np
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Tracer, bottom
 from diffsim.ad.ops import structure as st
+from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray, zeros
 
 
@@ -104,9 +105,11 @@ def squeeze(x: Any, axis: Any = None) -> Any:
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """The entries repeated to a shape."""
-    value = core(x)
+    """The entries repeated to a shape; a view that cannot be assigned to."""
     target = (shape,) if isinstance(shape, int) else tuple(shape)
+    if isinstance(x, Array):
+        return x.linked(ReadOnlyView(lambda c: st.broadcast_to(c, shape=target), lambda layout: np.broadcast_to(layout, target)))
+    value = core(x)
     if not isinstance(value, Tracer):
         return wrap(np.broadcast_to(value, target))
     return wrap(st.broadcast_to(value, shape=target))
@@ -386,12 +389,15 @@ def triu(x: Any, k: int = 0) -> Any:
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Entries of the diagonal, along a new last axis."""
+    """Entries of the diagonal, along a new last axis; a view that cannot be assigned to."""
+    if not isinstance(x, Array):
+        return wrap(np.diagonal(x, offset, axis1, axis2))
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     n, m = x.shape[-2:]
     count = max(0, min(n + min(offset, 0), m - max(offset, 0)))
     places = np.arange(count)
-    return x[(Ellipsis, places - min(offset, 0), places + max(offset, 0))]
+    index = (Ellipsis, places - min(offset, 0), places + max(offset, 0))
+    return x.linked(ReadOnlyView(lambda c: st.getitem(c, index=index), lambda layout: np.diagonal(layout, offset, -2, -1)))
 
 
 def diag(x: Any, k: int = 0) -> Any:
