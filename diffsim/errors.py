@@ -51,14 +51,11 @@ class BackendError(DiffsimError, RuntimeError):
     """The requested arch, or an option of it, is not to be had on this machine."""
 
 
-<<<<<<< HEAD
 class DerivativeError(DiffsimError, TypeError):
     """A derivative that does not exist, or that diffsim cannot give and will not guess."""
 
 
 class GradientError(DiffsimError, AssertionError):
     """A derivative differs from what differences give."""
-=======
 class KernelError(DiffsimError, TypeError):
     """A user's own Taichi kernel that cannot be run or differentiated as it is written or called."""
->>>>>>> userkernel
