@@ -57,5 +57,7 @@ class DerivativeError(DiffsimError, TypeError):
 
 class GradientError(DiffsimError, AssertionError):
     """A derivative differs from what differences give."""
+
+
 class KernelError(DiffsimError, TypeError):
     """A user's own Taichi kernel that cannot be run or differentiated as it is written or called."""
