@@ -212,7 +212,7 @@ class Array:
         return self if self._scalar else self.linked(TransposeView(order))
 
     def ravel(self) -> Any:
-        return self.reshape(-1)
+        return self.reshape(-1) if self._layout().flags.c_contiguous else self.flatten()
 
     def flatten(self) -> Any:
         return wrap(st.reshape(st.copy(self.core()), shape=(-1,)))
