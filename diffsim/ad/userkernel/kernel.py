@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from diffsim import runtime
+from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.core import Primitive, is_plain
+from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.userkernel import lint
 from diffsim.ad.userkernel.compiled import Compiled
 from diffsim.ad.userkernel.findings import refusal
@@ -43,9 +46,28 @@ class UserKernel:
         outputs = self._apply(self.signature.bind(args, kwargs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _apply(self, inputs: list[Any]) -> list[Any]:
-        """What a call comes down to; a layer that records operations puts its own in this place."""
-        return self.evaluate(inputs)
+    def _apply(self, inputs: Sequence[Any]) -> list[Any]:
+        """The kernel on values that may be differentiated."""
+        values = [core(value) if isinstance(value, Array) else value for value in inputs]
+        if is_plain(*values):
+            return [wrap(out) for out in self.evaluate(values)]
+        return [wrap(out) for out in self._primitive(*(v if hasattr(v, "dtype") else np.asarray(v) for v in values))]
+
+    @cached_property
+    def _primitive(self) -> Primitive:
+        return Primitive(self.__name__, lambda *args: tuple(self.evaluate(args)), jvp=self._jvp, vjp=self._vjp, multiple=True)
+
+    def _jvp(self, args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        dots = [zeros_like(a) if t is None and a.dtype.kind == "f" else t for a, t in zip(args, tangents, strict=True)]
+        return [core(t) for t in self.pushforward(list(map(_public, args)), list(map(_public, out)), list(map(_public, dots)))]
+
+    def _vjp(
+        self, cotangents: Sequence[Any], args: Sequence[Any], out: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]
+    ) -> list[Any]:
+        if is_plain(*args, *out, *cotangents):
+            return list(self.pullback(args, out, cotangents, wanted))
+        bars = self.hand_pullback(list(map(_public, args)), list(map(_public, out)), list(map(_public, cotangents)), wanted)
+        return [None if bar is None or not w else core(bar) for bar, w in zip(bars, wanted, strict=True)]
 
     @cached_property
     def report(self) -> lint.Report:
@@ -244,6 +266,10 @@ class UserKernel:
             "number since all values are; sqrt, norm or a power at 0, or log of what is not positive, has no derivative: keep away from "
             "it with an if or norm(eps)"
         )
+
+
+def _public(value: Any) -> Any:
+    return None if value is None else wrap(value)
 
 
 def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[str]) -> Callable[[Any], UserKernel]:
