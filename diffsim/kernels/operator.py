@@ -103,7 +103,7 @@ class Typed:
         """The operation, if the program is one operation on numbers a0 and b0 of the result's type."""
         *reads, last = self.steps
         plain = len(reads) == 2 and all(r.op == "read" and r.kind == last.kind for r in reads)
-        return last.op if plain and last.kind != "b" and len(last.args) == len(self.results) + 1 == 2 else None
+        return last.op if plain and len(last.args) == len(self.results) + 1 == 2 else None
 
     def dtype(self, kind: Kind) -> np.dtype:
         return {"f": self.floats, "i": self.integers, "b": np.dtype(np.bool_)}[kind]

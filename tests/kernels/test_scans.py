@@ -156,6 +156,14 @@ def test_results_in_range_of_totals_that_are_not(implementation: str) -> None:
     assert close(kernels.scan_vjp(op, (x,), (wanted,), (bar,)), [expected], 0.0)
 
 
+def test_totals_that_underflow_but_start_large(implementation: str) -> None:
+    x = np.ones((1, 1000, 1))
+    x[:, 3:5], x[:, 700:703] = 2.0**500, 2.0**-600
+    wanted = np.multiply.accumulate(x, axis=1)
+    assert (kernels.scan(CASES[0].operator, (x,))[0] == wanted).all() and wanted.all()
+    assert kernels.reduce(CASES[0].operator, (x,))[0] == wanted[0, -1, 0]
+
+
 def test_totals_that_overflow_but_meet_a_zero(implementation: str) -> None:
     big, zero = np.full((1, 2000, 1), 2.0**40), np.zeros((1, 2000, 1))
     assert (kernels.linear_recurrence(big, zero) == 0).all()
