@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import kernels
 from diffsim.ad.core import Primitive, bottom, is_plain
-from diffsim.ad.ops.structure import add_up, concatenate, getitem, keeps_nothing, like, linear
+from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
 
 
 def _rows(x: Any) -> Any:
@@ -43,7 +43,7 @@ def delayed(x: Any, first: float, reverse: bool = False) -> Any:
     return concatenate(edge, end(x, None, -1), axis=x.ndim - 1, lengths=(min(n, 1), max(n - 1, 0)))
 
 
-cumsum = linear(
+cumsum: Primitive = linear(
     "cumsum",
     lambda x, reverse=False: kernels.cumsum(_rows(x), reverse=reverse).reshape(x.shape),
     lambda ct, x, params: like(cumsum(ct, reverse=not params.get("reverse", False)), x),
@@ -64,7 +64,7 @@ def _recurrence_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     if a_dot is not None:
         term = a_dot * delayed(out, 0.0, params["reverse"])
         source = term if source is None else source + term
-    return None if source is None else linear_recurrence(a, like(source, out), **params)
+    return None if source is None else linear_recurrence(a, like(source, out), reverse=params["reverse"])
 
 
 def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
@@ -75,7 +75,7 @@ def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> A
     return a_bar, like(bar, c) if wanted[1] else None
 
 
-linear_recurrence = Primitive(
+linear_recurrence: Primitive = Primitive(
     "linear_recurrence",
     _recurrence,
     jvp=_recurrence_jvp,
@@ -98,7 +98,7 @@ def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (like(bar * delayed(out, 1.0, reverse), x),)
 
 
-cumprod = Primitive(
+cumprod: Primitive = Primitive(
     "cumprod",
     lambda x, reverse: kernels.cumprod(_rows(x), reverse=reverse).reshape(x.shape),
     jvp=_cumprod_jvp,
@@ -122,7 +122,7 @@ def _prod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (like(spread * others(x), x),)
 
 
-prod = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
+prod: Primitive = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
 
 
 def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
@@ -130,5 +130,3 @@ def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
     run = kernels.cummax if largest else kernels.cummin
     x = bottom(x)
     return run(_rows(x), reverse=reverse)[1].reshape(x.shape)
-
-
