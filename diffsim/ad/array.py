@@ -426,7 +426,7 @@ def _stack(xs: Sequence[Any]) -> Any:
     shapes = {np.shape(c) if not isinstance(c, Tracer) else c.shape for c in cores}
     if len(shapes) > 1:
         raise ShapeError(f"a list of arrays of the shapes {sorted(shapes)} cannot become one array; give them one shape")
-    dtype = np.result_type(*(bottom(c) for c in cores))
+    dtype = np.result_type(*(np.asarray(bottom(c)).dtype for c in cores))
     rows = [st.reshape(c if hasattr(c, "dtype") else dtype.type(c), shape=(1, *next(iter(shapes)))) for c in cores]
     return st.concatenate(*rows, axis=0, lengths=(1,) * len(rows))
 

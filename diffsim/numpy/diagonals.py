@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.numpy.creation import asarray, zeros
+from diffsim.numpy.decisions import result_type
 from diffsim.numpy.dispatch import axes_of, outside
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
@@ -76,5 +77,6 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the entries as columns."""
     x = asarray(x)
+    x = x.astype(result_type(x, int))
     powers = range(len(x) if N is None else N)
     return stack([x**k for k in (powers if increasing else reversed(powers))], -1)

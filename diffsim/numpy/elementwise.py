@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, _View, core, wrap
-from diffsim.ad.core import Primitive
+from diffsim.ad.core import Primitive, Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray
@@ -139,7 +139,14 @@ def where(condition: Any, *choices: Any) -> Any:
         return nonzero(condition)
     if len(choices) != 2:
         raise ValueError(f"where takes a condition and two choices or none, got {len(choices)}")
-    return wrap(ew.where(core(condition), core(choices[0]), core(choices[1])))
+    found = ew.where(core(condition), core(choices[0]), core(choices[1]))
+    return Array(found) if isinstance(found, Tracer) else wrap(found)
+
+
+def either(condition: Any, x: Any, y: Any) -> Any:
+    """As `where`, but a number (not an array without axes) where a formula of numbers gives one."""
+    found = ew.where(core(condition), core(x), core(y))
+    return wrap(found if isinstance(found, Tracer) else found[()])
 
 
 @outside(np)
@@ -189,10 +196,10 @@ def sinc(x: Any) -> Any:
     for k in range(9, 0, -1):
         series = (1.0 + series) * y * (-1.0 / ((2 * k) * (2 * k + 1)))
     apart = where(near, 1.0, angles)
-    return where(near, 1.0 + series, sin(apart) / apart)
+    return either(near, 1.0 + series, sin(apart) / apart)
 
 
 def root_or_zero(x: Any, exponent: float = 0.5) -> Any:
     """`x ** exponent`, whose derivative is 0 (not infinite) where x is 0: norms and standard deviations."""
     none = x == 0
-    return where(none, 0.0, where(none, 1.0, x) ** exponent)
+    return either(none, 0.0, where(none, 1.0, x) ** exponent)

@@ -98,7 +98,7 @@ def det(a: Any) -> Any:
     m = wrap(value)
     match value.shape[-1]:
         case 1:
-            return m[..., 0, 0]
+            return total(m, (-2, -1))
         case 2:
             return m[..., 0, 0] * m[..., 1, 1] - m[..., 0, 1] * m[..., 1, 0]
         case 3:

@@ -203,14 +203,14 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keep
 def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Largest of the entries that are not NaN; NaN if there are none."""
     none = np.isnan(plain(a))
-    return ew.where(all(none, axis, keepdims=keepdims), np.nan, max(a, axis, keepdims=keepdims, initial=-np.inf, where=~none))
+    return ew.either(all(none, axis, keepdims=keepdims), np.nan, max(a, axis, keepdims=keepdims, initial=-np.inf, where=~none))
 
 
 @outside(np)
 def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Smallest of the entries that are not NaN; NaN if there are none."""
     none = np.isnan(plain(a))
-    return ew.where(all(none, axis, keepdims=keepdims), np.nan, min(a, axis, keepdims=keepdims, initial=np.inf, where=~none))
+    return ew.either(all(none, axis, keepdims=keepdims), np.nan, min(a, axis, keepdims=keepdims, initial=np.inf, where=~none))
 
 
 def logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:

@@ -130,7 +130,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbours of the flattened array, with numbers put at the ends."""
     inner = diff(ravel(ary))
-    ends = [[] if x is None else [ravel(x)] for x in (to_begin, to_end)]
+    ends = [[] if x is None else [ravel(asarray(x, inner.dtype))] for x in (to_begin, to_end)]
     return concatenate([*ends[0], inner, *ends[1]]) if ends != [[], []] else inner
 
 
@@ -162,7 +162,8 @@ def _gradient(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
     n = y.shape[-1]
     if n < edge_order + 1:
         raise ValueError(f"an axis of length {n} is too short for differences, expected {edge_order + 1} at least")
-    steps = diff(spacing) if ndim(spacing) else broadcast_to(spacing, (n - 1,))
+    spacing = asarray(spacing, f.dtype)
+    steps = diff(spacing) if spacing.ndim else broadcast_to(spacing, (n - 1,))
     slope = diff(y) / steps
     before, after = steps[:-1], steps[1:]
     inner = (slope[..., :-1] * after + slope[..., 1:] * before) / (before + after)

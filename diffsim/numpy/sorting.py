@@ -61,7 +61,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
         raise ValueError(f"quantile q = {plain(q)} of {n} entries, expected q in [0, 1] and one entry at least")
     spot = asarray(q) * (n - 1)
     low = np.floor(plain(spot)).astype(int)
-    share = spot - low
+    share = spot - low.astype(plain(spot).dtype)
     found = ordered[..., low] * (1.0 - share) + ordered[..., np.minimum(low + 1, n - 1)] * share
     lost = np.isnan(plain(ordered)[..., -1])
     found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found

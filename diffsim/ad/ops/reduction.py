@@ -43,9 +43,16 @@ def delayed(x: Any, first: float, reverse: bool = False) -> Any:
     return concatenate(edge, end(x, None, -1), axis=x.ndim - 1, lengths=(min(n, 1), max(n - 1, 0)))
 
 
+def _accumulated(kernel: Any, function: np.ufunc, x: Any, reverse: bool) -> Any:
+    """Running results by a kernel, of floating-point numbers, or by NumPy, of all others."""
+    if x.dtype.kind == "f":
+        return kernel(_rows(x), reverse=reverse).reshape(x.shape)
+    return np.flip(function.accumulate(np.flip(x, -1), axis=-1), -1) if reverse else function.accumulate(x, axis=-1)
+
+
 cumsum: Primitive = linear(
     "cumsum",
-    lambda x, reverse=False: kernels.cumsum(_rows(x), reverse=reverse).reshape(x.shape),
+    lambda x, reverse=False: _accumulated(kernels.cumsum, np.add, x, reverse),
     lambda ct, x, params: like(cumsum(ct, reverse=not params.get("reverse", False)), x),
 )
 """Running sum; `reverse` runs from the end."""
@@ -54,8 +61,18 @@ cumsum: Primitive = linear(
 def _recurrence(a: Any, c: Any, reverse: bool = False) -> Any:
     dtype = np.result_type(a, c)
     shape = np.broadcast_shapes(np.shape(a), np.shape(c))
+    if dtype.kind == "c":
+        return _complex_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
     spread = [_rows(np.broadcast_to(np.asarray(v, dtype), shape)) for v in (a, c)]
-    return kernels.linear_recurrence(*spread, reverse=reverse).reshape(shape)
+    return kernels.linear_recurrence(spread[0], spread[1], reverse=reverse).reshape(shape)
+
+
+def _complex_recurrence(a: Any, c: Any, reverse: bool) -> Any:
+    out, before = np.empty(a.shape, np.result_type(a, c)), 0.0
+    for k in range(a.shape[-1])[:: -1 if reverse else 1]:
+        before = a[..., k] * before + c[..., k]
+        out[..., k] = before
+    return out
 
 
 def _recurrence_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -100,7 +117,7 @@ def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
 
 cumprod: Primitive = Primitive(
     "cumprod",
-    lambda x, reverse: kernels.cumprod(_rows(x), reverse=reverse).reshape(x.shape),
+    lambda x, reverse: _accumulated(kernels.cumprod, np.multiply, x, reverse),
     jvp=_cumprod_jvp,
     vjp=_cumprod_vjp,
 )
