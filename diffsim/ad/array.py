@@ -383,12 +383,12 @@ class Array:
         return _namespace[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _named(function)(*args, **kwargs)
+        return _own(_named(function))(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         found = _named(ufunc)
-        result = (found if how == "__call__" else getattr(found, how))(*args, **kwargs)
+        result = (_own(found) if how == "__call__" else getattr(found, how))(*args, **kwargs)
         if out is None or how == "at":
             return result
         (target,) = out
@@ -416,13 +416,18 @@ def method(name: str) -> Callable[..., Any]:
 
 
 def _named(function: Any) -> Any:
-    """The function of the namespace that stands for one of NumPy's."""
+    """What a function of NumPy's does with arrays of ours: the function of that name of the namespace."""
     space = _namespace[0]
     module = (getattr(function, "__module__", None) or "numpy").removeprefix("numpy").strip(".")
     for part in module.split("."):
         if part and not part.startswith("_"):
             space = getattr(space, part, space)
     return getattr(space, function.__name__)
+
+
+def _own(function: Any) -> Any:
+    """A function of the namespace past its choice to be NumPy's own outside of a derivative, which would lead back here."""
+    return getattr(function, "own", function)
 
 
 def _no_numpy(x: Any) -> DerivativeError:
@@ -458,7 +463,7 @@ def _stack(xs: Sequence[Any]) -> Any:
     shapes = {np.shape(c) if not isinstance(c, Tracer) else c.shape for c in cores}
     if len(shapes) > 1:
         raise ShapeError(f"a list of arrays of the shapes {sorted(shapes)} cannot become one array; give them one shape")
-    dtype = np.result_type(*(bottom(c) for c in cores))
+    dtype = np.result_type(*(np.asarray(bottom(c)).dtype for c in cores))
     rows = [st.reshape(c if hasattr(c, "dtype") else dtype.type(c), shape=(1, *next(iter(shapes)))) for c in cores]
     return st.concatenate(*rows, axis=0, lengths=(1,) * len(rows))
 

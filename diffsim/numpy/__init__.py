@@ -1,8 +1,8 @@
 """NumPy's names, differentiable: a numerical program with `np` bound to this module differentiates as it stands.
 
-Outside of a derivative the functions give NumPy's own arrays. Inside, they give `diffsim.ad.array.Array`s, which behave alike and can be
-assigned to. Names follow NumPy, and the array API where the two differ. A function of NumPy that is not here works on plain values and
-raises for differentiated ones.
+Outside of a derivative the functions are NumPy's own. Inside, they give `diffsim.ad.array.Array`s, which behave as NumPy's arrays do and
+can be assigned to. Names follow NumPy 2, and the array API where the two differ; `cummax`, `cummin` and `logsumexp` are further ones.
+A function of NumPy that is not here works on plain values and raises for differentiated ones.
 """
 
 from __future__ import annotations
@@ -49,119 +49,353 @@ from numpy import (
 )
 
 from diffsim.ad import array as _array
-from diffsim.ad.core import Tracer as _Tracer
-from diffsim.ad.core import bottom as _bottom
-from diffsim.errors import DerivativeError as _DerivativeError
-from diffsim.numpy import creation as _creation
-from diffsim.numpy import elementwise as _elementwise
 from diffsim.numpy import fft, linalg
-from diffsim.numpy import indexing as _indexing
-from diffsim.numpy import products as _products
-from diffsim.numpy import reductions as _reductions
-from diffsim.numpy import shaping as _shaping
+from diffsim.numpy.creation import (
+    arange,
+    array,
+    asanyarray,
+    asarray,
+    ascontiguousarray,
+    bartlett,
+    blackman,
+    copy,
+    empty,
+    empty_like,
+    eye,
+    fromfunction,
+    full,
+    full_like,
+    hamming,
+    hanning,
+    identity,
+    indices,
+    ones,
+    ones_like,
+    tri,
+    zeros,
+    zeros_like,
+)
+from diffsim.numpy.decisions import (
+    all,
+    allclose,
+    any,
+    argmax,
+    argmin,
+    argpartition,
+    argsort,
+    argwhere,
+    array_equal,
+    array_equiv,
+    count_nonzero,
+    diag_indices,
+    diag_indices_from,
+    digitize,
+    flatnonzero,
+    isclose,
+    iscomplex,
+    iscomplexobj,
+    isin,
+    isneginf,
+    isposinf,
+    isreal,
+    isrealobj,
+    isscalar,
+    ix_,
+    lexsort,
+    nanargmax,
+    nanargmin,
+    ndarray,
+    ndindex,
+    nonzero,
+    ravel_multi_index,
+    result_type,
+    searchsorted,
+    shares_memory,
+    tril_indices,
+    tril_indices_from,
+    triu_indices,
+    triu_indices_from,
+    unravel_index,
+)
+from diffsim.numpy.diagonals import diag, diagflat, diagonal, trace, tril, triu, vander
+from diffsim.numpy.dispatch import without_rules as _without_rules
+from diffsim.numpy.elementwise import (
+    abs,
+    absolute,
+    acos,
+    acosh,
+    add,
+    angle,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    around,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    cbrt,
+    ceil,
+    clip,
+    conj,
+    conjugate,
+    copysign,
+    cos,
+    cosh,
+    deg2rad,
+    degrees,
+    divide,
+    divmod,
+    equal,
+    exp,
+    exp2,
+    expm1,
+    fabs,
+    fix,
+    float_power,
+    floor,
+    floor_divide,
+    fmax,
+    fmin,
+    fmod,
+    gcd,
+    greater,
+    greater_equal,
+    heaviside,
+    hypot,
+    imag,
+    invert,
+    isfinite,
+    isinf,
+    isnan,
+    lcm,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    mod,
+    modf,
+    multiply,
+    nan_to_num,
+    negative,
+    not_equal,
+    positive,
+    pow,
+    power,
+    rad2deg,
+    radians,
+    real,
+    reciprocal,
+    remainder,
+    right_shift,
+    rint,
+    round,
+    sign,
+    signbit,
+    sin,
+    sinc,
+    sinh,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+    true_divide,
+    trunc,
+    where,
+)
+from diffsim.numpy.indexing import (
+    choose,
+    compress,
+    copyto,
+    extract,
+    fill_diagonal,
+    ndenumerate,
+    piecewise,
+    place,
+    put,
+    put_along_axis,
+    putmask,
+    select,
+    take,
+    take_along_axis,
+)
+from diffsim.numpy.joining import (
+    append,
+    array_split,
+    block,
+    column_stack,
+    concat,
+    concatenate,
+    delete,
+    dsplit,
+    dstack,
+    flip,
+    fliplr,
+    flipud,
+    hsplit,
+    hstack,
+    insert,
+    pad,
+    repeat,
+    roll,
+    rot90,
+    split,
+    stack,
+    tile,
+    unstack,
+    vsplit,
+    vstack,
+)
+from diffsim.numpy.products import cross, dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
+from diffsim.numpy.ranges import geomspace, linspace, logspace, meshgrid
+from diffsim.numpy.reductions import (
+    amax,
+    amin,
+    average,
+    logsumexp,
+    max,
+    mean,
+    min,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+    prod,
+    ptp,
+    std,
+    sum,
+    var,
+)
+from diffsim.numpy.running import (
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    ediff1d,
+    gradient,
+    nancumprod,
+    nancumsum,
+    trapezoid,
+)
+from diffsim.numpy.sampling import bincount, convolve, correlate, interp, polyval
+from diffsim.numpy.shaping import (
+    astype,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    ndim,
+    permute_dims,
+    ravel,
+    reshape,
+    rollaxis,
+    shape,
+    size,
+    squeeze,
+    swapaxes,
+    transpose,
+)
+from diffsim.numpy.sorting import median, partition, percentile, quantile, sort, unique, unique_values
+from diffsim.numpy.ufunc import ufunc
 
-_OWN = (_creation, _elementwise, _indexing, _products, _reductions, _shaping)
-_HELPERS = {"annotations", "Array", "Any", "Callable", "Iterator", "Primitive", "Sequence", "Tracer", "DerivativeError"}
-for _module in _OWN:
-    for _name, _value in vars(_module).items():
-        if not _name.startswith("_") and _name not in _HELPERS and hasattr(_np, _name):
-            globals()[_name] = _value
-cummax, cummin, logsumexp = _reductions.cummax, _reductions.cummin, _reductions.logsumexp
-asanyarray = ascontiguousarray = _creation.asarray
 bool = bool_  # the array API's name
-
-
-class _ArrayKind(type):
-    def __instancecheck__(cls, instance: Any) -> Any:
-        return isinstance(instance, (_array.Array, _np.ndarray))
-
-
-class ndarray(metaclass=_ArrayKind):  # noqa: N801 -- NumPy's name
-    """What `isinstance(x, np.ndarray)` asks for: an array of NumPy or a differentiated one."""
-
-
-def result_type(*args: Any) -> Any:
-    """The type that NumPy's promotion gives."""
-    return _np.result_type(*(_bottom(_array.core(a)) if isinstance(a, _array.Array) else a for a in args))
-
-
-def iscomplexobj(x: Any) -> Any:
-    """Whether the type is complex."""
-    return _np.iscomplexobj(_bottom(_array.core(x)))
-
-
-def isscalar(x: Any) -> Any:
-    """Whether `x` is a number."""
-    return _np.isscalar(x) or (isinstance(x, _array.Array) and x._scalar)
-
-
-def shares_memory(a: Any, b: Any) -> Any:
-    """Whether one array is the other or a view of it."""
-
-    def roots(x: Any) -> set[int]:
-        found = set()
-        while x is not None:
-            found.add(id(x))
-            x = getattr(x, "_base", None)
-        return found
-
-    if isinstance(a, _array.Array) or isinstance(b, _array.Array):
-        return not roots(a).isdisjoint(roots(b))
-    return _np.shares_memory(a, b)
-
-
-def __getattr__(name: str) -> Any:
-    """A function of NumPy without a rule: it works on plain values."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    found = getattr(_np, name)
-    if not callable(found) or isinstance(found, type):
-        return found
-
-    def without_rule(*args: Any, **kwargs: Any) -> Any:
-        plain = [_without_derivative(name, a) for a in args]
-        return _array.wrap(found(*plain, **{key: _without_derivative(name, a) for key, a in kwargs.items()}))
-
-    without_rule.__name__ = without_rule.__qualname__ = name
-    return without_rule
-
-
-def _without_derivative(name: str, x: Any) -> Any:
-    if isinstance(x, (list, tuple)):
-        return type(x)(_without_derivative(name, v) for v in x)
-    if not isinstance(x, _array.Array):
-        return x
-    value = x.core()
-    if isinstance(value, _Tracer):
-        raise _DerivativeError(
-            f"numpy.{name} has no derivative in diffsim.numpy; write it with other functions, give a rule with ds.custom_vjp, or hold its "
-            "argument constant with ds.stop_gradient"
-        )
-    return value
-
+__array_api_version__ = "2023.12"
+__getattr__ = _without_rules(_np)
 
 _METHODS = (
-    "sum prod mean min max argmin argmax std var ptp cumsum cumprod dot swapaxes squeeze take repeat clip round conj conjugate trace diagonal any "
-    "all argsort searchsorted nonzero astype compress choose put partition"
-).split()
+    all, any, argmax, argmin, argsort, astype, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, ptp, put,
+    repeat, round, searchsorted, squeeze, std, sum, swapaxes, take, trace, var,
+)  # fmt: skip
+"""Functions that arrays have as methods, with the array as first argument."""
 
 
 def _attach_methods() -> None:
-    """Give arrays NumPy's methods, which are the functions of the same name."""
-    here = sys.modules[__name__]
-    for name in _METHODS:
-        if name != "partition":
-            setattr(_array.Array, name, getattr(here, name))
-    plain, reflected = _array.binary(_matmul)
-    _array.Array.__matmul__, _array.Array.__rmatmul__ = plain, reflected  # type: ignore[attr-defined]
-    _array.Array.__imatmul__ = _array.in_place(plain)  # type: ignore[attr-defined]
-    _array.Array.__divmod__ = lambda self, other: _elementwise.divmod(self, other)  # type: ignore[attr-defined]
-    _array.set_namespace(here)
+    for method in _METHODS:
+        setattr(_array.Array, method.__name__, method)
+    further: dict[str, Any] = {
+        "compress": lambda self, condition, axis=None: compress(condition, self, axis),
+        "conj": lambda self: conjugate(self),
+        "conjugate": lambda self: conjugate(self),
+        "__divmod__": lambda self, other: divmod(self, other),
+        "__rdivmod__": lambda self, other: divmod(other, self),
+    }
+    further["__matmul__"], further["__rmatmul__"] = _array.binary(_matmul)
+    further["__imatmul__"] = _array.in_place(further["__matmul__"])
+    for name, value in further.items():
+        setattr(_array.Array, name, value)
 
 
 def _matmul(a: Any, b: Any) -> Any:
-    return _array.core(_products.matmul(_array.wrap(a), _array.wrap(b)))
+    return _array.core(matmul(_array.wrap(a), _array.wrap(b)))
 
 
 _attach_methods()
-__array_api_version__ = "2023.12"
+_array.set_namespace(sys.modules[__name__])
+
+# fmt: off
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange", "arccos", "arccosh",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around", "array",
+    "array_equal", "array_equiv", "array_split", "asanyarray", "asarray", "ascontiguousarray", "asin", "asinh", "astype", "atan", "atan2",
+    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett", "bincount", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool", "bool_",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "cbrt", "ceil", "choose", "clip", "column_stack", "complex64", "complex128",
+    "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy", "copysign", "copyto", "correlate", "cos", "cosh",
+    "count_nonzero", "cross", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees",
+    "delete", "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
+    "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "errstate", "euler_gamma", "exp", "exp2",
+    "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
+    "float16", "float32", "float64", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "fromfunction", "full",
+    "full_like", "gcd", "generic", "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside", "hsplit",
+    "hstack", "hypot", "identity", "iinfo", "imag", "index_exp", "indices", "inexact", "inf", "inner", "insert", "int8", "int16", "int32",
+    "int64", "integer", "interp", "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "ix_", "kron", "lcm", "left_shift", "less", "less_equal", "lexsort",
+    "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax",
+    "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ndarray", "ndenumerate", "ndim", "ndindex", "negative", "newaxis",
+    "nonzero", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
+    "place", "polyval", "positive", "pow", "power", "printoptions", "prod", "ptp", "put", "put_along_axis", "putmask", "quantile",
+    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape", "result_type",
+    "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "s_", "searchsorted", "select", "set_printoptions", "shape",
+    "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
+    "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc",
+    "uint8", "uint16", "uint32", "uint64", "unique", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot", "vecdot",
+    "vsplit", "vstack", "where", "zeros", "zeros_like",
+]

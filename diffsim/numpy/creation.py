@@ -8,51 +8,56 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, core, fresh, wrap
-from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.core import Tracer, bottom, is_plain, local
 from diffsim.ad.ops.structure import astype as convert
 from diffsim.ad.ops.structure import copy as duplicate
+from diffsim.numpy.dispatch import of_values, plain
 
 
-def array(x: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
-    """A new array with the values of `x`: a number, an array, or nested lists of them."""
-    value = core(x)
+def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
+    """A new array with the values of a number, an array, or nested lists of them."""
+    value = core(object)
     if isinstance(value, Tracer):
         value = value if dtype is None or value.dtype == np.dtype(dtype) else convert(value, dtype=np.dtype(dtype))
+    if isinstance(value, Tracer):
         made: Any = Array(duplicate(value) if copy else value, owned=copy)
     else:
         made = fresh(np.array(value, dtype))
     return made.reshape((1,) * (ndmin - made.ndim) + tuple(made.shape)) if ndmin > made.ndim else made
 
 
-def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None) -> Any:
-    """`x` as an array; one of ours comes back itself."""
-    if copy or (isinstance(x, Array) and x._scalar):  # a number is not an array that could be shared
-        return array(x, dtype)
-    if isinstance(x, Array) and (dtype is None or x.dtype == np.dtype(dtype)):
-        return x
-    if isinstance(x, np.ndarray) and not local.depth:
-        return np.asarray(x, dtype)
-    value = core(x)
+def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None) -> Any:
+    """`a` as an array; one of ours comes back itself."""
+    if copy or (isinstance(a, Array) and a._scalar):  # a number is not an array that could be shared
+        return array(a, dtype)
+    if isinstance(a, Array) and (dtype is None or a.dtype == np.dtype(dtype)):
+        return a
+    if isinstance(a, np.ndarray) and not local.depth:
+        return np.asarray(a, dtype)
+    value = core(a)
     if isinstance(value, Tracer):
-        return Array(value if dtype is None else convert(value, dtype=np.dtype(dtype)))
+        return wrap(value if dtype is None else convert(value, dtype=np.dtype(dtype)))
     return wrap(np.asarray(value, dtype))
 
 
-def _lengths(shape: Any) -> Any:
-    return tuple(int(n) for n in shape) if isinstance(shape, (tuple, list, Array, np.ndarray)) and np.ndim(bottom(shape)) else int(shape)
+asanyarray = ascontiguousarray = asarray
 
 
-def zeros(shape: Any, dtype: Any = float) -> Any:
+def _lengths(shape: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in shape) if np.ndim(plain(shape)) else (int(shape),)
+
+
+def zeros(shape: Any, dtype: Any = None) -> Any:
     """An array of zeros."""
     return fresh(np.zeros(_lengths(shape), dtype))
 
 
-def ones(shape: Any, dtype: Any = float) -> Any:
+def ones(shape: Any, dtype: Any = None) -> Any:
     """An array of ones."""
     return fresh(np.ones(_lengths(shape), dtype))
 
 
-def empty(shape: Any, dtype: Any = float) -> Any:
+def empty(shape: Any, dtype: Any = None) -> Any:
     """An array to be filled: it holds zeros, so that what is read before it is assigned is defined."""
     return zeros(shape, dtype)
 
@@ -67,88 +72,59 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return made
 
 
-def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
-    """Zeros in the shape and type of `x`."""
-    value = bottom(core(x))
-    return zeros(np.shape(value) if shape is None else shape, dtype or np.asarray(value).dtype)
+def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Zeros in the shape and type of `a`."""
+    return full_like(a, 0, dtype, shape=shape)
 
 
-empty_like = zeros_like
+def empty_like(prototype: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Zeros, to be filled, in the shape and type of `prototype`."""
+    return full_like(prototype, 0, dtype, shape=shape)
 
 
-def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
-    """Ones in the shape and type of `x`."""
-    return full_like(x, 1, dtype, shape)
+def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Ones in the shape and type of `a`."""
+    return full_like(a, 1, dtype, shape=shape)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
-    """Equal values in the shape and type of `x`."""
-    value = bottom(core(x))
-    return full(np.shape(value) if shape is None else shape, fill_value, dtype or np.asarray(value).dtype)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
+    """Equal values in the shape and type of `a`."""
+    model = np.asarray(plain(a))
+    return full(model.shape if shape is None else shape, fill_value, dtype or model.dtype)
 
 
-def copy(x: Any) -> Any:
-    """A new array with the values of `x`."""
-    return array(x)
+def copy(a: Any) -> Any:
+    """A new array with the values of `a`."""
+    return array(a)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+    """Evenly spaced numbers from `start` (0 if it is the only one) up to `stop`, differentiable in start and step."""
+    first, last = (0, start) if stop is None else (start, stop)
+    values = [core(v) for v in (first, last, step)]
+    made = np.arange(*map(bottom, values), dtype=dtype)
+    if is_plain(values[0], values[2]):
+        return fresh(made)
+    return wrap(convert(values[0] + np.arange(len(made), dtype=made.dtype) * values[2], dtype=made.dtype))
 
 
 def _made_by(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy function that makes arrays of plain numbers, of which traced ones are read and not differentiated."""
+    """A function of NumPy that makes arrays of plain numbers."""
+    values = of_values(function)
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        plain = [_number(a) for a in args]
-        made = function(*plain, **{key: _number(value) for key, value in kwargs.items()})
-        return tuple(map(fresh, made)) if isinstance(made, tuple) else fresh(made)
+        made = values(*args, **kwargs)
+        return tuple(fresh(plain(m)) for m in made) if isinstance(made, tuple) else fresh(plain(made))
 
     make.__name__ = make.__qualname__ = function.__name__
     make.__doc__ = f"As `numpy.{function.__name__}`; its arguments are plain numbers."
     return make
 
 
-def _number(x: Any) -> Any:
-    return bottom(x._current()) if isinstance(x, Array) and x.dtype.kind in "iub" else x
+eye, identity, tri, indices = _made_by(np.eye), _made_by(np.identity), _made_by(np.tri), _made_by(np.indices)
+hanning, hamming, blackman, bartlett = _made_by(np.hanning), _made_by(np.hamming), _made_by(np.blackman), _made_by(np.bartlett)
 
 
-eye, identity, arange, tri = (_made_by(f) for f in (np.eye, np.identity, np.arange, np.tri))
-indices, hanning, hamming, blackman = (_made_by(f) for f in (np.indices, np.hanning, np.hamming, np.blackman))
-
-
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
-    """`num` evenly spaced numbers from `start` to `stop`, differentiable in both."""
-    first, last = core(start), core(stop)
-    if not isinstance(first, Tracer) and not isinstance(last, Tracer):
-        return fresh(np.linspace(first, last, num, endpoint, dtype=dtype))
-    share = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    share = share.reshape((-1,) + (1,) * max(np.ndim(bottom(first)), np.ndim(bottom(last))))
-    return wrap(first * (1.0 - share) + last * share)
-
-
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0) -> Any:
-    """`base` to the powers `linspace(start, stop)`."""
-    return base ** linspace(start, stop, num, endpoint)
-
-
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True) -> Any:
-    """`num` numbers of equal ratio from `start` to `stop`, both positive."""
-    first, last = core(start), core(stop)
-    if not isinstance(first, Tracer) and not isinstance(last, Tracer):
-        return fresh(np.geomspace(first, last, num, endpoint))
-    from diffsim.numpy.elementwise import exp, log
-
-    return exp(linspace(log(start), log(stop), num, endpoint))
-
-
-def fromfunction(function: Callable[..., Any], shape: Any, dtype: Any = float) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """`function` of the arrays of indices."""
-    return function(*(fresh(i) for i in np.indices(shape, dtype=dtype)))
-
-
-def meshgrid(*xs: Any, indexing: str = "xy", sparse: bool = False) -> list[Any]:
-    """Coordinate matrices of coordinate vectors."""
-    from diffsim.numpy.shaping import broadcast_arrays, reshape, swapaxes
-
-    rank = len(xs)
-    out = [reshape(asarray(x), tuple(-1 if i == k else 1 for i in range(rank))) for k, x in enumerate(xs)]
-    if indexing == "xy" and rank > 1:
-        out = [swapaxes(x, 0, 1) for x in out]
-    return out if sparse else [array(x) for x in broadcast_arrays(*out)]
+    return function(*(fresh(i) for i in np.indices(shape, dtype=dtype)), **kwargs)

@@ -1,4 +1,4 @@
-"""Functions entry by entry, with the methods of NumPy's universal functions."""
+"""Functions entry by entry."""
 
 from __future__ import annotations
 
@@ -7,166 +7,105 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import Primitive, bottom
+from diffsim.ad.core import Primitive, Tracer
 from diffsim.ad.ops import elementwise as ew
-from diffsim.ad.ops.structure import astype, index_add
-from diffsim.errors import DerivativeError
+from diffsim.ad.ops import structure as st
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.decisions import nonzero
+from diffsim.numpy.dispatch import is_complex, outside, plain, value_of
+from diffsim.numpy.ufunc import ufunc
 
+add, subtract, multiply, divide = ufunc("add"), ufunc("subtract"), ufunc("multiply"), ufunc("divide")
+negative, positive, absolute, square, sqrt = ufunc("negative"), ufunc("positive"), ufunc("absolute"), ufunc("square"), ufunc("sqrt")
+power, hypot, reciprocal, cbrt = ufunc("power"), ufunc("hypot"), ufunc("reciprocal"), ufunc("cbrt")
+remainder, fmod, floor_divide = ufunc("remainder"), ufunc("fmod"), ufunc("floor_divide")
+maximum, minimum, fmax, fmin = ufunc("maximum"), ufunc("minimum"), ufunc("fmax"), ufunc("fmin")
+exp, exp2, expm1, log = ufunc("exp"), ufunc("exp2"), ufunc("expm1"), ufunc("log")
+log2, log10, log1p = ufunc("log2"), ufunc("log10"), ufunc("log1p")
+logaddexp, logaddexp2 = ufunc("logaddexp"), ufunc("logaddexp2")
+sin, cos, tan, arcsin, arccos, arctan = ufunc("sin"), ufunc("cos"), ufunc("tan"), ufunc("arcsin"), ufunc("arccos"), ufunc("arctan")
+sinh, cosh, tanh, arcsinh, arccosh, arctanh = (
+    ufunc("sinh"), ufunc("cosh"), ufunc("tanh"), ufunc("arcsinh"), ufunc("arccosh"), ufunc("arctanh")
+)  # fmt: skip
+arctan2, deg2rad, rad2deg = ufunc("arctan2"), ufunc("deg2rad"), ufunc("rad2deg")
+copysign, heaviside, conjugate = ufunc("copysign"), ufunc("heaviside"), ufunc("conjugate")
+floor, ceil, trunc, rint = ufunc("floor"), ufunc("ceil"), ufunc("trunc"), ufunc("rint")
+equal, not_equal, less, less_equal = ufunc("equal"), ufunc("not_equal"), ufunc("less"), ufunc("less_equal")
+greater, greater_equal = ufunc("greater"), ufunc("greater_equal")
+logical_and, logical_or, logical_xor, logical_not = ufunc("logical_and"), ufunc("logical_or"), ufunc("logical_xor"), ufunc("logical_not")
+isfinite, isinf, isnan, signbit = ufunc("isfinite"), ufunc("isinf"), ufunc("isnan"), ufunc("signbit")
+bitwise_and, bitwise_or, bitwise_xor, invert = ufunc("bitwise_and"), ufunc("bitwise_or"), ufunc("bitwise_xor"), ufunc("invert")
+left_shift, right_shift, gcd, lcm = ufunc("left_shift"), ufunc("right_shift"), ufunc("gcd"), ufunc("lcm")
 
-class ufunc:  # noqa: N801 -- NumPy's name for it
-    """A function that works entry by entry and broadcasts its arguments.
-
-    Attributes:
-        nin: number of arguments.
-    """
-
-    def __init__(self, primitive: Primitive, name: str, nin: int) -> None:
-        self._primitive = primitive
-        self.__name__ = self.__qualname__ = name
-        self.__doc__ = f"As `numpy.{name}`, differentiable."
-        self.nin = nin
-
-    def __repr__(self) -> str:
-        return f"<ufunc {self.__name__}>"
-
-    def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> Any:
-        if len(args) == self.nin + 1 and out is None:
-            *args, out = args  # type: ignore[assignment]
-        if len(args) != self.nin:
-            raise TypeError(f"{self.__name__} takes {self.nin} arguments, got {len(args)}")
-        value = self._primitive(*map(core, args))
-        if dtype is not None and value.dtype != np.dtype(dtype):
-            value = astype(value, dtype=np.dtype(dtype))
-        if out is not None:
-            out = out[0] if isinstance(out, tuple) else out
-            if where is not True:
-                value = ew.where(core(where), value, core(out))
-            out[...] = wrap(value)
-            return out
-        if where is not True:
-            raise DerivativeError(f"{self.__name__} with where= and no out= leaves entries undefined; give out=, or use numpy.where")
-        return wrap(value)
-
-    def outer(self, a: Any, b: Any) -> Any:
-        """The function of every pair of entries."""
-        x, y = core(a), core(b)
-        from diffsim.ad.ops.structure import reshape
-
-        return self(wrap(reshape(x, shape=(*np.shape(bottom(x)), *(1,) * np.ndim(bottom(y))))), b)
-
-    def reduce(self, a: Any, axis: Any = 0, keepdims: bool = False) -> Any:
-        """Entries along an axis combined from first to last."""
-        from diffsim.numpy import reductions
-
-        found = {"add": reductions.sum, "multiply": reductions.prod, "maximum": reductions.max, "minimum": reductions.min}
-        found |= {"logical_and": reductions.all, "logical_or": reductions.any}
-        return self._named(found, "reduce")(a, axis=axis, keepdims=keepdims)
-
-    def accumulate(self, a: Any, axis: int = 0) -> Any:
-        """Running results along an axis."""
-        from diffsim.numpy import reductions
-
-        found = {"add": reductions.cumsum, "multiply": reductions.cumprod, "maximum": reductions.cummax, "minimum": reductions.cummin}
-        return self._named(found, "accumulate")(a, axis=axis)
-
-    def at(self, a: Array, index: Any, b: Any = None) -> None:
-        """In place, as often as an entry is named; `add` and `subtract` only."""
-        from diffsim.ad.array import normalise_index
-
-        if self.__name__ not in ("add", "subtract"):
-            raise DerivativeError(f"{self.__name__}.at has no derivative; use ds.reduce_by_index")
-        if not isinstance(a, Array):
-            getattr(np, self.__name__).at(a, index, b)
-            return
-        value = core(b) if self.__name__ == "add" else -core(b)
-        a._replace(index_add(a.core(), value, index=normalise_index(index)[0]))
-
-    def _named(self, found: dict[str, Any], what: str) -> Any:
-        if self.__name__ not in found:
-            raise DerivativeError(f"{self.__name__}.{what} is not supported, only that of {', '.join(found)}; use ds.scan or ds.reduce")
-        return found[self.__name__]
-
-
-def _function(name: str, primitive: str | None = None) -> ufunc:
-    return ufunc(ew.TABLE[primitive or name], name, getattr(np, name).nin)
-
-
-add, subtract, multiply, divide = (_function(n) for n in ("add", "subtract", "multiply", "divide"))
-true_divide = divide
-negative, positive, absolute, square, sqrt, cbrt = (_function(n) for n in ("negative", "positive", "absolute", "square", "sqrt", "cbrt"))
-abs = fabs = absolute
-power, hypot, reciprocal, fmod = (_function(n) for n in ("power", "hypot", "reciprocal", "fmod"))
-pow = float_power = power
-mod = remainder = _function("remainder")
-maximum, minimum = _function("maximum"), _function("minimum")
-exp, exp2, expm1, log, log2, log10, log1p = (_function(n) for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p"))
-logaddexp, logaddexp2 = _function("logaddexp"), _function("logaddexp2")
-sin, cos, tan, arcsin, arccos, arctan = (_function(n) for n in ("sin", "cos", "tan", "arcsin", "arccos", "arctan"))
-sinh, cosh, tanh, arcsinh, arccosh, arctanh = (_function(n) for n in ("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"))
-asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
-arctan2 = atan2 = _function("arctan2")
-deg2rad = radians = _function("deg2rad")
-rad2deg = degrees = _function("rad2deg")
-copysign = _function("copysign")
-conjugate = conj = ufunc(ew.TABLE["conjugate"], "conjugate", 1)
-floor, ceil, trunc, rint, sign, heaviside, floor_divide = (
-    _function(n) for n in ("floor", "ceil", "trunc", "rint", "sign", "heaviside", "floor_divide")
-)
-equal, not_equal, less, less_equal, greater, greater_equal = (
-    _function(n) for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-)
-logical_and, logical_or, logical_xor, logical_not = (_function(n) for n in ("logical_and", "logical_or", "logical_xor", "logical_not"))
-isfinite, isinf, isnan, signbit = (_function(n) for n in ("isfinite", "isinf", "isnan", "signbit"))
-bitwise_and, bitwise_or, bitwise_xor, invert = (_function(n) for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert"))
-left_shift, right_shift, gcd, lcm = (_function(n) for n in ("left_shift", "right_shift", "gcd", "lcm"))
+abs, true_divide, mod, pow, conj, radians, degrees = absolute, divide, remainder, power, conjugate, deg2rad, rad2deg
+asin, acos, atan, asinh, acosh, atanh, atan2 = arcsin, arccos, arctan, arcsinh, arccosh, arctanh, arctan2
 bitwise_not = bitwise_invert = invert
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 
 
-def fmax(a: Any, b: Any) -> Any:
-    """The larger entry; where one is NaN, the other."""
-    return where(isnan(a), b, where(isnan(b), a, maximum(a, b)))
+@outside(np)
+def sign(x: Any) -> Any:
+    """-1, 0 or 1, whose derivative is zero; of complex numbers, the number of length 1 in their direction."""
+    if not is_complex(x):
+        return wrap(ew.TABLE["sign"](core(x)))
+    length = absolute(x)
+    return x / where(length == 0, 1.0, length)
 
 
-def fmin(a: Any, b: Any) -> Any:
-    """The smaller entry; where one is NaN, the other."""
-    return where(isnan(a), b, where(isnan(b), a, minimum(a, b)))
+@outside(np)
+def fabs(x: Any) -> Any:
+    """The absolute value, as a floating-point number."""
+    value = value_of(x)
+    return absolute(x) if value.dtype.kind == "f" else absolute(wrap(st.astype(value, dtype=np.dtype(float))))
 
 
-def divmod(a: Any, b: Any) -> tuple[Any, Any]:
+@outside(np)
+def float_power(x1: Any, x2: Any) -> Any:
+    """`power` in double precision at least."""
+    base = value_of(x1)
+    return power(wrap(st.astype(base, dtype=np.result_type(base.dtype, float))), x2)
+
+
+@outside(np)
+def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     """(floor_divide, remainder)."""
-    return floor_divide(a, b), remainder(a, b)
+    return floor_divide(x1, x2), remainder(x1, x2)
 
 
-def real(x: Any) -> Any:
-    """The real part; a view, as NumPy's."""
-    if isinstance(x, Array):
-        return x.real
-    value = core(x)
-    return wrap(ew.real(value)) if np.iscomplexobj(bottom(value)) else x
+@outside(np)
+def modf(x: Any) -> tuple[Any, Any]:
+    """(fractional part, integral part), both with the sign of `x`."""
+    whole = trunc(x)
+    return x - whole, whole
 
 
-def imag(x: Any) -> Any:
-    """The imaginary part; a view, as NumPy's."""
-    if isinstance(x, Array):
-        return x.imag
-    value = core(x)
-    return wrap(ew.imag(value)) if np.iscomplexobj(bottom(value)) else wrap(np.zeros_like(bottom(value))[()])
+# complex numbers
 
 
-def angle(x: Any) -> Any:
-    """The argument of complex numbers, in radians."""
-    return arctan2(imag(x), real(x))
+@outside(np)
+def real(val: Any) -> Any:
+    """The real part; a view of a complex array."""
+    if isinstance(val, Array):
+        return val.real
+    return wrap(ew.real(value_of(val))) if is_complex(val) else asarray(val)
 
 
-def sinc(x: Any) -> Any:
-    """sin(pi x) / (pi x), by its series where |x| < 0.05, so that derivatives of any order hold at 0."""
-    y = square(multiply(x, float(np.pi)))
-    near = less(y, (0.05 * np.pi) ** 2)
-    series: Any = 0.0
-    for k in range(9, 0, -1):
-        series = (1.0 + series) * y * (-1.0 / ((2 * k) * (2 * k + 1)))
-    root = where(near, 1.0, multiply(x, float(np.pi)))
-    return where(near, 1.0 + series, sin(root) / root)
+@outside(np)
+def imag(val: Any) -> Any:
+    """The imaginary part; a view of a complex array."""
+    if isinstance(val, Array):
+        return val.imag
+    return wrap(ew.imag(value_of(val))) if is_complex(val) else wrap(np.zeros_like(plain(val))[()])
+
+
+@outside(np)
+def angle(z: Any, deg: bool = False) -> Any:
+    """The argument of complex numbers, in radians or degrees."""
+    found = arctan2(imag(z), real(z))
+    return rad2deg(found) if deg else found
+
+
+# choice
 
 
 def where(condition: Any, *choices: Any) -> Any:
@@ -175,51 +114,70 @@ def where(condition: Any, *choices: Any) -> Any:
     With the condition alone: the indices where it holds.
     """
     if not choices:
-        from diffsim.numpy.indexing import nonzero
-
         return nonzero(condition)
-    first, second = choices
-    return wrap(ew.where(core(condition), core(first), core(second)))
+    if len(choices) != 2:
+        raise ValueError(f"where takes a condition and two choices or none, got {len(choices)}")
+    found = ew.where(core(condition), core(choices[0]), core(choices[1]))
+    return Array(found) if isinstance(found, Tracer) else wrap(found)
 
 
-def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
-    """`x` held between two bounds; at a bound the derivative is that of `x`."""
+def either(condition: Any, x: Any, y: Any) -> Any:
+    """As `where`, but a number (not an array without axes) where a formula of numbers gives one."""
+    found = ew.where(core(condition), core(x), core(y))
+    return wrap(found if isinstance(found, Tracer) else found[()])
+
+
+@outside(np)
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """`a` held between two bounds; at a bound the derivative is that of `a`."""
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
-    if low is not None:
-        x = maximum(x, low)
-    return x if high is None else minimum(x, high)
+    held = a if low is None else maximum(a, low)
+    held = held if high is None else minimum(held, high)
+    return asarray(a, copy=True) if held is a else held
 
 
-def round(x: Any, decimals: int = 0) -> Any:
+@outside(np)
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """NaN and infinities replaced by numbers, whose derivative is zero."""
+    value = plain(x)
+    return where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
+
+
+# rounding
+
+
+@outside(np)
+def round(a: Any, decimals: int = 0) -> Any:
     """Rounded to some decimals; the derivative is zero."""
-    return wrap(np.round(bottom(core(x)), decimals))
+    return wrap(np.round(plain(a), decimals))
 
 
 around = round
 
 
+@outside(np)
 def fix(x: Any) -> Any:
     """Rounded towards zero; the derivative is zero."""
     return trunc(x)
 
 
-def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """NaN and infinities replaced by numbers, whose derivative is zero."""
-    value = bottom(core(x))
-    replaced = np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf)
-    return where(np.isfinite(value), x, replaced)
+# where a formula would divide by zero
 
 
-def iscomplex(x: Any) -> Any:
-    """Whether an entry has an imaginary part."""
-    return wrap(np.iscomplex(bottom(core(x))))
+@outside(np)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), by its series where |x| < 0.05, so that derivatives of any order hold at 0."""
+    angles = multiply(x, float(np.pi))
+    y = square(angles)
+    near = less(y, (0.05 * np.pi) ** 2)
+    series: Any = 0.0
+    for k in range(9, 0, -1):
+        series = (1.0 + series) * y * (-1.0 / ((2 * k) * (2 * k + 1)))
+    apart = where(near, 1.0, angles)
+    return either(near, 1.0 + series, sin(apart) / apart)
 
 
-def isreal(x: Any) -> Any:
-    """Whether an entry has no imaginary part."""
-    return wrap(np.isreal(bottom(core(x))))
-
-
-def isclose(a: Any, b: Any, **tolerances: Any) -> Any:
-    """As `numpy.isclose`."""
-    return wrap(np.isclose(bottom(core(a)), bottom(core(b)), **tolerances))
+def root_or_zero(x: Any, exponent: float = 0.5) -> Any:
+    """`x ** exponent`, whose derivative is 0 (not infinite) where x is 0: norms and standard deviations."""
+    none = x == 0
+    return either(none, 0.0, where(none, 1.0, x) ** exponent)

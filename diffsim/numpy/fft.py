@@ -7,32 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
-from diffsim.ad.core import bottom
+from diffsim.ad.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.dispatch import axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
-from diffsim.numpy.shaping import concatenate, flip, moveaxis, pad, roll
+from diffsim.numpy.joining import concatenate, flip, pad, roll
+from diffsim.numpy.shaping import moveaxis, ndim
 
-fftfreq, rfftfreq = np.fft.fftfreq, np.fft.rfftfreq
+fftfreq, rfftfreq = of_values(np.fft.fftfreq), of_values(np.fft.rfftfreq)
 
 
 def _complex(x: Any) -> Any:
-    value = core(x)
-    value = value if hasattr(value, "dtype") else np.asarray(value)
+    value = value_of(x)
     if value.dtype.kind == "c":
         return value
-    return st.astype(value, dtype=np.dtype(np.complex64 if value.dtype == np.float32 else np.complex128))
+    return st.astype(value, dtype=np.dtype(np.complex64 if value.dtype in (np.float32, np.float16) else np.complex128))
 
 
-def _fit(x: Any, n: int | None, axis: int) -> Any:
+def _fit(x: Any, n: int, axis: int) -> Any:
     """`x` cut or filled with zeros to a length along an axis."""
-    if n is None or n == bottom(core(x)).shape[axis]:
-        return x
-    x = moveaxis(x, axis, -1)
-    length = x.shape[-1]
-    x = x[..., :n] if n < length else pad(x, [(0, 0)] * (x.ndim - 1) + [(0, n - length)])
-    return moveaxis(x, -1, axis)
+    if n < 1:
+        raise ValueError(f"a transform of length {n}, expected 1 at least")
+    x = asarray(x)
+    lead, length = (slice(None),) * axis, x.shape[axis]
+    if n <= length:
+        return x if n == length else x[(*lead, slice(n))]
+    return pad(x, [(0, n - length if k == axis else 0) for k in range(x.ndim)])
 
 
 def _scale(count: int, inverse: bool, norm: str | None) -> float:
@@ -47,103 +49,166 @@ def _scale(count: int, inverse: bool, norm: str | None) -> float:
     raise ValueError(f"norm = {norm!r}, expected 'backward', 'ortho' or 'forward'")
 
 
-def _transformed(x: Any, lengths: Any, axes: Any, norm: str | None, inverse: bool) -> Any:
-    rank = bottom(_complex(x)).ndim
+def _places(x: Any, s: Any, axes: Any) -> list[int]:
+    """The axes to transform, in their order: an axis may be named again."""
+    rank = ndim(x)
     if axes is None:
-        axes = range(rank) if lengths is None else range(rank - len(lengths), rank)
-    places = tuple(int(a) % rank for a in axes)
-    for k, a in enumerate(places):
-        x = _fit(x, None if lengths is None else lengths[k], a)
+        return list(range(rank) if s is None else range(rank - len(s), rank))
+    return [one_axis(a, rank) for a in axes]
+
+
+def _transformed(x: Any, lengths: Any, axes: list[int], norm: str | None, inverse: bool) -> Any:
+    for k, axis in enumerate(axes):
+        x = x if lengths is None or lengths[k] is None else _fit(x, lengths[k], axis)
     value = _complex(x)
-    out = transform(value, axes=places, inverse=inverse)
-    scale = _scale(math.prod(value.shape[a] for a in places), inverse, norm)
+    out = transform(value, axes=tuple(axes), inverse=inverse)
+    scale = _scale(math.prod(value.shape[a] for a in axes), inverse, norm)
     return wrap(out if scale == 1.0 else out * scale)
 
 
-def fft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+# complex
+
+
+@outside(np.fft)
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Transform along an axis."""
-    return _transformed(x, None if n is None else [n], [axis], norm, False)
+    return _transformed(a, [n], [one_axis(axis, ndim(a))], norm, False)
 
 
-def ifft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+@outside(np.fft)
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Inverse transform along an axis."""
-    return _transformed(x, None if n is None else [n], [axis], norm, True)
+    return _transformed(a, [n], [one_axis(axis, ndim(a))], norm, True)
 
 
-def fftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+@outside(np.fft)
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Transform along several axes."""
-    return _transformed(x, s, axes, norm, False)
+    return _transformed(a, s, _places(a, s, axes), norm, False)
 
 
-def ifftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+@outside(np.fft)
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Inverse transform along several axes."""
-    return _transformed(x, s, axes, norm, True)
+    return _transformed(a, s, _places(a, s, axes), norm, True)
 
 
-def fft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+@outside(np.fft)
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """Transform along two axes."""
-    return fftn(x, s, axes, norm)
+    return fftn(a, s, axes, norm)
 
 
-def ifft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+@outside(np.fft)
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     """Inverse transform along two axes."""
-    return ifftn(x, s, axes, norm)
+    return ifftn(a, s, axes, norm)
 
 
-def rfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+# real
+
+
+@outside(np.fft)
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Transform of real numbers: frequencies from 0 up."""
-    out = moveaxis(fft(x, n, axis, norm), axis, -1)
-    return moveaxis(out[..., : out.shape[-1] // 2 + 1], -1, axis)
+    axis = one_axis(axis, ndim(a))
+    out = fft(a, n, axis, norm)
+    return out[(slice(None),) * axis + (slice(out.shape[axis] // 2 + 1),)]
 
 
-def irfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+@outside(np.fft)
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Inverse of `rfft`, of length n (even by default). Imaginary parts at frequency 0 and at n/2 do not count."""
-    x = moveaxis(wrap(_complex(x)), axis, -1)
+    x = moveaxis(wrap(_complex(a)), axis, -1)
     length = 2 * (x.shape[-1] - 1) if n is None else int(n)
-    half = _fit(x, length // 2 + 1, -1)
+    half = _fit(x, length // 2 + 1 if length > 0 else length, x.ndim - 1)
     mirrored = conj(flip(half[..., 1 : (length + 1) // 2], -1))
     return moveaxis(real(ifft(concatenate([half, mirrored], -1), None, -1, norm)), -1, axis)
 
 
-def rfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Transform of real numbers along two axes, of which the last keeps frequencies from 0 up."""
-    return rfftn(x, s, axes, norm)
-
-
-def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Inverse of `rfft2`."""
-    return irfftn(x, s, axes, norm)
-
-
-def rfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+@outside(np.fft)
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Transform of real numbers along several axes, of which the last keeps frequencies from 0 up."""
-    places = list(range(bottom(core(x)).ndim)) if axes is None else list(axes)
-    out = rfft(x, None if s is None else s[-1], places[-1], norm)
-    return fftn(out, None if s is None else s[:-1], places[:-1], norm) if len(places) > 1 else out
+    *others, last = _places(a, s, axes)
+    out = rfft(a, None if s is None else s[-1], last, norm)
+    return _transformed(out, None if s is None else s[:-1], others, norm, False) if others else out
 
 
-def irfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+@outside(np.fft)
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Inverse of `rfftn`."""
-    places = list(range(bottom(core(x)).ndim)) if axes is None else list(axes)
-    out = ifftn(x, None if s is None else s[:-1], places[:-1], norm) if len(places) > 1 else x
-    return irfft(out, None if s is None else s[-1], places[-1], norm)
+    *others, last = _places(a, s, axes)
+    out = _transformed(a, None if s is None else s[:-1], others, norm, True) if others else a
+    return irfft(out, None if s is None else s[-1], last, norm)
+
+
+@outside(np.fft)
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Transform of real numbers along two axes, of which the last keeps frequencies from 0 up."""
+    return rfftn(a, s, axes, norm)
+
+
+@outside(np.fft)
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Inverse of `rfft2`."""
+    return irfftn(a, s, axes, norm)
+
+
+# of a signal that is symmetric, with a real spectrum
+
+_OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+@outside(np.fft)
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The real transform of a signal that is conjugate symmetric, given by its first half."""
+    return irfft(conj(asarray(a)), n, axis, _OPPOSITE.get(norm, norm))
+
+
+@outside(np.fft)
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Inverse of `hfft`."""
+    return conj(rfft(a, n, axis, _OPPOSITE.get(norm, norm)))
+
+
+# order of frequencies
 
 
 def _centre(x: Any, axes: Any, sign: int) -> Any:
-    rank = bottom(core(x)).ndim
-    for a in range(rank) if axes is None else np.atleast_1d(axes):
-        n = bottom(core(x)).shape[int(a)]
-        x = roll(x, n // 2 if sign > 0 else -(n // 2), int(a))
-    return x
+    x = asarray(x)
+    places = axes_of(axes, x.ndim)
+    return roll(x, tuple(sign * (x.shape[a] // 2) for a in places), places)
 
 
+@outside(np.fft)
 def fftshift(x: Any, axes: Any = None) -> Any:
     """Frequency 0 moved to the middle."""
     return _centre(x, axes, 1)
 
 
+@outside(np.fft)
 def ifftshift(x: Any, axes: Any = None) -> Any:
     """Inverse of `fftshift`."""
     return _centre(x, axes, -1)
 
 
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]

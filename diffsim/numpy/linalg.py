@@ -6,50 +6,103 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
-from diffsim.ad.core import bottom
+from diffsim.ad.array import wrap
+from diffsim.ad.core import bottom, is_plain
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.elementwise import abs, multiply, sqrt, where
-from diffsim.numpy.products import _value, cross, matmul, outer, tensordot, vecdot
+from diffsim.errors import DerivativeError
+from diffsim.numpy import diagonals, products
+from diffsim.numpy.creation import array, eye
+from diffsim.numpy.dispatch import axes_of, is_complex, outside, plain, value_of, without_rules
+from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
+from diffsim.numpy.products import matmul, tensordot, vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
-from diffsim.numpy.shaping import diagonal, matrix_transpose, trace
+from diffsim.numpy.shaping import broadcast_to, matrix_transpose, reshape
 
 LinAlgError = np.linalg.LinAlgError
+__getattr__ = without_rules(np.linalg)
 
 
 def _floating(x: Any) -> Any:
-    value = _value(x)
+    value = value_of(x)
     return value if value.dtype.kind in "fc" else st.astype(value, dtype=np.dtype(float))
 
 
+def _matrices(x: Any, name: str, real: bool = False) -> Any:
+    """Square matrices as a core value."""
+    value = _floating(x)
+    if value.ndim < 2 or value.shape[-1] != value.shape[-2]:
+        raise LinAlgError(f"{name} of an array of shape {value.shape}, expected square matrices in the last two axes")
+    if real and value.dtype.kind == "c" and not is_plain(value):
+        raise DerivativeError(f"{name} of complex matrices has no derivative; write the problem with real and imaginary parts")
+    return value
+
+
+# equations
+
+
+@outside(np.linalg)
 def solve(a: Any, b: Any) -> Any:
     """x with a x = b. Its adjoint is a solve with the transpose."""
-    x, y = _floating(a), _floating(b)
+    x, y = _matrices(a, "solve"), _floating(b)
     if y.ndim == 1:
         return wrap(st.reshape(mx.solve(x, st.reshape(y, shape=(-1, 1))), shape=(*x.shape[:-2], y.shape[0])))
     return wrap(mx.solve(x, y))
 
 
+@outside(np.linalg)
 def inv(a: Any) -> Any:
     """Inverse matrices."""
-    return wrap(mx.inv(_floating(a)))
+    return wrap(mx.inv(_matrices(a, "inv")))
 
 
+@outside(np.linalg)
+def pinv(a: Any) -> Any:
+    """The pseudo-inverse of matrices of full rank, by the normal equations."""
+    a = wrap(_floating(a))
+    t = conj(matrix_transpose(a))
+    n, m = a.shape[-2:]
+    return solve(matmul(t, a), t) if n >= m else conj(matrix_transpose(solve(matmul(a, t), a)))
+
+
+class LstsqResult(NamedTuple):
+    """Solution, sums of squared residuals (empty unless there are more equations than unknowns), rank, singular values."""
+
+    x: Any
+    residuals: Any
+    rank: Any
+    s: Any
+
+
+@outside(np.linalg)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
+    """The least-squares solution for a matrix of full column rank; its derivative is that of the normal equations."""
+    a, b = wrap(_floating(a)), wrap(_floating(b))
+    _, _, rank, s = np.linalg.lstsq(plain(a), plain(b), rcond)
+    if rank < a.shape[1]:
+        raise LinAlgError(f"lstsq with a matrix of rank {rank} and {a.shape[1]} columns has no derivative, expected full column rank")
+    x = matmul(pinv(a), b)
+    rest = total(square(absolute(b - matmul(a, x))), 0)
+    return LstsqResult(x, reshape(rest, (-1,)) if a.shape[0] > a.shape[1] else array([], rest.dtype), rank, wrap(s))
+
+
+# determinants
+
+
+@outside(np.linalg)
 def det(a: Any) -> Any:
     """Determinants; of singular matrices the first derivative holds, and up to rank 3 all of them."""
-    value = _floating(a)
+    value = _matrices(a, "det")
+    m = wrap(value)
     match value.shape[-1]:
         case 1:
-            return wrap(value)[..., 0, 0]
+            return total(m, (-2, -1))
         case 2:
-            m = wrap(value)
             return m[..., 0, 0] * m[..., 1, 1] - m[..., 0, 1] * m[..., 1, 0]
         case 3:
-            m = wrap(value)
-            return total(multiply(m[..., 0, :], cross(m[..., 1, :], m[..., 2, :])), -1)
+            return total(m[..., 0, :] * products.cross(m[..., 1, :], m[..., 2, :]), -1)
     return wrap(mx.det(value))
 
 
@@ -60,15 +113,21 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+@outside(np.linalg)
 def slogdet(a: Any) -> SlogdetResult:
     """Sign and logarithm of the absolute value of the determinants of real regular matrices."""
-    value = _floating(a)
+    value = _matrices(a, "slogdet", real=True)
     return SlogdetResult(wrap(np.linalg.slogdet(bottom(value))[0]), wrap(mx.logabsdet(value)))
 
 
-def cholesky(a: Any) -> Any:
-    """The lower triangular factor of real symmetric positive definite matrices; only their symmetric part counts."""
-    return wrap(mx.cholesky(_floating(a)))
+# symmetric matrices
+
+
+@outside(np.linalg)
+def cholesky(a: Any, *, upper: bool = False) -> Any:
+    """The lower (or upper) triangular factor of real symmetric positive definite matrices; only their symmetric part counts."""
+    lower = wrap(mx.cholesky(_matrices(a, "cholesky", real=True)))
+    return matrix_transpose(lower) if upper else lower
 
 
 class EighResult(NamedTuple):
@@ -78,66 +137,93 @@ class EighResult(NamedTuple):
     eigenvectors: Any
 
 
-def eigh(a: Any) -> EighResult:
+@outside(np.linalg)
+def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of real symmetric matrices, whose symmetric part counts."""
-    w, v = mx.eigh(_floating(a))
+    w, v = mx.eigh(_matrices(a, "eigh", real=True))
     return EighResult(wrap(w), wrap(v))
 
 
-def eigvalsh(a: Any) -> Any:
+@outside(np.linalg)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of real symmetric matrices in increasing order."""
     return eigh(a).eigenvalues
 
 
+# norms
+
+
+@outside(np.linalg)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Norms of vectors and matrices; where a Euclidean norm is 0 its derivative is 0."""
-    value = wrap(_floating(x))
-    rank = value.ndim
-    if axis is None and (ord is None or rank == 1):
-        axis = tuple(range(rank))
-    elif axis is None:
-        axis = (rank - 2, rank - 1)
-    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
-    if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
-        squares = multiply(abs(value), abs(value)) if np.iscomplexobj(bottom(core(value))) else multiply(value, value)
-        return _safe_root(total(squares, axes, None, keepdims))
+    """Norms of vectors and matrices; where a norm is 0 its derivative is 0.
+
+    Raises:
+        DerivativeError: a norm of matrices that needs their singular values.
+    """
+    x = wrap(_floating(x))
+    axes = axes_of(axis, x.ndim)
+    if ord is None and axis is None:
+        return _euclidean(x, axes, keepdims)
     if len(axes) == 1:
-        match ord:
-            case np.inf:
-                return largest(abs(value), axes, keepdims)
-            case _ if ord == -np.inf:
-                return smallest(abs(value), axes, keepdims)
-            case 0:
-                return total(value != 0, axes, float, keepdims)
-            case 1:
-                return total(abs(value), axes, None, keepdims)
-        return total(abs(value) ** ord, axes, None, keepdims) ** (1.0 / ord)
-    rows, columns = (a % rank for a in axes)
-    if ord in (1, np.inf):
-        inner, outer_axis = (rows, columns) if ord == 1 else (columns, rows)
-        return largest(total(abs(value), inner, None, True), (outer_axis, inner), keepdims)
-    raise ValueError(f"ord = {ord!r} of a matrix norm, expected None, 'fro', 1 or inf")
+        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
+    if len(axes) != 2:
+        raise ValueError(f"norm along {len(axes)} axes, expected 1 (of vectors) or 2 (of matrices)")
+    rows, columns = axes
+    match ord:
+        case None | "fro":
+            return _euclidean(x, axes, keepdims)
+        case 1 | -1:
+            sums = total(absolute(x), rows, keepdims=True)
+        case _ if ord in (np.inf, -np.inf):
+            sums = total(absolute(x), columns, keepdims=True)
+        case _:
+            raise DerivativeError(f"ord = {ord!r} of a matrix norm has no derivative here, expected 'fro', 1, -1, inf or -inf")
+    return (largest if ord > 0 else smallest)(sums, axes, keepdims=keepdims)
 
 
-def _safe_root(squares: Any) -> Any:
-    none = squares == 0
-    return where(none, 0.0, sqrt(where(none, 1.0, squares)))
+def _euclidean(x: Any, axes: Any, keepdims: bool) -> Any:
+    squares = square(absolute(x)) if is_complex(x) else square(x)
+    return root_or_zero(total(squares, axes, keepdims=keepdims))
 
 
-vector_norm = norm
+def _vector_norm(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
+    match order:
+        case 2:
+            return _euclidean(x, axes, keepdims)
+        case np.inf:
+            return largest(absolute(x), axes, keepdims=keepdims)
+        case _ if order == -np.inf:
+            return smallest(absolute(x), axes, keepdims=keepdims)
+        case 0:
+            return total(x != 0, axes, np.dtype(plain(absolute(x)).dtype), keepdims=keepdims)
+        case 1:
+            return total(absolute(x), axes, keepdims=keepdims)
+    return root_or_zero(total(absolute(x) ** order, axes, keepdims=keepdims), 1.0 / order)
 
 
-def matrix_norm(x: Any, ord: Any = "fro", keepdims: bool = False) -> Any:
+@outside(np.linalg)
+def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """Norms of vectors along axes, of all entries by default."""
+    x = wrap(_floating(x))
+    return _vector_norm(x, ord, axes_of(axis, x.ndim), keepdims)
+
+
+@outside(np.linalg)
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Norms of matrices."""
     return norm(x, ord, (-2, -1), keepdims)
 
 
+# products
+
+
+@outside(np.linalg)
 def matrix_power(a: Any, n: int) -> Any:
     """Integer powers of square matrices, by repeated squaring."""
     if n < 0:
         return matrix_power(inv(a), -n)
-    value = wrap(_floating(a))
-    out: Any = wrap(np.broadcast_to(np.eye(value.shape[-1], dtype=value.dtype), value.shape).copy())
+    value = wrap(_matrices(a, "matrix_power"))
+    out = array(broadcast_to(eye(value.shape[-1], dtype=value.dtype), value.shape))
     while n:
         if n & 1:
             out = matmul(out, value)
@@ -146,30 +232,64 @@ def matrix_power(a: Any, n: int) -> Any:
     return out
 
 
+@outside(np.linalg)
 def multi_dot(arrays: Any) -> Any:
     """The product of several matrices, from left to right."""
-    out = arrays[0]
-    for a in arrays[1:]:
+    out, *rest = arrays
+    for a in rest:
         out = matmul(out, a)
     return out
 
 
-def pinv(a: Any) -> Any:
-    """The pseudo-inverse of matrices of full rank."""
-    value = wrap(_floating(a))
-    n, m = value.shape[-2:]
-    t = matrix_transpose(value)
-    return solve(matmul(t, value), t) if n >= m else matrix_transpose(solve(matmul(value, t), value))
+@outside(np.linalg)
+def cross(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """Cross product of vectors in space."""
+    return products.cross(x1, x2, axis=axis)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """The least-squares solution for a matrix of full column rank, by the normal equations; only the solution is given, as (x,)."""
-    t = matrix_transpose(wrap(_floating(a)))
-    return (solve(matmul(t, a), matmul(t, b)),)
+@outside(np.linalg)
+def outer(x1: Any, x2: Any) -> Any:
+    """Products of all pairs of entries of two vectors."""
+    return products.outer(x1, x2)
+
+
+@outside(np.linalg)
+def diagonal(x: Any, *, offset: int = 0) -> Any:
+    """Entries of the diagonal of the matrices in the last two axes."""
+    return diagonals.diagonal(x, offset, -2, -1)
+
+
+@outside(np.linalg)
+def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Sum of the diagonal of the matrices in the last two axes."""
+    return diagonals.trace(x, offset, -2, -1, dtype)
 
 
 __all__ = [
-    "EighResult", "LinAlgError", "SlogdetResult", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul",
-    "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "slogdet", "solve", "tensordot", "trace",
-    "vecdot", "vector_norm",
-]  # fmt: skip
+    "EighResult",
+    "LinAlgError",
+    "LstsqResult",
+    "SlogdetResult",
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "slogdet",
+    "solve",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]

@@ -7,22 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.array import wrap
 from diffsim.ad.core import Tracer, is_plain
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
+from diffsim.numpy.dispatch import axes_of, outside, value_of
 from diffsim.numpy.elementwise import conj, multiply
+from diffsim.numpy.joining import stack
+from diffsim.numpy.reductions import sum
 from diffsim.numpy.shaping import moveaxis, ravel, reshape
 
 
-def _value(x: Any) -> Any:
-    value = core(x)
-    return value if hasattr(value, "dtype") else np.asarray(value)
-
-
-def matmul(a: Any, b: Any) -> Any:
+@outside(np)
+def matmul(x1: Any, x2: Any) -> Any:
     """Products of matrices, broadcast over leading axes; a vector counts as a row on the left and a column on the right."""
-    x, y = _value(a), _value(b)
+    x, y = value_of(x1), value_of(x2)
     if is_plain(x, y):
         return wrap(np.matmul(x, y))
     if not x.ndim or not y.ndim:
@@ -34,9 +33,10 @@ def matmul(a: Any, b: Any) -> Any:
     return wrap(st.reshape(out, shape=shape) if shape != out.shape else out)
 
 
+@outside(np)
 def dot(a: Any, b: Any) -> Any:
     """Sum over the last axis of `a` and the last but one of `b`; a product for numbers."""
-    x, y = _value(a), _value(b)
+    x, y = value_of(a), value_of(b)
     if not x.ndim or not y.ndim:
         return multiply(a, b)
     if x.ndim <= 2 and y.ndim <= 2:
@@ -44,79 +44,84 @@ def dot(a: Any, b: Any) -> Any:
     return tensordot(a, b, ([x.ndim - 1], [max(y.ndim - 2, 0)]))
 
 
+@outside(np)
 def inner(a: Any, b: Any) -> Any:
     """Sum over the last axes."""
-    x, y = _value(a), _value(b)
+    x, y = value_of(a), value_of(b)
     return tensordot(a, b, ([x.ndim - 1], [y.ndim - 1])) if x.ndim and y.ndim else multiply(a, b)
 
 
+@outside(np)
 def outer(a: Any, b: Any) -> Any:
     """Products of all pairs of entries."""
     return multiply(reshape(a, (-1, 1)), reshape(b, (1, -1)))
 
 
+@outside(np)
 def vdot(a: Any, b: Any) -> Any:
     """Sum of products of all entries, those of `a` conjugated."""
     return matmul(ravel(conj(a)), ravel(b))
 
 
-def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
-    """Sum of products along an axis, the entries of `a` conjugated."""
-    from diffsim.numpy.reductions import sum
+@outside(np)
+def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """Sum of products along an axis, the entries of `x1` conjugated."""
+    return sum(multiply(conj(moveaxis(x1, axis, -1)), moveaxis(x2, axis, -1)), axis=-1)
 
-    return sum(multiply(conj(a), b), axis=axis)
 
-
+@outside(np)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum over pairs of axes."""
-    x, y = _value(a), _value(b)
+    x, y = value_of(a), value_of(b)
     if isinstance(axes, (int, np.integer)):
-        first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+        first, second = tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes))
     else:
-        first, second = ([int(i) for i in np.atleast_1d(part)] for part in axes)
-    first, second = [i % x.ndim for i in first], [i % y.ndim for i in second]
-    if [x.shape[i] for i in first] != [y.shape[i] for i in second]:
+        first, second = (axes_of(part, v.ndim) for part, v in zip(axes, (x, y), strict=True))
+    if [x.shape[k] for k in first] != [y.shape[k] for k in second]:
         raise ValueError(f"shapes {x.shape} and {y.shape} do not match along axes {first} and {second}")
-    left = [i for i in range(x.ndim) if i not in first]
-    right = [i for i in range(y.ndim) if i not in second]
-    count = math.prod(x.shape[i] for i in first)
-    rows, columns = [x.shape[i] for i in left], [y.shape[i] for i in right]
+    left = tuple(k for k in range(x.ndim) if k not in first)
+    right = tuple(k for k in range(y.ndim) if k not in second)
+    count = math.prod(x.shape[k] for k in first)
+    rows, columns = [x.shape[k] for k in left], [y.shape[k] for k in right]
     p = st.reshape(st.transpose(x, axes=(*left, *first)), shape=(math.prod(rows), count))
     q = st.reshape(st.transpose(y, axes=(*second, *right)), shape=(count, math.prod(columns)))
     return wrap(st.reshape(mx.matmul(p, q), shape=(*rows, *columns)))
 
 
+@outside(np)
 def kron(a: Any, b: Any) -> Any:
     """Kronecker product."""
-    x, y = _value(a), _value(b)
+    x, y = value_of(a), value_of(b)
     rank = max(x.ndim, y.ndim)
     n = (1,) * (rank - x.ndim) + x.shape
     m = (1,) * (rank - y.ndim) + y.shape
     spread = st.reshape(x, shape=tuple(k for length in n for k in (length, 1)))
     other = st.reshape(y, shape=tuple(k for length in m for k in (1, length)))
-    product = core(multiply(wrap(spread), wrap(other)))
-    return wrap(st.reshape(product, shape=tuple(i * j for i, j in zip(n, m, strict=True))))
+    return reshape(multiply(wrap(spread), wrap(other)), tuple(i * j for i, j in zip(n, m, strict=True)))
 
 
-def cross(a: Any, b: Any, axis: int = -1) -> Any:
+@outside(np)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """Cross product of vectors in space (or, of vectors in the plane, its only component)."""
-    from diffsim.numpy.shaping import stack
-
-    a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+    axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] == b.shape[-1] == 2:
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     if a.shape[-1] != 3 or b.shape[-1] != 3:
         raise ValueError(f"cross product of vectors with {a.shape[-1]} and {b.shape[-1]} components, expected 3 and 3")
-    parts = [a[..., (i + 1) % 3] * b[..., (i + 2) % 3] - a[..., (i + 2) % 3] * b[..., (i + 1) % 3] for i in range(3)]
-    return moveaxis(stack(parts, -1), -1, axis)
+    parts = [a[..., (k + 1) % 3] * b[..., (k + 2) % 3] - a[..., (k + 2) % 3] * b[..., (k + 1) % 3] for k in range(3)]
+    return stack(parts, axisc)
 
 
 # einsum
 
 
+@outside(np)
 def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
     """Sums of products by Einstein's convention, with `...`, repeated letters and an implicit result, as in NumPy."""
-    values = [_value(x) for x in operands]
+    if not isinstance(subscripts, str):
+        raise TypeError("einsum with lists of axes is not supported in a derivative; write the axes as letters, as in 'ij,jk->ik'")
+    values = [value_of(x) for x in operands]
     if is_plain(*values):
         return wrap(np.einsum(subscripts, *values, optimize=optimize))
     inputs, output = _letters(subscripts.replace(" ", ""), [v.ndim for v in values])
@@ -127,9 +132,7 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
             lengths[letter] = max(lengths.get(letter, 1), n)
     for letters, value in zip(inputs, values, strict=True):
         terms.append(_distinct(letters, value, lengths))
-    shapes = [np.broadcast_to(0.0, v.shape) for _, v in terms]
-    plan = np.einsum_path(",".join(t for t, _ in terms) + "->" + output, *shapes, optimize=optimize)[0][1:]
-    for pair in plan:
+    for pair in _plan(terms, output, optimize):
         chosen = [terms[i] for i in pair]
         terms = [t for i, t in enumerate(terms) if i not in pair]
         later = set(output).union(*(t for t, _ in terms))
@@ -142,6 +145,14 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
     if missing:
         raise ValueError(f"the result of einsum {subscripts!r} names {''.join(missing)}, which no operand has")
     return wrap(st.transpose(value, axes=tuple(letters.index(x) for x in output)))
+
+
+def _plan(terms: list[tuple[str, Any]], output: str, optimize: Any) -> Any:
+    """Which operands are multiplied next, again and again."""
+    if len(terms) < 3:
+        return [range(len(terms))]
+    shapes = [np.broadcast_to(0.0, v.shape) for _, v in terms]
+    return np.einsum_path(",".join(t for t, _ in terms) + "->" + output, *shapes, optimize=optimize)[0][1:]
 
 
 def _letters(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
@@ -197,13 +208,3 @@ def _pair(first: tuple[str, Any], second: tuple[str, Any], needed: set[str]) -> 
     if not isinstance(x, Tracer) and not isinstance(y, Tracer):
         return out, np.einsum(f"{a},{b}->{out}", x, y, optimize=True)
     return out, mx.contract(x, y, x_axes=a, y_axes=b, out_axes=out)
-
-
-def polyval(p: Any, x: Any) -> Any:
-    """A polynomial by Horner's rule, the highest power first."""
-    total: Any = 0.0
-    for coefficient in p:
-        total = total * x + coefficient
-    return total
-
-

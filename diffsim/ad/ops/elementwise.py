@@ -36,7 +36,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
             p = partial[0](*args, out)
             if np.isfinite(bottom(p)).all():
                 return t * p
-            return where((t != 0) | isfinite(p), t * p, 0.0)
+            return t * where((t != 0) | isfinite(p), p, 0.0)
 
     def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
         total = None
@@ -69,12 +69,12 @@ ONE: Partial = (lambda *_: 1.0, "")
 
 # arithmetic
 
-add = elementwise("add", np.add, ONE, ONE)
-subtract = elementwise("subtract", np.subtract, ONE, (lambda x, y, o: -1.0, ""))
-multiply = elementwise("multiply", np.multiply, (lambda x, y, o: y, "y"), (lambda x, y, o: x, "x"))
-divide = elementwise("divide", np.divide, (lambda x, y, o: 1.0 / y, "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
-negative = elementwise("negative", np.negative, (lambda x, o: -1.0, ""))
-positive = elementwise("positive", np.positive, ONE)
+add: Primitive = elementwise("add", np.add, ONE, ONE)
+subtract: Primitive = elementwise("subtract", np.subtract, ONE, (lambda x, y, o: -1.0, ""))
+multiply: Primitive = elementwise("multiply", np.multiply, (lambda x, y, o: y, "y"), (lambda x, y, o: x, "x"))
+divide: Primitive = elementwise("divide", np.divide, (lambda x, y, o: 1.0 / y, "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
+negative: Primitive = elementwise("negative", np.negative, (lambda x, o: -1.0, ""))
+positive: Primitive = elementwise("positive", np.positive, ONE)
 
 
 def _power_x(x: Any, y: Any, o: Any) -> Any:
@@ -91,13 +91,27 @@ def _power_y(x: Any, y: Any, o: Any) -> Any:
     return where(zero, 0.0, log(where(zero, 1.0, x)) * o)
 
 
-power = elementwise("power", np.power, (_power_x, "xy"), (_power_y, "xo"), singular=True)
-mod = elementwise("remainder", np.remainder, ONE, (lambda x, y, o: -floor(x / y), "xy"))
-fmod = elementwise("fmod", np.fmod, ONE, (lambda x, y, o: -trunc(x / y), "xy"))
-maximum = elementwise("maximum", np.maximum, (lambda x, y, o: astype(greater_equal(x, y), dtype=o.dtype), "xyo"), (lambda x, y, o: astype(less(x, y), dtype=o.dtype), "xyo"))
-minimum = elementwise("minimum", np.minimum, (lambda x, y, o: astype(less_equal(x, y), dtype=o.dtype), "xyo"), (lambda x, y, o: astype(greater(x, y), dtype=o.dtype), "xyo"))
-square = elementwise("square", np.square, (lambda x, o: 2.0 * x, "x"))
-reciprocal = elementwise("reciprocal", np.reciprocal, (lambda x, o: -o * o, "o"), singular=True)
+power: Primitive = elementwise("power", np.power, (_power_x, "xy"), (_power_y, "xo"), singular=True)
+mod: Primitive = elementwise("remainder", np.remainder, ONE, (lambda x, y, o: -floor(x / y), "xy"))
+fmod: Primitive = elementwise("fmod", np.fmod, ONE, (lambda x, y, o: -trunc(x / y), "xy"))
+
+
+def _choice(name: str, evaluate: Callable[..., Any], first: Callable[[Any, Any], Any]) -> Primitive:
+    """A choice between two entries; `first` says where it is the first one, which of equal ones it must be."""
+    return elementwise(
+        name,
+        evaluate,
+        (lambda x, y, o: astype(first(x, y), dtype=o.dtype), "xyo"),
+        (lambda x, y, o: astype(logical_not(first(x, y)), dtype=o.dtype), "xyo"),
+    )
+
+
+maximum: Primitive = _choice("maximum", np.maximum, lambda x, y: logical_or(greater_equal(x, y), isnan(x)))
+minimum: Primitive = _choice("minimum", np.minimum, lambda x, y: logical_or(less_equal(x, y), isnan(x)))
+fmax: Primitive = _choice("fmax", np.fmax, lambda x, y: logical_or(greater_equal(x, y), isnan(y)))
+fmin: Primitive = _choice("fmin", np.fmin, lambda x, y: logical_or(less_equal(x, y), isnan(y)))
+square: Primitive = elementwise("square", np.square, (lambda x, o: 2.0 * x, "x"))
+reciprocal: Primitive = elementwise("reciprocal", np.reciprocal, (lambda x, o: -o * o, "o"), singular=True)
 
 
 def _abs_partial(x: Any, o: Any) -> Any:
@@ -106,26 +120,28 @@ def _abs_partial(x: Any, o: Any) -> Any:
     return conjugate(x) / where(equal(o, 0), 1.0, o)
 
 
-absolute = elementwise("absolute", np.absolute, (_abs_partial, "xo"))
-sqrt = elementwise("sqrt", np.sqrt, (lambda x, o: 0.5 / o, "o"), singular=True)
-cbrt = elementwise("cbrt", np.cbrt, (lambda x, o: 1.0 / (3.0 * o * o), "o"), singular=True)
+absolute: Primitive = elementwise("absolute", np.absolute, (_abs_partial, "xo"))
+sqrt: Primitive = elementwise("sqrt", np.sqrt, (lambda x, o: 0.5 / o, "o"), singular=True)
+cbrt: Primitive = elementwise("cbrt", np.cbrt, (lambda x, o: 1.0 / (3.0 * o * o), "o"), singular=True)
 
 
 def _hypot_partial(x: Any, o: Any) -> Any:
     return x / where(equal(o, 0), 1.0, o)
 
 
-hypot = elementwise("hypot", np.hypot, (lambda x, y, o: _hypot_partial(x, o), "xo"), (lambda x, y, o: _hypot_partial(y, o), "yo"))
+hypot: Primitive = elementwise(
+    "hypot", np.hypot, (lambda x, y, o: _hypot_partial(x, o), "xo"), (lambda x, y, o: _hypot_partial(y, o), "yo")
+)
 
 # exponentials and logarithms
 
-exp = elementwise("exp", np.exp, (lambda x, o: o, "o"))
-exp2 = elementwise("exp2", np.exp2, (lambda x, o: o * float(np.log(2.0)), "o"))
-expm1 = elementwise("expm1", np.expm1, (lambda x, o: o + 1.0, "o"))
-log = elementwise("log", np.log, (lambda x, o: 1.0 / x, "x"), singular=True)
-log2 = elementwise("log2", np.log2, (lambda x, o: float(1 / np.log(2.0)) / x, "x"), singular=True)
-log10 = elementwise("log10", np.log10, (lambda x, o: float(1 / np.log(10.0)) / x, "x"), singular=True)
-log1p = elementwise("log1p", np.log1p, (lambda x, o: 1.0 / (1.0 + x), "x"), singular=True)
+exp: Primitive = elementwise("exp", np.exp, (lambda x, o: o, "o"))
+exp2: Primitive = elementwise("exp2", np.exp2, (lambda x, o: o * float(np.log(2.0)), "o"))
+expm1: Primitive = elementwise("expm1", np.expm1, (lambda x, o: o + 1.0, "o"))
+log: Primitive = elementwise("log", np.log, (lambda x, o: 1.0 / x, "x"), singular=True)
+log2: Primitive = elementwise("log2", np.log2, (lambda x, o: float(1 / np.log(2.0)) / x, "x"), singular=True)
+log10: Primitive = elementwise("log10", np.log10, (lambda x, o: float(1 / np.log(10.0)) / x, "x"), singular=True)
+log1p: Primitive = elementwise("log1p", np.log1p, (lambda x, o: 1.0 / (1.0 + x), "x"), singular=True)
 
 
 def _share(x: Any, o: Any, function: Any) -> Any:
@@ -133,29 +149,43 @@ def _share(x: Any, o: Any, function: Any) -> Any:
     return function(x - where(equal(o, -np.inf), 0.0, o))
 
 
-logaddexp = elementwise("logaddexp", np.logaddexp, (lambda x, y, o: _share(x, o, exp), "xo"), (lambda x, y, o: _share(y, o, exp), "yo"))
-logaddexp2 = elementwise("logaddexp2", np.logaddexp2, (lambda x, y, o: _share(x, o, exp2), "xo"), (lambda x, y, o: _share(y, o, exp2), "yo"))
+logaddexp: Primitive = elementwise(
+    "logaddexp", np.logaddexp, (lambda x, y, o: _share(x, o, exp), "xo"), (lambda x, y, o: _share(y, o, exp), "yo")
+)
+logaddexp2: Primitive = elementwise(
+    "logaddexp2", np.logaddexp2, (lambda x, y, o: _share(x, o, exp2), "xo"), (lambda x, y, o: _share(y, o, exp2), "yo")
+)
 
 # trigonometry
 
-sin = elementwise("sin", np.sin, (lambda x, o: cos(x), "x"))
-cos = elementwise("cos", np.cos, (lambda x, o: -sin(x), "x"))
-tan = elementwise("tan", np.tan, (lambda x, o: 1.0 + o * o, "o"))
-arcsin = elementwise("arcsin", np.arcsin, (lambda x, o: 1.0 / sqrt(1.0 - x * x), "x"), singular=True)
-arccos = elementwise("arccos", np.arccos, (lambda x, o: -1.0 / sqrt(1.0 - x * x), "x"), singular=True)
-arctan = elementwise("arctan", np.arctan, (lambda x, o: 1.0 / (1.0 + x * x), "x"))
-arctan2 = elementwise(
-    "arctan2", np.arctan2, (lambda x, y, o: y / (x * x + y * y), "xy"), (lambda x, y, o: -x / (x * x + y * y), "xy"), singular=True
+sin: Primitive = elementwise("sin", np.sin, (lambda x, o: cos(x), "x"))
+cos: Primitive = elementwise("cos", np.cos, (lambda x, o: -sin(x), "x"))
+tan: Primitive = elementwise("tan", np.tan, (lambda x, o: 1.0 + o * o, "o"))
+arcsin: Primitive = elementwise("arcsin", np.arcsin, (lambda x, o: 1.0 / sqrt(1.0 - x * x), "x"), singular=True)
+arccos: Primitive = elementwise("arccos", np.arccos, (lambda x, o: -1.0 / sqrt(1.0 - x * x), "x"), singular=True)
+arctan: Primitive = elementwise("arctan", np.arctan, (lambda x, o: 1.0 / (1.0 + x * x), "x"))
+
+
+def _over_square(numerator: Any, x: Any, y: Any) -> Any:
+    """numerator / (x^2 + y^2), 0 at the origin."""
+    r = hypot(x, y)
+    r = where(equal(r, 0), 1.0, r)
+    return numerator / r / r
+
+
+arctan2: Primitive = elementwise(
+    "arctan2", np.arctan2, (lambda x, y, o: _over_square(y, x, y), "xy"), (lambda x, y, o: _over_square(-x, x, y), "xy")
 )
-sinh = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"))
-cosh = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"))
-tanh = elementwise("tanh", np.tanh, (lambda x, o: 1.0 - o * o, "o"))
-arcsinh = elementwise("arcsinh", np.arcsinh, (lambda x, o: 1.0 / sqrt(1.0 + x * x), "x"))
-arccosh = elementwise("arccosh", np.arccosh, (lambda x, o: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)), "x"), singular=True)
-arctanh = elementwise("arctanh", np.arctanh, (lambda x, o: 1.0 / (1.0 - x * x), "x"), singular=True)
-deg2rad = elementwise("deg2rad", np.deg2rad, (lambda x, o: float(np.pi / 180), ""))
-rad2deg = elementwise("rad2deg", np.rad2deg, (lambda x, o: float(180 / np.pi), ""))
-copysign = elementwise("copysign", np.copysign, (lambda x, y, o: where(equal(signbit(x), signbit(y)), 1.0, -1.0), "xy"), None)
+sinh: Primitive = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"))
+cosh: Primitive = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"))
+tanh: Primitive = elementwise("tanh", np.tanh, (lambda x, o: 1.0 - o * o, "o"))
+arcsinh: Primitive = elementwise("arcsinh", np.arcsinh, (lambda x, o: 1.0 / sqrt(1.0 + x * x), "x"))
+arccosh: Primitive = elementwise("arccosh", np.arccosh, (lambda x, o: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)), "x"), singular=True)
+arctanh: Primitive = elementwise("arctanh", np.arctanh, (lambda x, o: 1.0 / (1.0 - x * x), "x"), singular=True)
+deg2rad: Primitive = elementwise("deg2rad", np.deg2rad, (lambda x, o: float(np.pi / 180), ""))
+rad2deg: Primitive = elementwise("rad2deg", np.rad2deg, (lambda x, o: float(180 / np.pi), ""))
+heaviside: Primitive = elementwise("heaviside", np.heaviside, None, (lambda x, y, o: astype(equal(x, 0), dtype=o.dtype), "xo"))
+copysign: Primitive = elementwise("copysign", np.copysign, (lambda x, y, o: where(equal(signbit(x), signbit(y)), 1.0, -1.0), "xy"), None)
 
 # choice
 
@@ -174,23 +204,37 @@ def _where_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return None, x_bar, unbroadcast(where(c, 0.0, ct), y) if wanted[2] else None
 
 
-where = Primitive("where", lambda c, x, y: np.where(c, x, y)[()], jvp=_where_jvp, vjp=_where_vjp, keeps=lambda wanted: ((True, False, False), False))
+where: Primitive = Primitive(
+    "where", lambda c, x, y: np.where(c, x, y), jvp=_where_jvp, vjp=_where_vjp, keeps=lambda wanted: ((True, False, False), False)
+)
 TABLE["where"] = where
 
 # steps and comparisons: no derivative
 
-_CONSTANT = (
-    "floor ceil trunc rint sign heaviside floor_divide equal not_equal less less_equal greater greater_equal logical_and logical_or "
-    "logical_xor logical_not isfinite isinf isnan signbit bitwise_and bitwise_or bitwise_xor invert left_shift right_shift gcd lcm "
-    "nextafter spacing"
-).split()
-for _name in _CONSTANT:
-    elementwise(_name, getattr(np, _name), *(None,) * getattr(np, _name).nin)
 
-floor, trunc, sign = TABLE["floor"], TABLE["trunc"], TABLE["sign"]
-equal, not_equal, less, less_equal = TABLE["equal"], TABLE["not_equal"], TABLE["less"], TABLE["less_equal"]
-greater, greater_equal, isfinite, signbit = TABLE["greater"], TABLE["greater_equal"], TABLE["isfinite"], TABLE["signbit"]
-logical_or = TABLE["logical_or"]
+def _constant(name: str) -> Primitive:
+    function = getattr(np, name)
+    return elementwise(name, function, *(None,) * function.nin)
+
+
+for _name in ("ceil", "rint", "floor_divide", "logical_and", "logical_xor", "isinf", "gcd", "lcm"):
+    _constant(_name)
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"):
+    _constant(_name)
+floor: Primitive = _constant("floor")
+trunc: Primitive = _constant("trunc")
+sign: Primitive = _constant("sign")
+signbit: Primitive = _constant("signbit")
+isfinite: Primitive = _constant("isfinite")
+isnan: Primitive = _constant("isnan")
+equal: Primitive = _constant("equal")
+not_equal: Primitive = _constant("not_equal")
+less: Primitive = _constant("less")
+less_equal: Primitive = _constant("less_equal")
+greater: Primitive = _constant("greater")
+greater_equal: Primitive = _constant("greater_equal")
+logical_or: Primitive = _constant("logical_or")
+logical_not: Primitive = _constant("logical_not")
 TABLE |= {"conjugate": conjugate, "real": real, "imag": imag}
 
 
@@ -216,4 +260,4 @@ for _name, _primitive in OPERATORS.items():
     setattr(Tracer, f"__r{_name}__", _operator(_primitive, swapped=True))
 for _name, _primitive in COMPARISONS.items():
     setattr(Tracer, f"__{_name}__", _operator(_primitive))
-Tracer.__neg__ = lambda self: bind(negative, (self,), {})  # type: ignore[attr-defined]
+setattr(Tracer, "__neg__", lambda self: bind(negative, (self,), {}))  # noqa: B010 -- the class does not declare it

@@ -41,7 +41,7 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
     return primitive
 
 
-matmul = bilinear(
+matmul: Primitive = bilinear(
     "matmul",
     np.matmul,
     lambda ct, y, params: matmul(ct, swap(y)),
@@ -54,7 +54,7 @@ def _contract(x: Any, y: Any, x_axes: str, y_axes: str, out_axes: str) -> Any:
     return np.einsum(f"{x_axes},{y_axes}->{out_axes}", x, y, optimize=True)
 
 
-contract = bilinear(
+contract: Primitive = bilinear(
     "contract",
     _contract,
     lambda ct, y, p: contract(ct, y, x_axes=p["out_axes"], y_axes=p["y_axes"], out_axes=p["x_axes"]),
@@ -77,9 +77,7 @@ def _solve_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return a_bar, unbroadcast(bar, args[1]) if wanted[1] else None
 
 
-solve = Primitive(
-    "solve", np.linalg.solve, jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0])
-)
+solve: Primitive = Primitive("solve", np.linalg.solve, jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0]))
 """x with a x = b; b a matrix of right-hand sides, so that its rank is two or more."""
 
 
@@ -91,7 +89,7 @@ def _inv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (-matmul(swap(out), matmul(ct, swap(out))),)
 
 
-inv = Primitive("inv", np.linalg.inv, jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
+inv: Primitive = Primitive("inv", np.linalg.inv, jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
 
 
 # determinant
@@ -121,7 +119,7 @@ def _det_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (like(_spread(ct) * cofactor(args[0]), args[0]),)
 
 
-det = Primitive(
+det: Primitive = Primitive(
     "det",
     np.linalg.det,
     jvp=lambda args, tangents, out, params: _trace_of(cofactor(args[0]), tangents[0]),
@@ -136,7 +134,7 @@ def _cofactor_dot(a: Any, v: Any) -> Any:
     return _spread(det(a)) * (_spread(_trace_of(inverse_t, v)) * inverse_t - matmul(inverse_t, matmul(swap(v), inverse_t)))
 
 
-cofactor = Primitive(
+cofactor: Primitive = Primitive(
     "cofactor",
     _cofactors,
     jvp=lambda args, tangents, out, params: _cofactor_dot(args[0], tangents[0]),
@@ -146,7 +144,7 @@ cofactor = Primitive(
 """The matrix of cofactors. Its own derivative needs a regular matrix (NumPy raises LinAlgError otherwise)."""
 
 
-logabsdet = Primitive(
+logabsdet: Primitive = Primitive(
     "logabsdet",
     lambda a: np.linalg.slogdet(a)[1],
     jvp=lambda args, tangents, out, params: _trace_of(swap(inv(args[0])), tangents[0]),
@@ -186,8 +184,16 @@ def _sides_t(lower: Any, x: Any) -> Any:
     return swap(solve(swap(lower), swap(solve(swap(lower), x))))
 
 
-cholesky = Primitive(
-    "cholesky", np.linalg.cholesky, jvp=_cholesky_jvp, vjp=_cholesky_vjp, keeps=lambda wanted: ((False,), True)
+def _symmetric(a: np.ndarray) -> np.ndarray:
+    return (a + np.swapaxes(a, -1, -2)) * 0.5
+
+
+cholesky: Primitive = Primitive(
+    "cholesky",
+    lambda a: np.linalg.cholesky(a if np.iscomplexobj(a) else _symmetric(a)),
+    jvp=_cholesky_jvp,
+    vjp=_cholesky_vjp,
+    keeps=lambda wanted: ((False,), True),
 )
 """The lower factor of a real symmetric positive definite matrix, of which the symmetric part counts."""
 
@@ -221,16 +227,16 @@ def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
 
 
 def _eigh(a: Any) -> Any:
-    return tuple(np.linalg.eigh((a + np.swapaxes(a, -1, -2)) * 0.5))
+    return tuple(np.linalg.eigh(a if np.iscomplexobj(a) else _symmetric(a)))
 
 
-eigh = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((False,), True), multiple=True)
+eigh: Primitive = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((False,), True), multiple=True)
 """Eigenvalues and vectors of real symmetric matrices. Where eigenvalues coincide, vectors have no derivative (it is infinite)."""
 
 
 # Fourier transform
 
-fft = linear(
+fft: Primitive = linear(
     "fft",
     lambda x, axes, inverse: (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=axes),
     lambda ct, x, params: like(fft(ct, **params), x),

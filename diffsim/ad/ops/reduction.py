@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import kernels
 from diffsim.ad.core import Primitive, bottom, is_plain
-from diffsim.ad.ops.structure import add_up, concatenate, getitem, keeps_nothing, like, linear
+from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
 
 
 def _rows(x: Any) -> Any:
@@ -43,9 +43,16 @@ def delayed(x: Any, first: float, reverse: bool = False) -> Any:
     return concatenate(edge, end(x, None, -1), axis=x.ndim - 1, lengths=(min(n, 1), max(n - 1, 0)))
 
 
-cumsum = linear(
+def _accumulated(kernel: Any, function: np.ufunc, x: Any, reverse: bool) -> Any:
+    """Running results by a kernel, of floating-point numbers, or by NumPy, of all others."""
+    if x.dtype.kind == "f":
+        return kernel(_rows(x), reverse=reverse).reshape(x.shape)
+    return np.flip(function.accumulate(np.flip(x, -1), axis=-1), -1) if reverse else function.accumulate(x, axis=-1)
+
+
+cumsum: Primitive = linear(
     "cumsum",
-    lambda x, reverse=False: kernels.cumsum(_rows(x), reverse=reverse).reshape(x.shape),
+    lambda x, reverse=False: _accumulated(kernels.cumsum, np.add, x, reverse),
     lambda ct, x, params: like(cumsum(ct, reverse=not params.get("reverse", False)), x),
 )
 """Running sum; `reverse` runs from the end."""
@@ -54,8 +61,18 @@ cumsum = linear(
 def _recurrence(a: Any, c: Any, reverse: bool = False) -> Any:
     dtype = np.result_type(a, c)
     shape = np.broadcast_shapes(np.shape(a), np.shape(c))
+    if dtype.kind == "c":
+        return _complex_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
     spread = [_rows(np.broadcast_to(np.asarray(v, dtype), shape)) for v in (a, c)]
-    return kernels.linear_recurrence(*spread, reverse=reverse).reshape(shape)
+    return kernels.linear_recurrence(spread[0], spread[1], reverse=reverse).reshape(shape)
+
+
+def _complex_recurrence(a: Any, c: Any, reverse: bool) -> Any:
+    out, before = np.empty(a.shape, np.result_type(a, c)), 0.0
+    for k in range(a.shape[-1])[:: -1 if reverse else 1]:
+        before = a[..., k] * before + c[..., k]
+        out[..., k] = before
+    return out
 
 
 def _recurrence_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -64,7 +81,7 @@ def _recurrence_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     if a_dot is not None:
         term = a_dot * delayed(out, 0.0, params["reverse"])
         source = term if source is None else source + term
-    return None if source is None else linear_recurrence(a, like(source, out), **params)
+    return None if source is None else linear_recurrence(a, like(source, out), reverse=params["reverse"])
 
 
 def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
@@ -75,7 +92,7 @@ def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> A
     return a_bar, like(bar, c) if wanted[1] else None
 
 
-linear_recurrence = Primitive(
+linear_recurrence: Primitive = Primitive(
     "linear_recurrence",
     _recurrence,
     jvp=_recurrence_jvp,
@@ -98,9 +115,9 @@ def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (like(bar * delayed(out, 1.0, reverse), x),)
 
 
-cumprod = Primitive(
+cumprod: Primitive = Primitive(
     "cumprod",
-    lambda x, reverse: kernels.cumprod(_rows(x), reverse=reverse).reshape(x.shape),
+    lambda x, reverse: _accumulated(kernels.cumprod, np.multiply, x, reverse),
     jvp=_cumprod_jvp,
     vjp=_cumprod_vjp,
 )
@@ -122,7 +139,7 @@ def _prod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (like(spread * others(x), x),)
 
 
-prod = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
+prod: Primitive = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
 
 
 def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
@@ -130,5 +147,3 @@ def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
     run = kernels.cummax if largest else kernels.cummin
     x = bottom(x)
     return run(_rows(x), reverse=reverse)[1].reshape(x.shape)
-
-

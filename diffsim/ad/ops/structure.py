@@ -43,11 +43,11 @@ def _astype(x: Any, dtype: Any) -> Any:
     return x.astype(dtype) if hasattr(x, "astype") else np.dtype(dtype).type(x)
 
 
-astype = linear("astype", _astype, lambda ct, x, params: astype(ct, dtype=x.dtype))
-real = linear("real", lambda x: np.real(x), lambda ct, x, params: astype(ct, dtype=x.dtype))
-imag = linear("imag", lambda x: np.imag(x), lambda ct, x, params: times_minus_i(astype(ct, dtype=x.dtype)))
-conjugate = linear("conjugate", lambda x: np.conjugate(x), lambda ct, x, params: conjugate(ct))
-times_minus_i = linear("times_minus_i", lambda x: x * np.array(-1j, x.dtype), lambda ct, x, params: times_minus_i(ct))
+astype: Primitive = linear("astype", _astype, lambda ct, x, params: astype(ct, dtype=x.dtype))
+real: Primitive = linear("real", lambda x: np.real(x), lambda ct, x, params: astype(ct, dtype=x.dtype))
+imag: Primitive = linear("imag", lambda x: np.imag(x), lambda ct, x, params: times_minus_i(astype(ct, dtype=x.dtype)))
+conjugate: Primitive = linear("conjugate", lambda x: np.conjugate(x), lambda ct, x, params: conjugate(ct))
+times_minus_i: Primitive = linear("times_minus_i", lambda x: x * np.array(-1j, x.dtype), lambda ct, x, params: times_minus_i(ct))
 
 
 def like(ct: Any, x: Any) -> Any:
@@ -59,13 +59,13 @@ def like(ct: Any, x: Any) -> Any:
 
 # shapes
 
-reshape = linear("reshape", lambda x, shape: np.reshape(x, shape), lambda ct, x, params: reshape(ct, shape=x.shape))
-transpose = linear(
+reshape: Primitive = linear("reshape", lambda x, shape: np.reshape(x, shape), lambda ct, x, params: reshape(ct, shape=x.shape))
+transpose: Primitive = linear(
     "transpose",
     lambda x, axes: np.transpose(x, axes),
     lambda ct, x, params: transpose(ct, axes=tuple(int(i) for i in np.argsort(params["axes"]))),
 )
-copy = linear("copy", lambda x: np.array(x), lambda ct, x, params: ct)
+copy: Primitive = linear("copy", lambda x: np.array(x), lambda ct, x, params: ct)
 
 
 def _sum(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
@@ -82,10 +82,10 @@ def _spread(ct: Any, x: Any, params: Any) -> Any:
     return like(broadcast_to(ct, shape=x.shape), x)
 
 
-add_up = linear("sum", _sum, _spread)
+add_up: Primitive = linear("sum", _sum, _spread)
 """Sum over `axis`, a tuple of axes or None for all."""
 
-broadcast_to = linear("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda ct, x, params: unbroadcast(ct, x))
+broadcast_to: Primitive = linear("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda ct, x, params: unbroadcast(ct, x))
 
 
 def unbroadcast(ct: Any, x: Any) -> Any:
@@ -122,7 +122,7 @@ def _join_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return bars
 
 
-concatenate = Primitive(
+concatenate: Primitive = Primitive(
     "concatenate", lambda *xs, axis, lengths: np.concatenate(xs, axis=axis), jvp=_join_jvp, vjp=_join_vjp, keeps=keeps_nothing
 )
 """Arrays of equal rank joined along `axis` (not negative); `lengths` along it."""
@@ -155,7 +155,7 @@ def _getitem(x: Any, index: Any, copy: bool = False) -> Any:
     return out.copy() if copy else out
 
 
-getitem = linear("getitem", _getitem, lambda ct, x, params: IndexedCotangent(params["index"], like(ct, x)))
+getitem: Primitive = linear("getitem", _getitem, lambda ct, x, params: IndexedCotangent(params["index"], like(ct, x)))
 
 
 def is_basic(index: Any) -> bool:
@@ -199,7 +199,7 @@ def _set(x: Any, v: Any, index: Any, donate: bool = False, distinct: Any = None)
     return _setitem(x, v, index, donate)
 
 
-setitem = Primitive("setitem", _set, jvp=_setitem_jvp, vjp=_setitem_vjp, keeps=keeps_nothing, takes_over=True)
+setitem: Primitive = Primitive("setitem", _set, jvp=_setitem_jvp, vjp=_setitem_vjp, keeps=keeps_nothing, takes_over=True)
 """`x` with `v` at `index`. `donate` allows to write into the memory of `x`, which nobody else may refer to then. `distinct` is None
 where no entry is written twice, else 1 where a written value stays and 0 where a later one overwrites it."""
 
@@ -227,5 +227,5 @@ def _index_add_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> An
     return like(ct, args[0]) if wanted[0] else None, v_bar
 
 
-index_add = Primitive("index_add", _index_add, jvp=_index_add_jvp, vjp=_index_add_vjp, keeps=keeps_nothing)
+index_add: Primitive = Primitive("index_add", _index_add, jvp=_index_add_jvp, vjp=_index_add_vjp, keeps=keeps_nothing)
 """`x` with `v` added at `index`, as often as an entry is named."""

@@ -1,0 +1,135 @@
+"""What all functions here share: when NumPy's own run, values without derivative, and axes."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.core import Tracer, bottom, local
+from diffsim.errors import DerivativeError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def outside(module: ModuleType) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Outside of a derivative, take the function of the same name of a module of NumPy.
+
+    The function itself is kept as `own`: that is where arrays of ours lead when NumPy dispatches to them.
+    """
+
+    def decorate(own: Callable[P, T]) -> Callable[P, T]:
+        theirs = getattr(module, own.__name__, None)
+        if theirs is None:
+            return own
+
+        @functools.wraps(own)
+        def function(*args: P.args, **kwargs: P.kwargs) -> T:
+            return own(*args, **kwargs) if local.depth else theirs(*args, **kwargs)
+
+        function.own = own  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def of_values(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of NumPy whose result has no derivative: it sees values only."""
+
+    def find(*args: P.args, **kwargs: P.kwargs) -> Any:
+        found: Any = function(*map(_stripped, args), **{key: _stripped(a) for key, a in kwargs.items()})
+        return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
+
+    find.__name__ = find.__qualname__ = function.__name__
+    find.__doc__ = f"As `numpy.{function.__name__}`; it has no derivative."
+    return find
+
+
+def _stripped(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_stripped, x))
+    return bottom(x._current()) if isinstance(x, Array) else x
+
+
+def without_rules(module: ModuleType) -> Callable[[str], Any]:
+    """What a namespace does with the other names of a module of NumPy: functions work on plain values."""
+
+    def find(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(module, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+        values = of_values(found)
+
+        def without_rule(*args: Any, **kwargs: Any) -> Any:
+            _require_plain(f"{module.__name__}.{name}", [*args, *kwargs.values()])
+            return values(*args, **kwargs)
+
+        without_rule.__name__ = without_rule.__qualname__ = name
+        return without_rule
+
+    return find
+
+
+def _require_plain(name: str, values: Any) -> None:
+    for x in values:
+        if isinstance(x, (list, tuple)):
+            _require_plain(name, x)
+        elif isinstance(x, Array) and isinstance(x._current(), Tracer):
+            raise DerivativeError(
+                f"{name} has no derivative in diffsim.numpy; write it with other functions, give a rule with ds.custom_vjp, or hold its "
+                "argument constant with ds.stop_gradient"
+            )
+
+
+def value_of(x: Any) -> Any:
+    """The core value of anything that an array function takes, with a shape and a type."""
+    value = core(x)
+    return value if hasattr(value, "dtype") else np.asarray(value)
+
+
+def plain(x: Any) -> Any:
+    """The values of `x`, that decide something and are not differentiated."""
+    return bottom(core(x))
+
+
+def is_complex(x: Any) -> bool:
+    """Whether the entries are complex."""
+    return np.iscomplexobj(plain(x))
+
+
+# axes
+
+
+def one_axis(axis: Any, rank: int) -> int:
+    """An axis counted from the first.
+
+    Raises:
+        AxisError: there is no such axis.
+    """
+    axis = operator.index(axis)
+    if not -rank <= axis < rank:
+        raise np.exceptions.AxisError(axis, rank)
+    return axis % rank
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """One axis, several or (None) all of them, counted from the first.
+
+    Raises:
+        AxisError: there is no such axis.
+        ValueError: an axis is named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    axes = tuple(one_axis(a, rank) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis = {axis} names an axis twice, expected distinct ones")
+    return axes

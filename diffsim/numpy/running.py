@@ -1,0 +1,182 @@
+"""Running sums, products and extrema; differences and integrals along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.array import wrap
+from diffsim.ad.ops import reduction as rd
+from diffsim.ad.ops import structure as st
+from diffsim.numpy import elementwise as ew
+from diffsim.numpy.creation import asarray, full
+from diffsim.numpy.dispatch import axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.joining import concatenate
+from diffsim.numpy.reductions import sum
+from diffsim.numpy.shaping import broadcast_to, moveaxis, ndim, ravel
+
+
+def _along(function: Callable[[Any], Any], a: Any, axis: int | None) -> Any:
+    """`function` of a core value along its last axis, applied along another; None: along all entries."""
+    value = value_of(a)
+    if axis is None or value.ndim == 0:
+        value, axis = st.reshape(value, shape=(-1,)), -1
+    axis = one_axis(axis, value.ndim)
+    if axis == value.ndim - 1:
+        return wrap(function(value))
+    order = (*(k for k in range(value.ndim) if k != axis), axis)
+    back = tuple(int(k) for k in np.argsort(order))
+    return wrap(st.transpose(function(st.transpose(value, axes=order)), axes=back))
+
+
+def _widened(value: Any, dtype: Any) -> Any:
+    """Small integers and booleans are added up as NumPy does, in its default integer."""
+    if dtype is None and value.dtype.kind in "iub":
+        dtype = np.cumsum(np.zeros(1, value.dtype)).dtype
+    return value if dtype is None else st.astype(value, dtype=np.dtype(dtype))
+
+
+@outside(np)
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running sum along an axis, along all entries by default."""
+    return _along(lambda v: rd.cumsum(_widened(v, dtype), reverse=False), a, axis)
+
+
+@outside(np)
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running product along an axis, along all entries by default; its derivatives are exact with zeros."""
+    return _along(lambda v: rd.cumprod(_widened(v, dtype), reverse=False), a, axis)
+
+
+def _with_initial(running: Any, a: Any, axis: int | None, first: float, include: bool) -> Any:
+    if axis is None and ndim(a) > 1:
+        raise ValueError(f"a running result of an array with {ndim(a)} axes needs the axis")
+    out = running(a, axis)
+    if not include:
+        return out
+    axis = one_axis(axis or 0, out.ndim)
+    return concatenate([full((*out.shape[:axis], 1, *out.shape[axis + 1 :]), first, out.dtype), out], axis)
+
+
+@outside(np)
+def cumulative_sum(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
+    """The array API's name of `cumsum`."""
+    return _with_initial(cumsum, x, axis, 0, include_initial)
+
+
+@outside(np)
+def cumulative_prod(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
+    """The array API's name of `cumprod`."""
+    return _with_initial(cumprod, x, axis, 1, include_initial)
+
+
+@outside(np)
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running sum in which NaN counts as 0."""
+    return cumsum(ew.where(np.isnan(plain(a)), 0, a), axis, dtype)
+
+
+@outside(np)
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running product in which NaN counts as 1."""
+    return cumprod(ew.where(np.isnan(plain(a)), 1, a), axis, dtype)
+
+
+def _running_extremum(a: Any, axis: int | None, largest: bool) -> Any:
+    return _along(lambda v: rd.pick(v, rd.running_winners(v, largest), -1) if v.size else v, a, axis)
+
+
+def cummax(a: Any, axis: int | None = None) -> Any:
+    """Running maximum; of equal entries the first has the derivative. An extension of NumPy's names."""
+    return _running_extremum(a, axis, True)
+
+
+def cummin(a: Any, axis: int | None = None) -> Any:
+    """Running minimum; of equal entries the first has the derivative. An extension of NumPy's names."""
+    return _running_extremum(a, axis, False)
+
+
+ew.add.running, ew.multiply.running, ew.maximum.running, ew.minimum.running = cumsum, cumprod, cummax, cummin
+
+# differences
+
+
+def _one_more(x: Any, lengths: Sequence[int], axis: int) -> list[Any]:
+    """What is put before or after an array along an axis: a number stands for one slice of it."""
+    if x is None:
+        return []
+    return [asarray(x) if ndim(x) else broadcast_to(x, (*lengths[:axis], 1, *lengths[axis + 1 :]))]
+
+
+@outside(np)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours, `n` times."""
+    if n < 0:
+        raise ValueError(f"n = {n} differences, expected 0 or more")
+    a = asarray(a)
+    axis = one_axis(axis, a.ndim)
+    parts = [*_one_more(prepend, a.shape, axis), a, *_one_more(append, a.shape, axis)]
+    a = concatenate(parts, axis) if len(parts) > 1 else a
+    lead = (slice(None),) * axis
+    apart = ew.not_equal if a.dtype == bool else ew.subtract
+    for _ in range(n):
+        a = apart(a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))])
+    return a
+
+
+@outside(np)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flattened array, with numbers put at the ends."""
+    inner = diff(ravel(ary))
+    ends = [[] if x is None else [ravel(asarray(x, inner.dtype))] for x in (to_begin, to_end)]
+    return concatenate([*ends[0], inner, *ends[1]]) if ends != [[], []] else inner
+
+
+@outside(np)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided ones of order 1 or 2 at the ends.
+
+    Args:
+        f: values on a grid.
+        varargs: nothing (spacing 1), one spacing, or for each axis a spacing or the coordinates along it.
+        axis: one or several axes; all by default.
+        edge_order: 1 or 2.
+
+    Returns:
+        One array for one axis, else a tuple of them.
+    """
+    f = asarray(f)
+    f = f if f.dtype.kind in "fc" else f.astype(float)
+    axes = axes_of(axis, f.ndim)
+    spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
+    if len(spacings) != len(axes) or edge_order not in (1, 2):
+        raise ValueError(f"gradient along {len(axes)} axes got {len(varargs)} spacings and edge_order = {edge_order}, expected 1 or 2")
+    found = tuple(_gradient(f, k, h, edge_order) for k, h in zip(axes, spacings, strict=True))
+    return found[0] if len(found) == 1 else found
+
+
+def _gradient(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+    y = moveaxis(f, axis, -1)
+    n = y.shape[-1]
+    if n < edge_order + 1:
+        raise ValueError(f"an axis of length {n} is too short for differences, expected {edge_order + 1} at least")
+    spacing = asarray(spacing, f.dtype)
+    steps = diff(spacing) if spacing.ndim else broadcast_to(spacing, (n - 1,))
+    slope = diff(y) / steps
+    before, after = steps[:-1], steps[1:]
+    inner = (slope[..., :-1] * after + slope[..., 1:] * before) / (before + after)
+    first, last = slope[..., :1], slope[..., -1:]
+    if edge_order == 2:
+        first = first - (slope[..., 1:2] - first) * (steps[:1] / (steps[:1] + steps[1:2]))
+        last = last + (last - slope[..., -2:-1]) * (steps[-1:] / (steps[-1:] + steps[-2:-1]))
+    return moveaxis(concatenate([first, inner, last], -1), -1, axis)
+
+
+@outside(np)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integral by the trapezoidal rule."""
+    y = moveaxis(y, axis, -1)
+    width = dx if x is None else diff(x if ndim(x) == 1 else moveaxis(x, axis, -1))
+    return sum(width * (y[..., 1:] + y[..., :-1]) / 2.0, -1)

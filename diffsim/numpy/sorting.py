@@ -1,0 +1,81 @@
+"""Sorting, and what sorted entries tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.array import core, wrap
+from diffsim.ad.ops import structure as st
+from diffsim.errors import DerivativeError
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.decisions import argpartition, argsort
+from diffsim.numpy.dispatch import outside, plain, value_of
+from diffsim.numpy.elementwise import where
+from diffsim.numpy.indexing import take, take_along_axis
+from diffsim.numpy.reductions import merged
+from diffsim.numpy.shaping import moveaxis, ravel, reshape
+
+
+def sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
+    """Sorted along an axis, equal entries in their order."""
+    a = ravel(a) if axis is None else asarray(a)
+    return take_along_axis(a, argsort(a, -1 if axis is None else axis, descending=descending), -1 if axis is None else axis)
+
+
+@outside(np)
+def partition(a: Any, kth: Any, axis: int | None = -1) -> Any:
+    """Partly sorted about one position or several."""
+    a = ravel(a) if axis is None else asarray(a)
+    axis = -1 if axis is None else axis
+    return take_along_axis(a, argpartition(a, kth, axis), axis)
+
+
+@outside(np)
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    """Distinct entries in increasing order; the first of equal ones has the derivative."""
+    _, first, *more = np.unique(plain(ar), return_index=True, return_inverse=True, return_counts=True)
+    wanted = zip((return_index, return_inverse, return_counts), (first, *more), strict=True)
+    out = [take(ar, first), *(wrap(found) for asked, found in wanted if asked)]
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+@outside(np)
+def unique_values(x: Any) -> Any:
+    """Distinct entries in increasing order."""
+    return unique(x)
+
+
+@outside(np)
+def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+    """Quantiles, interpolated linearly between sorted entries; NaN among entries makes them NaN."""
+    if method != "linear":
+        raise DerivativeError(f"method = {method!r} of quantile is not differentiable here, expected 'linear'")
+    rows, full = merged(value_of(a), axis)
+    ordered = sort(wrap(rows if rows.dtype.kind in "fc" else st.astype(rows, dtype=np.dtype(float))))
+    n = ordered.shape[-1]
+    if isinstance(q, (int, float)):
+        q = ordered.dtype.type(q)
+    if n == 0 or np.any((plain(q) < 0) | (plain(q) > 1)):
+        raise ValueError(f"quantile q = {plain(q)} of {n} entries, expected q in [0, 1] and one entry at least")
+    spot = asarray(q) * (n - 1)
+    low = np.floor(plain(spot)).astype(int)
+    share = spot - low.astype(plain(spot).dtype)
+    found = ordered[..., low] * (1.0 - share) + ordered[..., np.minimum(low + 1, n - 1)] * share
+    lost = np.isnan(plain(ordered)[..., -1])
+    found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found
+    found = moveaxis(found, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else found
+    return reshape(found, (*low.shape, *full)) if keepdims else wrap(core(found))
+
+
+@outside(np)
+def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+    """Percentiles, interpolated linearly between sorted entries."""
+    return quantile(a, q / 100.0 if isinstance(q, (int, float)) else asarray(q) / 100.0, axis, method=method, keepdims=keepdims)
+
+
+@outside(np)
+def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The middle entry, or the mean of the two in the middle."""
+    return quantile(a, 0.5, axis, keepdims=keepdims)

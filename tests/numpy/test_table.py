@@ -1,0 +1,172 @@
+"""Each entry of the table: its value, and its derivatives of first and second order in every way they can be had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import diffsim.numpy as dn
+import numpy as np
+import pytest
+from diffsim.ad.array import Array
+
+import diffsim as ds
+
+from .entry import Entry
+from .measures import differences, directions, is_floating, leaves, pairing, size
+from .table import ENTRIES
+
+ROUNDING = 1e-12
+"""What is computed in another order than NumPy's, or by two modes, differs by a few roundings."""
+SECOND = 3e-8
+"""Differences of first derivatives, which have larger derivatives themselves."""
+SINGLE = 2e-4
+
+every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+smooth = pytest.mark.parametrize("entry", [e for e in ENTRIES if not e.constant], ids=lambda e: e.name)
+twice = pytest.mark.parametrize("entry", [e for e in ENTRIES if not e.constant and e.second], ids=lambda e: e.name)
+single = pytest.mark.parametrize("entry", [e for e in ENTRIES if e.single and not e.constant], ids=lambda e: e.name)
+dispatched = pytest.mark.parametrize("entry", [e for e in ENTRIES if e.dispatch and e.reference is None], ids=lambda e: e.name)
+
+
+def of_ours(entry: Entry) -> Any:
+    return lambda *values: entry.function(dn, *values)
+
+
+def forms(x: Any) -> list[tuple[Any, Any]]:
+    return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves(x)]
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """The same shapes, types and, but for rounding, values."""
+    assert forms(found) == forms(expected)
+    for a, b in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING)
+
+
+def assert_paired(found: float, expected: float, scale: float, tolerance: float) -> None:
+    assert np.isfinite(expected)
+    assert abs(found - expected) <= tolerance * scale, f"{found!r}, expected {expected!r}"
+
+
+@every_entry
+def test_outside_of_a_derivative_it_is_numpy(entry: Entry) -> None:
+    found, expected = entry.function(dn, *entry.values()), entry.of_numpy(*entry.values())
+    assert [type(v) for v in leaves(found)] == [type(v) for v in leaves(expected)]
+    assert_same(found, expected)
+
+
+@every_entry
+def test_value_inside_a_derivative(entry: Entry) -> None:
+    """Arrays where NumPy gives arrays, numbers where it gives numbers."""
+    kinds: list[bool] = []
+
+    def watched(*values: Any) -> Any:
+        out = entry.function(dn, *values)
+        kinds.extend(v._scalar if isinstance(v, Array) else not isinstance(v, np.ndarray) for v in leaves(out))
+        return out
+
+    value, _ = ds.vjp(watched, *entry.values())
+    expected = entry.of_numpy(*entry.values())
+    assert_same(value, expected)
+    assert kinds == [np.isscalar(v) for v in leaves(expected)]
+
+
+@smooth
+def test_vjp_against_differences(entry: Entry) -> None:
+    rng = np.random.default_rng(1)
+    values = entry.values()
+    value, pullback = ds.vjp(of_ours(entry), *values)
+    for _ in range(2):
+        bars, dots = directions(rng, value), directions(rng, values)
+        found = pullback(bars)
+        assert forms(found) == forms(values)
+        change = differences(entry.of_numpy, values, dots)
+        scale = max(size(found, dots), size(bars, change))
+        assert_paired(pairing(found, dots), pairing(bars, change), scale, entry.tolerance)
+
+
+@smooth
+def test_jvp_against_vjp(entry: Entry) -> None:
+    rng = np.random.default_rng(2)
+    values = entry.values()
+    value, pullback = ds.vjp(of_ours(entry), *values)
+    bars, dots = directions(rng, value), directions(rng, values)
+    same, change = ds.jvp(of_ours(entry), values, dots)
+    assert_same(same, value)
+    found = pullback(bars)
+    for v, d in zip(leaves(value), leaves(change), strict=True):
+        assert d is None or (np.shape(d) == np.shape(v) and d.dtype == v.dtype)
+    scale = max(size(found, dots), size(bars, change))
+    assert_paired(pairing(found, dots), pairing(bars, change), scale, 1e-5 if "f32" in entry.name else ROUNDING)
+
+
+@twice
+def test_second_order(entry: Entry) -> None:
+    """Forward over reverse against differences; reverse over reverse gives the same, symmetric form."""
+    rng = np.random.default_rng(3)
+    values = entry.values()
+    bars = directions(rng, ds.vjp(of_ours(entry), *values)[0])
+    u, v = directions(rng, values), directions(rng, values)
+
+    def gradient(*at: Any) -> Any:
+        return ds.vjp(of_ours(entry), *at)[1](bars)
+
+    along_v = ds.jvp(gradient, values, v)[1]
+    along_u = ds.jvp(gradient, values, u)[1]
+    scale = size(u, along_v)
+    assert_paired(pairing(u, along_v), pairing(u, differences(gradient, values, v)), scale, SECOND)
+    assert_paired(pairing(v, along_u), pairing(u, along_v), scale, 10 * ROUNDING)
+    transposed = ds.vjp(gradient, *values)[1](u)
+    assert_paired(pairing(transposed, v), pairing(u, along_v), scale, 10 * ROUNDING)
+
+
+@single
+def test_single_precision(entry: Entry) -> None:
+    """f32 arguments have f32 gradients, and the value has the type that NumPy gives it."""
+    rng = np.random.default_rng(4)
+    values = tuple(np.float32(v) for v in entry.values())
+    value, pullback = ds.vjp(of_ours(entry), *values)
+    assert [np.asarray(v).dtype for v in leaves(value)] == [np.asarray(v).dtype for v in leaves(entry.of_numpy(*values))]
+    bars = directions(rng, value)
+    found = pullback(bars)
+    assert all(bar.dtype == np.float32 for bar in found)
+    doubles = tuple(np.asarray(v, float)[()] for v in values)
+    exact_value, exact = ds.vjp(of_ours(entry), *doubles)
+    bars = [None if b is None else b.astype(np.asarray(v).dtype) for b, v in zip(leaves(bars), leaves(exact_value), strict=True)]
+    for bar, model in zip(found, exact(_in_shape(exact_value, bars)), strict=True):
+        np.testing.assert_allclose(bar, model, rtol=SINGLE, atol=SINGLE * (1.0 + np.max(np.abs(model), initial=0.0)))
+
+
+def _in_shape(value: Any, parts: list[Any]) -> Any:
+    from .measures import like
+
+    return like(value, list(parts))
+
+
+@dispatched
+def test_numpy_own_function_leads_to_ours(entry: Entry) -> None:
+    rng = np.random.default_rng(5)
+    values = entry.values()
+    value, pullback = ds.vjp(of_ours(entry), *values)
+    same, other = ds.vjp(lambda *v: entry.function(np, *v), *values)
+    assert_same(same, value)
+    bars = directions(rng, value)
+    assert_same(other(bars), pullback(bars))
+
+
+@every_entry
+def test_what_does_not_matter_has_exactly_no_derivative(entry: Entry) -> None:
+    """A number that can be moved without a change of any result has the cotangent 0, not a rounding."""
+    rng = np.random.default_rng(6)
+    values = entry.values()
+    value, pullback = ds.vjp(of_ours(entry), *values)
+    bars = pullback(directions(rng, value))
+    base = leaves(entry.of_numpy(*values))
+    for k, (x, bar) in enumerate(zip(values, bars, strict=True)):
+        for place in np.ndindex(np.shape(x)):
+            moved = np.array(x)
+            moved[place] += 1e-3
+            after = leaves(entry.of_numpy(*values[:k], moved[()], *values[k + 1 :]))
+            still = all(np.array_equal(a, b, equal_nan=is_floating(a)) for a, b in zip(after, base, strict=True))
+            if still:
+                assert np.real(bar[place]) == 0.0
