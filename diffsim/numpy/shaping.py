@@ -101,7 +101,7 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     axes = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else [int(a) % x.ndim for a in np.atleast_1d(axis)]
     if any(x.shape[a] != 1 for a in axes):
         raise ValueError(f"cannot squeeze axes {axes} of an array of shape {x.shape}: they must have length 1")
-    return x[tuple(0 if i in axes else slice(None) for i in range(x.ndim))] if axes else x
+    return x[(*(0 if i in axes else slice(None) for i in range(x.ndim)), Ellipsis)] if axes else x
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
