@@ -22,7 +22,7 @@ from diffsim.ad.core import Interceptor, Tracer, bottom, local
 from diffsim.ad.indices import Index, compose, last_writes, normalise, same
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import IndexView, PartView, ReshapeView, TransposeView, View, blank, reshaped
+from diffsim.ad.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView, View, blank, reshaped
 from diffsim.errors import DerivativeError, ShapeError, StaleValueError
 
 
@@ -91,7 +91,7 @@ class Array:
         """A view of the array, `part` being its value if it has been read. That of a number is an array of its own."""
         value = self._current()
         made = Array(self._lent(view.read(value) if part is None else part))
-        if not self._scalar:
+        if not self._scalar or isinstance(view, ReadOnlyView):
             made._base, made._view = self, view
             made._root = self if self._root is None else self._root
             made._seen = made._root._version

@@ -22,9 +22,9 @@ def inside(index: np.ndarray, bins: int) -> np.ndarray:
 
 def _gathered(ct: Any, index: np.ndarray) -> Any:
     """Rows of `ct` at positions, 0 outside."""
-    places = inside(index, ct.shape[0])
-    if len(places) == len(index):
+    if not len(index) or (index.min() >= 0 and index.max() < ct.shape[0]):
         return st.getitem(ct, index=(index,))
+    places = inside(index, ct.shape[0])
     return st.setitem(np.zeros((len(index), *ct.shape[1:]), ct.dtype), st.getitem(ct, index=(index[places],)), index=(places,))
 
 

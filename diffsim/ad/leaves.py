@@ -29,6 +29,13 @@ def differentiable(leaf: Any) -> Any:
     return value if value is not None and value.dtype.kind in "fc" else None
 
 
+def copied(leaf: Any) -> Any:
+    """What `differentiable` gives, in memory that the caller's array does not share: the record may refer to it."""
+    if isinstance(leaf, np.ndarray):
+        return np.array(leaf, order="K") if leaf.dtype.kind in "fc" else None
+    return differentiable(leaf)
+
+
 def as_input(leaf: Any, value: Any) -> Any:
     """A traced value as the function gets it: a number where a number was given."""
     return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), strides=_strides(leaf))

@@ -274,12 +274,13 @@ def _histogram_by_calls(op: Callable[..., Any], dsts: Sequence[Any], places: np.
 
 
 def _positions(index: Any) -> np.ndarray:
-    places = np.asarray(bottom(core(index)))
+    """An index as an array of its own, which the record refers to."""
+    places = np.array(index, order="C") if isinstance(index, np.ndarray) else np.asarray(bottom(core(index)))
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or places.ndim != 1:
         raise ShapeError(f"index has the type {places.dtype} and the shape {places.shape}, expected integers of shape (n,)")
-    return np.ascontiguousarray(places.astype(np.int64))
+    return np.ascontiguousarray(places, np.int64)
 
 
 def scatter(dst: Any, index: Any, values: Any) -> Any:

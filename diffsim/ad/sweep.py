@@ -8,7 +8,7 @@ single entries of an array linear as well.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class _Cotangent:
             self.value = index_add(self.value, bar.ct, index=bar.index, donate=True)
 
 
-def backward(seeds: Iterable[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any]:
+def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any]:
     """Carry cotangents back.
 
     Args:
@@ -92,15 +92,19 @@ def backward(seeds: Iterable[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
         for parent, bar in zip(node.parents, _pull(node, found), strict=True):
             if parent is not None and bar is not None:
                 add(parent, bar)
-    return [_own(pending.get(leaf.id)) for leaf in inputs]
+    shared = {id(ct) for _, ct in seeds}
+    return [_own(pending.get(leaf.id), shared) for leaf in inputs]
 
 
-def _own(cotangent: _Cotangent | None) -> Any:
-    """A cotangent as a result: nothing else refers to its memory."""
+def _own(cotangent: _Cotangent | None, shared: set[int]) -> Any:
+    """A cotangent as a result, in memory of its own. Rules give what they made, views of it, or the cotangent they were given."""
     if cotangent is None:
         return None
     value = cotangent.value
-    return value if cotangent.owned or isinstance(value, Tracer) else np.array(value)[()]
+    if isinstance(value, np.ndarray) and (value.base is not None or id(value) in shared):
+        value = np.array(value)
+    shared.add(id(value))
+    return value
 
 
 def _pull(node: Node, found: Any) -> Sequence[Any]:

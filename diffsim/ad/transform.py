@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, ended, local, running
-from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
+from diffsim.ad.leaves import array_core, as_constant, as_input, copied, differentiable
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import flatten, leaves_like, unflatten
@@ -44,7 +44,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     with running():
         try:
             for leaf in leaves:
-                value = differentiable(leaf)
+                value = copied(leaf)
                 if value is None:
                     inputs.append(None)
                     given.append(as_constant(leaf))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,26 +34,21 @@ def register_pytree(
     _registered[kind] = _Kind(flatten, unflatten)
 
 
-def _flatten_dict(value: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
-    return list(value.values()), (type(value), tuple(value))
-
-
-def _unflatten_dict(data: Any, children: Sequence[Any]) -> Any:
-    kind, keys = data
-    pairs = zip(keys, children, strict=True)
-    return dict(pairs) if kind is dict else kind(pairs)
-
-
-def _flatten_dataclass(value: Any) -> tuple[Sequence[Any], Any]:
-    names = tuple(f.name for f in dataclasses.fields(value) if hasattr(value, f.name))
-    return [getattr(value, name) for name in names], _Template(value, names)
-
-
 class _Template:
-    """A dataclass's value whose fields are replaced. Its `__init__` is not run again: it might not take traced values."""
+    """A value whose entries are replaced in copies of it. Its `__init__` is not run again: it might not take traced values.
 
-    def __init__(self, value: Any, names: tuple[str, ...]) -> None:
-        self.value, self.names = value, names
+    Args:
+        value: a dict of a kind of its own, or a dataclass's.
+        names: its keys or fields.
+        put: `(value, name, entry)` sets one.
+    """
+
+    __slots__ = ("names", "put", "value")
+
+    def __init__(self, value: Any, names: tuple[Any, ...], put: Callable[[Any, Any, Any], None]) -> None:
+        self.names, self.put = names, put
+        self.value = value
+        self.value = self.fill([None] * len(names))  # so that the shape of a record does not keep its arrays
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Template) and type(self.value) is type(other.value) and self.names == other.names
@@ -63,20 +59,27 @@ class _Template:
     def fill(self, children: Sequence[Any]) -> Any:
         made = copy.copy(self.value)
         for name, child in zip(self.names, children, strict=True):
-            object.__setattr__(made, name, child)
+            self.put(made, name, child)
         return made
 
-    def __repr__(self) -> str:
-        return type(self.value).__name__
+
+def _flatten_dataclass(value: Any) -> tuple[Sequence[Any], Any]:
+    names = tuple(f.name for f in dataclasses.fields(value) if hasattr(value, f.name))
+    return [getattr(value, name) for name in names], _Template(value, names, object.__setattr__)
+
+
+def _flatten_mapping(value: Any) -> tuple[Sequence[Any], Any]:
+    return list(value.values()), _Template(value, tuple(value), operator.setitem)
 
 
 _BUILT_IN: dict[type, _Kind] = {
     tuple: _Kind(lambda v: (v, None), lambda _, c: tuple(c)),
     list: _Kind(lambda v: (list(v), None), lambda _, c: list(c)),
-    dict: _Kind(_flatten_dict, _unflatten_dict),
+    dict: _Kind(lambda v: (list(v.values()), tuple(v)), lambda keys, c: dict(zip(keys, c, strict=True))),
 }
-_NAMED_TUPLE = _Kind(lambda v: (v, type(v)), lambda kind, c: kind(*c))
+_NAMED_TUPLE = _Kind(lambda v: (v, type(v)), lambda kind, c: kind._make(c))
 _DATACLASS = _Kind(_flatten_dataclass, lambda template, c: template.fill(c))
+_MAPPING = _Kind(_flatten_mapping, lambda template, c: template.fill(c))
 
 
 def _kind_of(value: Any) -> _Kind | None:
@@ -88,7 +91,7 @@ def _kind_of(value: Any) -> _Kind | None:
         return _NAMED_TUPLE
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _DATACLASS
-    return _BUILT_IN[dict] if isinstance(value, dict) else None
+    return _MAPPING if isinstance(value, dict) else None
 
 
 class Tree:
@@ -113,7 +116,7 @@ class Tree:
             return "*"
         inside = ", ".join(map(repr, self.children))
         if self.kind is dict:
-            inside = ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.data[1], self.children, strict=True))
+            inside = ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.data, self.children, strict=True))
             return f"{{{inside}}}"
         return {tuple: f"({inside})", list: f"[{inside}]", type(None): "None"}.get(self.kind, f"{self.kind.__name__}({inside})")
 
@@ -135,6 +138,7 @@ def _walk(value: Any, leaves: list[Any]) -> Tree:
         leaves.append(value)
         return LEAF
     children, data = kind.flatten(value)
+    children = tuple(children)
     return Tree(type(value), data, tuple(_walk(c, leaves) for c in children), kind.unflatten)
 
 
@@ -176,8 +180,11 @@ def _match(value: Any, tree: Tree, leaves: list[Any], what: str) -> None:
         return
     kind = _kind_of(value)
     children, data = kind.flatten(value) if kind else ((), None)
-    if isinstance(value, dict) and type(value) is tree.kind and set(value) == set(tree.data[1]):
-        children, data = [value[key] for key in tree.data[1]], tree.data  # in whatever order they were given
+    children = tuple(children)
+    if isinstance(value, dict) and type(value) is tree.kind:
+        names = tree.data.names if isinstance(tree.data, _Template) else tree.data
+        if set(value) == set(names):
+            children, data = [value[name] for name in names], tree.data  # in whatever order they were given
     if type(value) is not tree.kind or data != tree.data or len(children) != len(tree.children):
         raise ShapeError(f"{what} has the structure {flatten(value)[1]}, expected {tree}")
     for child, expected in zip(children, tree.children, strict=True):

@@ -1,8 +1,9 @@
-"""Scans and histograms beside PyTorch and JAX: `python scripts/bench/arrays.py [--quick] [--peers PYTHON]`.
+"""Derivatives of array programs, beside PyTorch and JAX: `python scripts/bench/arrays.py [--quick] [--peers PYTHON]`.
 
-PYTHON is an interpreter that has torch and jax. Each contender runs in a process of its own on two threads, in turns
-with the others; a process warms up, then gives the median of its calls. PRODUCT is the value and the gradient of
-sum(cumprod(x) * x). The others are compared with themselves: value and gradient over the plain forward.
+PYTHON is an interpreter that has both: `python -m venv peers && peers/bin/pip install torch jax`, then `--peers peers/bin/python`. Each
+contender runs in a process of its own on two threads, in turns with the others; a process warms up, then gives the median of its calls.
+"product" is the value and the gradient of sum(cumprod(x) * x). Scans and histograms are compared with themselves: value and
+gradient over the plain forward. "record" is the cost of operations on numbers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ WARM_UP, CALLS = 2, 5
 EXACT = 1e-12
 MOST = 5.0
 """Value and gradient take at most so many times the plain forward."""
+RECORDED, SWEPT = 10.0, 20.0
+"""Microseconds that an operation on a number takes at most: recorded, and with the reverse sweep."""
 SIZES = (10**6, 10**7)
 CONTENDERS = ("diffsim", "torch", "jax")
 Case = dict[str, Any]
@@ -52,27 +55,21 @@ def product_reference(x: np.ndarray) -> np.ndarray:
 
 def product_diffsim(case: Case) -> Timings:
     import diffsim
-    from diffsim import kernels
+    import diffsim.numpy as dnp
 
     diffsim.init(threads=THREADS)
-    x = product_operand(case).reshape(1, -1, 1)
+    x = product_operand(case)
 
-    def value() -> tuple[np.ndarray, float]:
-        y = kernels.cumprod(x)
-        return y, float((y * x).sum())
+    def value(x: Any) -> Any:
+        return dnp.sum(dnp.cumprod(x) * x)
 
-    def gradient() -> np.ndarray:
-        y, _ = value()
-        found = kernels.cumprod_vjp(x, y, x)
-        found += y
-        return found
-
+    gradient = diffsim.value_and_grad(value)
     if case["n"] <= SIZES[0] and case["dtype"] == "f8":
-        wanted = product_reference(x.ravel())
-        error = float(np.abs(gradient().ravel() - wanted).max() / np.abs(wanted).max())
+        wanted = product_reference(x)
+        error = float(np.abs(gradient(x)[1] - wanted).max() / np.abs(wanted).max())
         if not error <= EXACT:
             raise SystemExit(f"the gradient of the product is wrong by {error:.1e} of its largest value, expected at most {EXACT:.0e}")
-    return measured({"value": value, "value and gradient": gradient})
+    return measured({"value": lambda: value(x), "value and gradient": lambda: gradient(x)})
 
 
 def product_torch(case: Case) -> Timings:
@@ -111,66 +108,65 @@ def _product_of_jax(x: Any) -> Any:
 def matrix_diffsim(case: Case) -> Timings:
     """Running products of 2 x 2 matrices, near rotations."""
     import diffsim
-    from diffsim import kernels
 
     diffsim.init(threads=THREADS)
     random = np.random.default_rng(0)
-    shape = (1, case["n"], 1)
-    angle, noise = random.uniform(0, 2 * np.pi, shape), random.normal(0, 1e-4, (4, *shape))
-    xs = tuple(
-        (m + e).astype(case["dtype"]) for m, e in zip((np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)), noise, strict=True)
-    )
-    bars = tuple(random.standard_normal(shape).astype(case["dtype"]) for _ in xs)
-    op = operator(4, lambda g, a, b: [g.add(g.mul(b[2 * i], a[j]), g.mul(b[2 * i + 1], a[2 + j])) for i in (0, 1) for j in (0, 1)])
+    angle, noise = random.uniform(0, 2 * np.pi, case["n"]), random.normal(0, 1e-4, (4, case["n"]))
+    entries = (np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle))
+    xs = tuple((m + e).astype(case["dtype"]) for m, e in zip(entries, noise, strict=True))
+    bars = tuple(random.standard_normal(case["n"]).astype(case["dtype"]) for _ in xs)
 
-    def gradient() -> object:
-        return kernels.scan_vjp(op, xs, kernels.scan(op, xs), bars)
+    def product(a: Any, b: Any) -> Any:
+        return a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3], a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]
 
-    return measured({"value": lambda: kernels.scan(op, xs), "value and gradient": gradient})
+    def forward(xs: Any) -> Any:
+        return diffsim.scan(product, xs)
+
+    return measured({"value": lambda: forward(xs), "value and gradient": lambda: diffsim.vjp(forward, xs)[1](bars)})
 
 
 def histogram_diffsim(case: Case) -> Timings:
     """`n` values into `bins` bins."""
     import diffsim
-    from diffsim import kernels
 
     diffsim.init(threads=THREADS)
     n, bins, kind, dtype = case["n"], case["bins"], case["kind"], case["dtype"]
     random = np.random.default_rng(0)
-    index, values = random.integers(0, bins, n), random.uniform(0.99, 1.01, (n, 1)).astype(dtype)
-    dst, bar = np.ones((bins, 1), dtype), random.standard_normal((bins, 1)).astype(dtype)
-    op = operator(2, lambda g, a, b: [g.mul(a[0], b[0]), g.add(g.mul(a[1], b[0]), b[1])])
+    index, values = random.integers(0, bins, n), random.uniform(0.99, 1.01, n).astype(dtype)
+    dst, bar = np.ones(bins, dtype), random.standard_normal(bins).astype(dtype)
+    op, dsts, all_values, bars = kind, dst, values, bar
+    if kind == "affine":
+        op, dsts, all_values, bars = _affine, (dst, dst), (values, values), (bar, bar)
 
-    def winners_gradient() -> np.ndarray:
-        _, winners = kernels.histogram_winners(kind, dst, index, values)
-        found = np.zeros_like(values)
-        won = winners[:, 0] >= 0
-        found[winners[won, 0]] = bar[won]
-        return found
+    def forward(dst: Any, values: Any) -> Any:
+        return diffsim.reduce_by_index(op, dst, index, values)
 
-    def forward() -> object:
-        if kind == "affine":
-            return kernels.histogram_generic(op, (dst, dst), index, (values, values))
-        return kernels.histogram(kind, dst, index, values)
+    def gradient() -> Any:
+        return diffsim.vjp(forward, dsts, all_values)[1](bars)
 
-    def gradient() -> object:
-        if kind == "max":
-            return winners_gradient()
-        found = forward()
-        if kind == "affine":
-            return kernels.histogram_generic_vjp(op, (dst, dst), index, (values, values), (bar, bar))
-        return (found, bar[index]) if kind == "+" else (found, kernels.histogram_product_vjp(dst, index, values, bar))
-
-    return measured({"value": forward, "value and gradient": gradient})
+    return measured({"value": lambda: forward(dsts, all_values), "value and gradient": gradient})
 
 
-def operator(arity: int, build: Callable[[Any, Any, Any], list[Any]]) -> Any:
-    from diffsim.expr import Graph
-    from diffsim.kernels import Operator
+def _affine(a: Any, b: Any) -> Any:
+    """Composition of y -> m y + c."""
+    return a[0] * b[0], a[1] * b[0] + b[1]
 
-    graph = Graph()
-    left, right = ([graph.read(f"{side}{k}", ()) for k in range(arity)] for side in "ab")
-    return Operator(graph, tuple(build(graph, left, right)))
+
+def record_diffsim(case: Case) -> Timings:
+    """Programs of many operations on numbers."""
+    import diffsim
+    import diffsim.numpy as dnp
+
+    n = case["n"]
+
+    def chain(x: Any) -> Any:
+        for _ in range(n):
+            x = x + x if case["kind"] == "x + x" else dnp.sin(x)
+        return x
+
+    x = np.float64(1e-300) if case["kind"] == "x + x" else np.float64(1.0)
+    with np.errstate(over="ignore"):
+        return measured({"value": lambda: diffsim.vjp(chain, x), "value and gradient": lambda: diffsim.value_and_grad(chain)(x)})
 
 
 def measured(calls: dict[str, Callable[[], object]]) -> Timings:
@@ -190,6 +186,7 @@ WORK: dict[tuple[str, str], Callable[[Case], Timings]] = {
     ("product", "jax"): product_jax,
     ("matrix", "diffsim"): matrix_diffsim,
     ("histogram", "diffsim"): histogram_diffsim,
+    ("record", "diffsim"): record_diffsim,
 }
 
 
@@ -199,7 +196,8 @@ def cases(quick: bool) -> list[Case]:
     matrices = [{"work": "matrix", "n": 10**6, "dtype": t} for t in ("f4", "f8")]
     kinds = ("+", "*", "max", "affine")
     histograms = [{"work": "histogram", "n": sizes[-1], "bins": b, "kind": k, "dtype": "f8"} for b in (10**3, 10**6) for k in kinds]
-    return products + matrices + histograms
+    records = [{"work": "record", "kind": "x + x", "n": n} for n in (10**5, 10**6)] + [{"work": "record", "kind": "sin", "n": 10**5}]
+    return products + matrices + histograms + records
 
 
 def run(case: Case, contender: str, peers: str | None) -> Timings | None:
@@ -236,7 +234,15 @@ def report(case: Case, found: dict[str, Timings]) -> str:
     if case["work"] == "product":
         for peer in (c for c in found if c != "diffsim"):
             ratios = [found[peer][key] / ours[key] for key in ours]
-            lines.append(f"    {peer:8s} takes {ratios[0]:.2f} x, {ratios[1]:.2f} x as long  {'met' if min(ratios) >= 1 else 'NOT MET'}")
+            lines.append(
+                f"    {peer:8s} takes {ratios[0]:.2f} x, with gradient {ratios[1]:.2f} x as long  {'met' if ratios[1] >= 1 else 'NOT MET'}"
+            )
+    elif case["work"] == "record":
+        recorded, both = (1e3 * ours[key] / case["n"] for key in ("value", "value and gradient"))
+        met = recorded < RECORDED and both < SWEPT
+        lines.append(
+            f"    recorded {recorded:.2f} us an operation, value and gradient {both:.2f}, at most {RECORDED:g} and {SWEPT:g}  {'met' if met else 'NOT MET'}"
+        )
     else:
         ratio = ours["value and gradient"] / ours["value"]
         lines.append(f"    with gradient {ratio:.2f} x the value, at most {MOST:g}  {'met' if ratio <= MOST else 'NOT MET'}")

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import diffsim.numpy as dnp
 import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 import diffsim as ds
+import diffsim.numpy as dnp
 
 # A program only moves, adds and multiplies: complex step loses a few roundings of it, but no digits to a difference.
 GRADIENT_TOLERANCE = 1e-11

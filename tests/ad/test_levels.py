@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import diffsim.numpy as np
 import numpy
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as np
 from diffsim.errors import DerivativeError
 
 # Closed forms are summed in another order; the fourth derivative of sin(x^2) loses some digits to cancellation.

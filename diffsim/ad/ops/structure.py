@@ -151,6 +151,8 @@ class Owned:
 
 
 def _getitem(x: Any, index: Any, copy: bool = False) -> Any:
+    if len(index) == 1 and isinstance(index[0], np.ndarray) and index[0].dtype.kind in "iu" and x.ndim:
+        return x.take(index[0], axis=0)  # faster than x[index]
     out = x[index]
     return out.copy() if copy else out
 
