@@ -387,6 +387,7 @@ class Array:
 
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
+        chosen = kwargs.pop("where", True) if out is not None and how == "__call__" else True
         found = _named(ufunc)
         result = (_own(found) if how == "__call__" else getattr(found, how))(*args, **kwargs)
         if out is None or how == "at":
@@ -397,7 +398,7 @@ class Array:
                 "a differentiable value is written into a NumPy array, which would lose its derivative; make the array with "
                 "diffsim.numpy inside the differentiated function"
             )
-        target[...] = result
+        target[...] = result if chosen is True else method("where")(chosen, result, target)
         return target
 
 

@@ -330,7 +330,7 @@ from diffsim.numpy.shaping import (
     swapaxes,
     transpose,
 )
-from diffsim.numpy.sorting import median, partition, percentile, quantile, sort, unique, unique_values
+from diffsim.numpy.sorting import median, partition, percentile, quantile, sort, unique
 from diffsim.numpy.ufunc import ufunc
 
 bool = bool_  # the array API's name
@@ -338,7 +338,7 @@ __array_api_version__ = "2023.12"
 __getattr__ = _without_rules(_np)
 
 _METHODS = (
-    all, any, argmax, argmin, argsort, astype, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, ptp, put,
+    all, any, argmax, argmin, argsort, astype, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, put,
     repeat, round, searchsorted, squeeze, std, sum, swapaxes, take, trace, var,
 )  # fmt: skip
 """Functions that arrays have as methods, with the array as first argument."""
@@ -396,6 +396,6 @@ __all__ = [
     "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
     "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc",
-    "uint8", "uint16", "uint32", "uint64", "unique", "unique_values", "unravel_index", "unstack", "vander", "var", "vdot", "vecdot",
+    "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index", "unstack", "vander", "var", "vdot", "vecdot",
     "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]

@@ -40,7 +40,13 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None) -> Any:
     return wrap(np.asarray(value, dtype))
 
 
-asanyarray = ascontiguousarray = asarray
+asanyarray = asarray
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+    """`a` as an array with one axis at least."""
+    made = asarray(a, dtype)
+    return made if made.ndim else made.reshape(1)
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
@@ -98,9 +104,9 @@ def copy(a: Any) -> Any:
     return array(a)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
-    """Evenly spaced numbers from `start` (0 if it is the only one) up to `stop`, differentiable in start and step."""
-    first, last = (0, start) if stop is None else (start, stop)
+def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+    """Evenly spaced numbers from a start (0 if only a stop is given) up to `stop`, differentiable in start and step."""
+    first, last = (0, start_or_stop) if stop is None else (start_or_stop, stop)
     values = [core(v) for v in (first, last, step)]
     made = np.arange(*map(bottom, values), dtype=dtype)
     if is_plain(values[0], values[2]):

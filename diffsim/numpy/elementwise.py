@@ -75,6 +75,8 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @outside(np)
 def modf(x: Any) -> tuple[Any, Any]:
     """(fractional part, integral part), both with the sign of `x`."""
+    value = value_of(x)
+    x = wrap(value if value.dtype.kind == "f" else st.astype(value, dtype=np.dtype(float)))
     whole = trunc(x)
     return x - whole, whole
 

@@ -15,7 +15,7 @@ from diffsim.numpy import diagonals, products
 from diffsim.numpy.creation import array, eye
 from diffsim.numpy.dispatch import axes_of, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
-from diffsim.numpy.products import matmul, tensordot, vecdot
+from diffsim.numpy.products import matmul, vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
@@ -222,7 +222,8 @@ def matrix_power(a: Any, n: int) -> Any:
     """Integer powers of square matrices, by repeated squaring."""
     if n < 0:
         return matrix_power(inv(a), -n)
-    value = wrap(_matrices(a, "matrix_power"))
+    _matrices(a, "matrix_power")
+    value = wrap(value_of(a))
     out = array(broadcast_to(eye(value.shape[-1], dtype=value.dtype), value.shape))
     while n:
         if n & 1:
@@ -251,6 +252,12 @@ def cross(x1: Any, x2: Any, *, axis: int = -1) -> Any:
 def outer(x1: Any, x2: Any) -> Any:
     """Products of all pairs of entries of two vectors."""
     return products.outer(x1, x2)
+
+
+@outside(np.linalg)
+def tensordot(x1: Any, x2: Any, *, axes: Any = 2) -> Any:
+    """Sum over pairs of axes."""
+    return products.tensordot(x1, x2, axes)
 
 
 @outside(np.linalg)

@@ -32,7 +32,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, 
     """Sum over axes, all by default."""
     value = _in(value_of(_masked(a, where, 0)), dtype)
     total = st.add_up(value, axis=None if axis is None else axes_of(axis, value.ndim), keepdims=keepdims)
-    return wrap(total if initial is None else total + core(initial))
+    return wrap(total if initial is None else total + _in(value_of(initial), total.dtype))
 
 
 def merged(value: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -54,7 +54,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     rows, full_shape = merged(_in(value_of(_masked(a, where, 1)), dtype), axis)
     total = rd.prod(rows)
     total = st.reshape(total, shape=full_shape) if keepdims else total
-    return wrap(total if initial is None else total * core(initial))
+    return wrap(total if initial is None else total * _in(value_of(initial), total.dtype))
 
 
 # extrema
@@ -63,12 +63,15 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
 def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Any:
     if where is not None and initial is None:
         raise ValueError("a maximum or minimum of some entries needs an initial value, in case there are none")
-    value = value_of(_masked(a, where, initial))
+    value = value_of(a)
+    if initial is not None:
+        initial = wrap(_in(value_of(initial), value.dtype))
+        value = value_of(_masked(wrap(value), where, initial))
     if not isinstance(value, Tracer) and initial is None:
         return wrap((np.max if largest else np.min)(value, axis=None if axis is None else axes_of(axis, value.ndim), keepdims=keepdims))
     rows, full_shape = merged(value, axis)
     if initial is not None:
-        last = broadcast_to(ew.where(True, initial, np.zeros((), rows.dtype)), (*rows.shape[:-1], 1))
+        last = broadcast_to(initial, (*rows.shape[:-1], 1))
         rows = core(concatenate([wrap(rows), last], -1))
     winners = (np.argmax if largest else np.argmin)(bottom(rows), axis=-1, keepdims=True)
     found = rd.pick(rows, winners, -1)
@@ -129,7 +132,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         total: Any = float(_count(a, axis, keepdims, None))
     else:
         spread = _spread_weights(asarray(weights), a.shape, axis)
-        total = sum(spread, axis, keepdims=keepdims)
+        dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind in "fc" else [float]))
+        total = sum(spread, axis, dtype, keepdims=keepdims)
         found = sum(ew.multiply(a, spread), axis, keepdims=keepdims) / total
     return (found, broadcast_to(total, shape(found))) if returned else found
 
@@ -202,15 +206,21 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keep
 @outside(np)
 def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Largest of the entries that are not NaN; NaN if there are none."""
-    none = np.isnan(plain(a))
-    return ew.either(all(none, axis, keepdims=keepdims), np.nan, max(a, axis, keepdims=keepdims, initial=-np.inf, where=~none))
+    return _without_nan(max, a, axis, keepdims, -np.inf)
 
 
 @outside(np)
 def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Smallest of the entries that are not NaN; NaN if there are none."""
+    return _without_nan(min, a, axis, keepdims, np.inf)
+
+
+def _without_nan(extremum: Any, a: Any, axis: Any, keepdims: bool, initial: float) -> Any:
     none = np.isnan(plain(a))
-    return ew.either(all(none, axis, keepdims=keepdims), np.nan, min(a, axis, keepdims=keepdims, initial=np.inf, where=~none))
+    if not none.any():
+        return extremum(a, axis, keepdims=keepdims)
+    found = extremum(a, axis, keepdims=keepdims, initial=initial, where=~none)
+    return ew.either(all(none, axis, keepdims=keepdims), np.nan, found)
 
 
 def logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:

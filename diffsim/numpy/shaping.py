@@ -163,7 +163,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _each(arys, lambda a: a if a.ndim > 2 else a[index[a.ndim]])
 
 
-def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     """`x` in another type; converting to integers ends the derivative."""
     value = core(x)
     if isinstance(value, Tracer):

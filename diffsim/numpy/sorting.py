@@ -42,12 +42,6 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 
 @outside(np)
-def unique_values(x: Any) -> Any:
-    """Distinct entries in increasing order."""
-    return unique(x)
-
-
-@outside(np)
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """Quantiles, interpolated linearly between sorted entries; NaN among entries makes them NaN."""
     if method != "linear":

@@ -394,7 +394,6 @@ call("sort", apart(3, 4), axis=0)
 call("sort", apart(2, 3), axis=None)
 call("partition", apart(5), 2)
 call("unique", apart(4))
-call("unique_values", apart(4))
 for _axis in (None, 0, -1, (0, 1)):
     call("median", apart(3, 4), axis=_axis)
     call("quantile", apart(3, 4), 0.3, axis=_axis, keepdims=True)
@@ -566,6 +565,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
 for _name in ("mod", "imod"):
     add(f"operator.{_name}", lambda np, x, y, n=_name: getattr(operator, n)(x + 0, y), (uniform(4.2, 4.4, 2, 3), uniform(0.9, 1.0, 3)))
 add("operator.mod", lambda np, x: 4.3 % x, (uniform(0.9, 1.0, 3),), "number left")
+add("operator.floordiv", lambda np, x: 4.3 // x, (uniform(0.9, 1.0, 3),), "number left", constant=True)
 add("operator.divmod", lambda np, x: divmod(x, 1.0), (uniform(1.2, 1.8, 3),))
 add("operator.divmod", lambda np, x: divmod(4.3, x), (uniform(0.9, 1.0, 3),), "number left")
 add("operator.neg", lambda np, x: -x, (normal(2),))
@@ -666,5 +666,48 @@ add("lexsort", lambda np, x, y: np.lexsort((x, y)), (apart(4), apart(4)), consta
 call("isin", apart(4), [0.1, 0.2], options={"constant": True})
 for _name in ("isclose", "allclose", "array_equal", "array_equiv"):
     call(_name, normal(3), normal(3), options={"constant": True})
+call("nan_to_num", numpy.array([numpy.nan, numpy.inf, 1.0]), posinf=9.0, options={"constant": True})
+call("isclose", numpy.array([1.0, 2.0]), numpy.array([1.0, 2.1]), rtol=0.1, options={"constant": True})
+
+# of plain values: whole numbers, conditions, shapes and types
+_INTEGERS, _CONDITIONS = numpy.array([[6, 4, 9], [-3, 8, 10]]), numpy.array([True, False, True])
+for _name in ("gcd", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor"):
+    call(_name, _INTEGERS, numpy.array([4, 6, 3]), options={"constant": True})
+for _name in ("left_shift", "right_shift", "bitwise_left_shift", "bitwise_right_shift"):
+    call(_name, _INTEGERS, 2, options={"constant": True})
+for _name in ("invert", "bitwise_not", "bitwise_invert"):
+    call(_name, _CONDITIONS, options={"constant": True})
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    for _prefix in ("", "i"):
+        _do = getattr(operator, _prefix + _name + "_" * (not _prefix and _name in ("and", "or")))
+        add(f"operator.{_prefix}{_name}", lambda np, f=_do: f(np.array(_INTEGERS), 2), (), dispatch=False, constant=True)
+    _do = getattr(operator, _name + "_" * (_name in ("and", "or")))
+    add(f"operator.{_name}", lambda np, f=_do: f(2, np.array([1, 2, 3])), (), "number left", dispatch=False, constant=True)
+add("operator.invert", lambda np: ~np.array(_CONDITIONS), (), dispatch=False, constant=True)
+for _name, _args in {
+    "zeros": ((2, 3),), "ones": (3,), "empty": ((0, 2),), "full": ((2,), 7), "eye": (3, 4, 1), "identity": (2,), "tri": (3, 2), "arange": (5,),
+    "indices": ((2, 3),), "hanning": (5,), "hamming": (5,), "blackman": (5,), "bartlett": (5,), "zeros_like": (_INTEGERS,),
+    "ones_like": (_CONDITIONS,), "full_like": (_INTEGERS, 2.7), "unravel_index": (5, (2, 3)), "ravel_multi_index": (([1], [2]), (2, 3)),
+    "tril_indices": (3,), "triu_indices": (3, 1), "diag_indices": (3,), "tril_indices_from": (numpy.ones((3, 3)),),
+    "triu_indices_from": (numpy.ones((3, 3)),), "diag_indices_from": (numpy.ones((3, 3)),), "ix_": ([0, 2], [1]),
+    "broadcast_shapes": ((2, 1), (3,)), "iscomplexobj": (1j,), "isrealobj": (_INTEGERS,),
+    "isscalar": (2.0,), "shape": (_INTEGERS,), "ndim": (_INTEGERS,), "size": (_INTEGERS,), "shares_memory": (_INTEGERS, _CONDITIONS),
+    "fft.fftfreq": (5, 0.5), "fft.rfftfreq": (6,), "bincount": ([0, 2, 2],), "searchsorted": ([1, 2, 3], 2.5), "sum": (_CONDITIONS,),
+    "cumsum": (numpy.array([1, 2], numpy.int16),), "mean": (_INTEGERS,), "sort": (_INTEGERS,), "diff": (_CONDITIONS,),
+}.items():  # fmt: skip
+    call(_name, *_args, options={"constant": True, "dispatch": False})
+call("arange", 1, 2.5, 0.5, options={"constant": True})
+call("arange", 0, 4, dtype=numpy.float32, options={"constant": True})
+add("ndindex", lambda np: list(np.ndindex(2, 2)), (), constant=True)
+add("result_type", lambda np, x: np.result_type(x, numpy.float32) == numpy.float64, (normal(2),), constant=True, dispatch=False)
+add("iscomplexobj", lambda np, x: np.iscomplexobj(x), (complex_normal(2),), "of an array", constant=True)
+add("isrealobj", lambda np, x: np.isrealobj(x), (complex_normal(2),), "of an array", constant=True, dispatch=False)
+add("isscalar", lambda np, x, y: [np.isscalar(x), np.isscalar(y)], (scalar(0, 1), normal()), "of ours", constant=True, dispatch=False)
+add("shares_memory", lambda np, x: [np.shares_memory(x, x[1:]), np.shares_memory(x, x + 0)], (normal(3),), constant=True, dispatch=False)
+for _name in ("shape", "ndim", "size"):
+    add(_name, lambda np, x, n=_name: getattr(np, n)(x), (normal(2, 3),), constant=True)
+    add(f"method.{_name}", lambda np, x, n=_name: getattr(x, n), (normal(2, 3),), constant=True)
+for _name in ("itemsize", "nbytes"):
+    add(f"method.{_name}", lambda np, x, n=_name: getattr(x, n), (normal(2, 3),), constant=True)
 
 ENTRIES = TABLE.entries

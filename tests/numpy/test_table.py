@@ -12,7 +12,7 @@ from diffsim.ad.array import Array
 import diffsim as ds
 
 from .entry import Entry
-from .measures import differences, directions, is_floating, leaves, pairing, size
+from .measures import differences, directions, is_floating, leaves, like, pairing, size
 from .table import ENTRIES
 
 ROUNDING = 1e-12
@@ -133,14 +133,8 @@ def test_single_precision(entry: Entry) -> None:
     doubles = tuple(np.asarray(v, float)[()] for v in values)
     exact_value, exact = ds.vjp(of_ours(entry), *doubles)
     bars = [None if b is None else b.astype(np.asarray(v).dtype) for b, v in zip(leaves(bars), leaves(exact_value), strict=True)]
-    for bar, model in zip(found, exact(_in_shape(exact_value, bars)), strict=True):
+    for bar, model in zip(found, exact(like(exact_value, bars)), strict=True):
         np.testing.assert_allclose(bar, model, rtol=SINGLE, atol=SINGLE * (1.0 + np.max(np.abs(model), initial=0.0)))
-
-
-def _in_shape(value: Any, parts: list[Any]) -> Any:
-    from .measures import like
-
-    return like(value, list(parts))
 
 
 @dispatched

@@ -174,7 +174,7 @@ def _over_square(numerator: Any, x: Any, y: Any) -> Any:
 
 
 arctan2: Primitive = elementwise(
-    "arctan2", np.arctan2, (lambda x, y, o: _over_square(y, x, y), "xy"), (lambda x, y, o: _over_square(-x, x, y), "xy")
+    "arctan2", np.arctan2, (lambda x, y, o: _over_square(y, x, y), "xy"), (lambda x, y, o: -_over_square(x, x, y), "xy")
 )
 sinh: Primitive = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"))
 cosh: Primitive = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"))

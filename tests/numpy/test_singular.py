@@ -1,0 +1,124 @@
+"""Where a derivative is infinite, many-valued or divided by zero: never NaN, and zero where nothing depends on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import diffsim.numpy as dn
+import numpy as np
+import pytest
+
+import diffsim as ds
+
+ORIGIN: dict[str, Callable[..., Any]] = {
+    "abs": lambda x: dn.sum(dn.abs(x)),
+    "abs of complex numbers": lambda x: dn.sum(dn.abs(x * (1.0 + 2.0j))),
+    "square root of a square": lambda x: dn.sqrt(dn.sum(x * x) + 0.0) if dn.sum(x * x) > 0 else dn.sum(x) * 0.0,
+    "norm": lambda x: dn.linalg.norm(x),
+    "norm of a matrix": lambda x: dn.linalg.norm(dn.outer(x, x)),
+    "norm of order 3": lambda x: dn.linalg.norm(x, 3),
+    "norm of order 1": lambda x: dn.linalg.norm(x, 1),
+    "norm of the largest": lambda x: dn.linalg.norm(x, np.inf),
+    "hypot": lambda x: dn.sum(dn.hypot(x, 2.0 * x)),
+    "arctan2": lambda x: dn.sum(dn.arctan2(x, 3.0 * x)),
+    "angle": lambda x: dn.sum(dn.angle(x + 1j * x)),
+    "standard deviation": lambda x: dn.std(x),
+    "square": lambda x: dn.sum(x**2),
+    "cube": lambda x: dn.sum(x**3.0),
+    "power 0": lambda x: dn.sum(x**0),
+    "power of an array": lambda x: dn.sum(x ** np.array([1.0, 2.0, 0.0])),
+    "power of a base": lambda x: dn.sum(np.array([0.0, 1.0, 2.0]) ** (x + 1.0)),
+    "zero to a power": lambda x: dn.sum((x * 1.0) ** (x + 2.0)),
+    "masked root": lambda x: dn.sum(dn.where(x > 0, dn.sqrt(x), 0.0)),
+    "masked logarithm": lambda x: dn.sum(dn.where(x > 0, dn.log(dn.where(x > 0, x, 1.0)), 0.0)),
+    "masked quotient": lambda x: dn.sum(dn.where(x > 0, 1.0 / dn.where(x > 0, x, 1.0), 0.0)),
+    "product": lambda x: dn.prod(x),
+    "running product": lambda x: dn.sum(dn.cumprod(x)),
+    "largest": lambda x: dn.max(x),
+    "logsumexp": lambda x: dn.logsumexp(x),
+    "sinc": lambda x: dn.sum(dn.sinc(x)),
+    "maximum": lambda x: dn.sum(dn.maximum(x, 0.0)),
+    "determinant": lambda x: dn.linalg.det(dn.outer(x, x)),
+    "variance": lambda x: dn.var(x),
+}
+
+
+@pytest.mark.parametrize("name", ORIGIN)
+def test_finite_at_the_origin(name: str) -> None:
+    f, x = ORIGIN[name], np.zeros(3)
+    gradient = ds.grad(f)(x)
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(ds.jvp(f, (x,), (np.ones(3),))[1])
+    assert np.isfinite(ds.hvp(f, x, np.array([1.0, -2.0, 0.5]))).all()
+    twice = ds.vjp(ds.grad(f), x)[1](np.array([1.0, -2.0, 0.5]))[0]
+    assert np.isfinite(twice).all()
+
+
+@pytest.mark.parametrize("function", ["sqrt", "log", "reciprocal", "cbrt", "log2", "log10", "arcsin", "arccosh", "arctanh", "log1p"])
+def test_masked_by_where_the_other_branch_does_not_count(function: str) -> None:
+    """The branch that is not taken has an infinite derivative; its cotangent is zero, and so is what it gives."""
+    bad = {"arcsin": 1.0, "arctanh": 1.0, "arccosh": 1.0, "log1p": -1.0}.get(function, 0.0)
+
+    def f(x: Any) -> Any:
+        return dn.sum(dn.where(x != bad, getattr(dn, function)(x), 2.0 * x))
+
+    x = np.array([bad, 1.5 if function == "arccosh" else 0.5])
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        gradient = ds.grad(f)(x)
+        curvature = ds.hvp(f, x, np.ones(2))
+    assert gradient[0] == 2.0 and np.isfinite(gradient[1])
+    assert curvature[0] == 0.0 and np.isfinite(curvature[1])
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: dn.max(x), [1.0, 0.0, 0.0]),
+        (lambda x: dn.min(x), [1.0, 0.0, 0.0]),
+        (lambda x: dn.maximum(x[0], x[1]), [1.0, 0.0, 0.0]),
+        (lambda x: dn.minimum(x[0], x[1]), [1.0, 0.0, 0.0]),
+        (lambda x: dn.fmax(x[0], x[1]), [1.0, 0.0, 0.0]),
+        (lambda x: dn.fmin(x[0], x[1]), [1.0, 0.0, 0.0]),
+        (lambda x: dn.max(x, initial=1.0), [1.0, 0.0, 0.0]),
+        (lambda x: dn.clip(x[0], 1.0, 1.0) + dn.clip(x[1], x[2], 2.0), [1.0, 1.0, 0.0]),
+        (lambda x: dn.cummax(x)[2], [1.0, 0.0, 0.0]),
+        (lambda x: dn.cummin(x)[2], [1.0, 0.0, 0.0]),
+        (lambda x: dn.sort(x)[0], [1.0, 0.0, 0.0]),
+        (lambda x: dn.sort(x)[2], [0.0, 0.0, 1.0]),
+        (lambda x: dn.sort(x, descending=True)[0], [1.0, 0.0, 0.0]),
+        (lambda x: dn.sum(dn.unique(x)), [1.0, 0.0, 0.0]),
+        (lambda x: dn.abs(x[0] - x[1]), [0.0, 0.0, 0.0]),
+        (lambda x: dn.sign(x[0] - x[1]) * x[2], [0.0, 0.0, 0.0]),
+    ],
+)
+def test_of_equal_entries_the_first_has_the_derivative(function: Callable[..., Any], expected: list[float]) -> None:
+    x = np.ones(3)
+    assert ds.grad(function)(x).tolist() == expected
+    assert [ds.jvp(function, (x,), (unit,))[1] for unit in np.eye(3)] == expected
+
+
+def test_of_a_number_and_nan_fmax_follows_the_number() -> None:
+    x = np.array([np.nan, 2.0])
+    assert ds.grad(lambda v: dn.fmax(v[0], v[1]))(x).tolist() == [0.0, 1.0]
+    assert ds.grad(lambda v: dn.fmin(v[1], v[0]))(x).tolist() == [0.0, 1.0]
+
+
+def test_zero_times_a_root_is_cut_off_in_reverse() -> None:
+    """In forward mode it is not: infinity comes first there, and times zero is NaN."""
+    assert ds.grad(lambda x: dn.sum(0.0 * dn.sqrt(x)))(np.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_infinite_derivatives_are_infinite_and_not_nan() -> None:
+    with np.errstate(divide="ignore"):
+        assert ds.grad(lambda x: dn.sqrt(x))(0.0) == np.inf
+        assert ds.grad(lambda x: x**0.5)(0.0) == np.inf
+        assert ds.grad(lambda x: dn.log(x))(0.0) == np.inf
+
+
+def test_logsumexp_of_minus_infinity() -> None:
+    x = np.array([[-np.inf, -np.inf], [-np.inf, 0.0]])
+    value, pullback = ds.vjp(lambda v: dn.logsumexp(v, axis=1), x)
+    assert value.tolist() == [-np.inf, 0.0]
+    assert pullback(np.ones(2))[0].tolist() == [[0.0, 0.0], [0.0, 1.0]]
