@@ -17,7 +17,7 @@ from diffsim import kernels
 from diffsim.ad import histograms, scalar, scans
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.associative import NEUTRAL, Op, apply, as_function, same_record, traced
-from diffsim.ad.core import Tracer, bottom, is_plain
+from diffsim.ad.core import Tracer, bottom, is_plain, local
 from diffsim.ad.leaves import cores_of
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
@@ -275,7 +275,7 @@ def _histogram_by_calls(op: Callable[..., Any], dsts: Sequence[Any], places: np.
 
 def _positions(index: Any) -> np.ndarray:
     """An index as an array of its own, which the record refers to."""
-    places = np.array(index, order="C") if isinstance(index, np.ndarray) else np.asarray(bottom(core(index)))
+    places = np.array(index) if isinstance(index, np.ndarray) and local.depth else np.asarray(bottom(core(index)))
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or places.ndim != 1:

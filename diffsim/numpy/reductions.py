@@ -135,7 +135,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind in "fc" else [float]))
         total = sum(spread, axis, dtype, keepdims=keepdims)
         found = sum(ew.multiply(a, spread), axis, keepdims=keepdims) / total
-    return (found, broadcast_to(total, shape(found))) if returned else found
+    if not returned:
+        return found
+    return found, total if shape(total) == shape(found) else broadcast_to(total, shape(found))
 
 
 def _spread_weights(weights: Any, lengths: tuple[int, ...], axis: Any) -> Any:

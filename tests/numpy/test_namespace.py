@@ -38,14 +38,15 @@ def test_results_outside_are_numpy_arrays_and_inside_ours() -> None:
     inside(f, np.ones(2))
 
 
-def test_an_array_that_outlives_its_derivative_still_works() -> None:
-    """Functions that are NumPy's own outside must not send it back and forth."""
+def test_an_array_that_outlives_its_derivative_is_refused() -> None:
+    """Functions that are NumPy's own outside must not send it back and forth, nor take its values for constants."""
     kept: list[Any] = []
     ds.vjp(lambda x: (kept.append(x), x)[1], np.array([1.0, 4.0]))
     x = kept[0]
-    for f in (dn.sqrt, dn.sum, dn.cumsum, dn.ravel, np.sqrt, lambda a: dn.concatenate([a, a]), lambda a: dn.add.reduce(a), lambda a: dn.fft.fft(a)):
-        assert f(x).shape is not None
-    assert str(dn.sqrt(x)) == "[1. 2.]"
+    functions = (dn.sqrt, dn.sum, dn.cumsum, np.sqrt, lambda a: dn.concatenate([a, a]), lambda a: dn.add.reduce(a), lambda a: dn.fft.fft(a))
+    for f in functions:
+        with pytest.raises(DerivativeError, match="a derivative that has ended"):
+            f(x)
 
 
 @pytest.mark.parametrize("call", [lambda x: dn.linalg.svd(x), lambda x: dn.histogram(x), lambda x: np.i0(x), lambda x: dn.corrcoef([x, x])])
