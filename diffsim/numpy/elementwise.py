@@ -9,7 +9,7 @@ import numpy as np
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Primitive, bottom
 from diffsim.ad.ops import elementwise as ew
-from diffsim.ad.ops.structure import astype, index_add
+from diffsim.ad.ops.structure import astype
 from diffsim.errors import DerivativeError
 
 
@@ -71,15 +71,12 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
 
     def at(self, a: Array, index: Any, b: Any = None) -> None:
         """In place, as often as an entry is named; `add` and `subtract` only."""
-        from diffsim.ad.array import normalise_index
-
         if self.__name__ not in ("add", "subtract"):
             raise DerivativeError(f"{self.__name__}.at has no derivative; use ds.reduce_by_index")
         if not isinstance(a, Array):
             getattr(np, self.__name__).at(a, index, b)
             return
-        value = core(b) if self.__name__ == "add" else -core(b)
-        a._replace(index_add(a.core(), value, index=normalise_index(index)[0]))
+        a.add_at(index, core(b) if self.__name__ == "add" else -core(b))
 
     def _named(self, found: dict[str, Any], what: str) -> Any:
         if self.__name__ not in found:
