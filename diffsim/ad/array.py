@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad import guard
-from diffsim.ad.core import Interceptor, Tracer, bottom, local
+from diffsim.ad.core import Interceptor, Tracer, bottom, is_plain, local
 from diffsim.ad.indices import Index, compose, last_writes, normalise, same
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
@@ -269,6 +269,22 @@ class Array:
             root._take(array._view.put(root._current(), value))
         for array, value in changed:
             array._value, array._seen = value, root._version
+
+    def add_at(self, index: Any, value: Any) -> None:
+        """Add at an index, as often as an entry is named there."""
+        value = np.asarray(value) if is_plain(value) else value
+        index, _ = normalise_index(index)
+        self._replace(self._in_its_type(st.index_add(self.core(), _without_leading_ones(value), index=index)))
+
+    def _in_its_type(self, value: Any) -> Any:
+        """The result of an operation in place."""
+        if value.dtype == self.dtype:
+            return value
+        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
+            raise DerivativeError(
+                f"an in-place operation gives {value.dtype}, which the array's {self.dtype} cannot hold; use astype first"
+            )
+        return st.astype(value, dtype=self.dtype)
 
     def _take(self, value: Any) -> None:
         """Take a new core value as a base, in memory of the same order."""
@@ -569,13 +585,7 @@ def in_place(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         value = core(result)
         if value.shape != self.shape:
             raise ShapeError(f"an in-place operation gives the shape {value.shape}, expected that of the array, {self.shape}")
-        if value.dtype != self.dtype:
-            if not np.can_cast(value.dtype, self.dtype, "same_kind"):
-                raise DerivativeError(
-                    f"an in-place operation gives {value.dtype}, which the array's {self.dtype} cannot hold; use astype first"
-                )
-            value = st.astype(value, dtype=self.dtype)
-        self._replace(value)
+        self._replace(self._in_its_type(value))
         return self
 
     return update

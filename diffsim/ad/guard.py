@@ -123,8 +123,8 @@ def _stale(seen: _Seen | _Read) -> StaleValueError:
 def fingerprint(array: np.ndarray) -> bytes:
     """A digest that changes when an entry does, or the order of entries, at the speed of a copy.
 
-    Small arrays are their own digest. Rows of words are summed with odd random weights, and the sums are hashed. A word is folded before: in a sum modulo 2^64 an even
-    number of changes of the sign bit would cancel.
+    Small arrays are their own digest. Rows of words are summed with odd random weights, and the sums are hashed. A word is folded before:
+    in a sum modulo 2^64 an even number of changes of the sign bit would cancel.
     """
     array = array[tuple([slice(0, 1) if s == 0 else slice(None) for s in array.strides])]  # a broadcast array is no larger than its memory
     if not array.flags.c_contiguous:

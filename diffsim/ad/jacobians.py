@@ -136,9 +136,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
 
     def chosen(*args: Any) -> Any:
         x = args[place_of(argnums, len(args))]
-        sizes = [
-            sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (args[place_of(argnums, len(args))], f(*args))
-        ]
+        sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 
     return chosen

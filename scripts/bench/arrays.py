@@ -241,7 +241,8 @@ def report(case: Case, found: dict[str, Timings]) -> str:
         recorded, both = (1e3 * ours[key] / case["n"] for key in ("value", "value and gradient"))
         met = recorded < RECORDED and both < SWEPT
         lines.append(
-            f"    recorded {recorded:.2f} us an operation, value and gradient {both:.2f}, at most {RECORDED:g} and {SWEPT:g}  {'met' if met else 'NOT MET'}"
+            f"    recorded {recorded:.2f} us an operation, value and gradient {both:.2f}, at most {RECORDED:g} and {SWEPT:g}  "
+            + ("met" if met else "NOT MET")
         )
     else:
         ratio = ours["value and gradient"] / ours["value"]

@@ -194,7 +194,9 @@ def flat_entry(np: Any, c: Choices, a: Any, b: Any) -> Any:
 
 def added_at(np: Any, c: Choices, a: Any, b: Any) -> None:
     where = index(c, a.shape)
-    np.add.at(a, where, value_for(np, c, place_of(a, where), b))
+    place = place_of(a, where)
+    value = value_for(np, c, place, b)
+    np.add.at(a, where, value[0] if numpy.ndim(value) > len(place) else value)  # NumPy takes a leading axis at some indices only
 
 
 def filled(np: Any, c: Choices, a: Any, b: Any) -> None:

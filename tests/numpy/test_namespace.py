@@ -6,13 +6,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
-from diffsim.ad.array import Array
-from diffsim.errors import DerivativeError
 
 import diffsim as ds
+import diffsim.numpy as dn
+from diffsim.ad.array import Array
+from diffsim.errors import DerivativeError
 
 
 def inside(f: Callable[..., Any], *values: Any) -> Any:

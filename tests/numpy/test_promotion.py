@@ -7,12 +7,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
-from diffsim.numpy.ufunc import ufunc
 
 import diffsim as ds
+import diffsim.numpy as dn
+from diffsim.numpy.ufunc import ufunc
 
 from .measures import leaves
 from .table import ENTRIES
@@ -127,4 +127,3 @@ def test_integers_inside_a_derivative(entry: Any) -> None:
     assert [forms(p) for p in leaves(found)] == [forms(m) for m in leaves(expected)]
     for p, m in zip(leaves(found), leaves(expected), strict=True):
         np.testing.assert_allclose(p, m, rtol=1e-12, atol=1e-12)
-

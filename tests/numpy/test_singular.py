@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as dn
 
 ORIGIN: dict[str, Callable[..., Any]] = {
     "abs": lambda x: dn.sum(dn.abs(x)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as np
 import numpy
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as np
 
 from .cases import FIRST_ORDER, Case
 from .collection import CASES

@@ -1,0 +1,278 @@
+"""Checkpointed loops: the same gradient for every budget, bounded memory, and bodies that do what they may not."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+import numpy
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as np
+from diffsim.checkpoint import Binomial, StoreAll
+from diffsim.errors import DiffsimError, ParameterError, PlanError, ScheduleError, ShapeError, StaleValueError
+
+STEPS = 37
+
+
+def oscillator(checkpoint, around=lambda f: f):
+    """A damped oscillator with an entry of a table as its force; everything is traced, some of it from around the loop."""
+
+    def f(x, v, table, damping):
+        scale = damping * damping
+
+        def body(i, state):
+            x, v = state["x"], state["v"]
+            v = v * (1.0 - 0.1 * scale) - 0.1 * np.sin(x) + table[i % 5]
+            return {"x": x + 0.1 * v, "v": v}
+
+        if checkpoint is None:
+            state = {"x": x, "v": v}
+            for i in range(STEPS):
+                state = body(i, state)
+        else:
+            state = ds.fori_loop(0, STEPS, body, {"x": x, "v": v}, checkpoint=checkpoint)
+        return np.sum(state["x"] * state["v"])
+
+    return f
+
+
+def start():
+    rng = numpy.random.default_rng(8)
+    return rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal(5), 0.7
+
+
+BUDGETS = [1, 2, 3, 7, STEPS, "auto", "10 MB", StoreAll(STEPS), Binomial(STEPS, 4)]
+
+
+@pytest.mark.parametrize("checkpoint", BUDGETS, ids=lambda b: b if isinstance(b, (int, str)) else type(b).__name__)
+def test_every_budget_gives_the_gradient_of_the_python_loop(checkpoint):
+    arguments = range(4)
+    expected = ds.grad(oscillator(None), argnums=arguments)(*start())
+    stored = ds.grad(oscillator(StoreAll(STEPS)), argnums=arguments)(*start())
+    found = ds.grad(oscillator(checkpoint), argnums=arguments)(*start())
+    for bar, one, other in zip(found, stored, expected, strict=True):
+        numpy.testing.assert_array_equal(bar, one)
+        numpy.testing.assert_allclose(bar, other, rtol=1e-13)  # what is around the loop is summed in another order
+
+
+def test_hessian_vector_product_of_a_budget():
+    x, v, table, damping = start()
+    dot = numpy.random.default_rng(9).standard_normal(3)
+    expected = ds.hvp(lambda x: oscillator(None)(x, v, table, damping), x, dot)
+    for checkpoint in (1, 5, "auto"):
+        found = ds.hvp(lambda x, c=checkpoint: oscillator(c)(x, v, table, damping), x, dot)
+        numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_steps_are_run_again_as_often_as_binomial_checkpointing_says():
+    calls = 0
+
+    def body(i, s):
+        nonlocal calls
+        calls += 1
+        return s * 1.01
+
+    ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=20))(1.0)
+    everything_kept, calls = calls, 0
+    ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=3))(1.0)
+    assert everything_kept == 59  # to find the values, to the last checkpoint, and for the records
+    assert 59 < calls <= 100  # 20 steps in three slots: two more repetitions at most
+
+
+def test_memory_is_bounded_by_the_slots():
+    n, steps = 1 << 15, 400  # 256 KiB a state
+
+    def most(checkpoint):
+        x = numpy.full(n, 0.5)
+        tracemalloc.start()
+        try:
+            ds.grad(lambda x: np.sum(ds.fori_loop(0, steps, lambda i, s: np.sin(s) + 0.1 * x, x, checkpoint=checkpoint)))(x)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert most(5) < 25 * 8 * n  # five states, the record of a step, and what is being made; not 400 records
+
+
+@pytest.mark.slow
+def test_many_steps_in_fifty_slots():
+    """s + h (1 - s^2): the slope at the end is the product of 1 - 2 h s."""
+    steps, h = 20_000, 1 / 20_000
+    tracemalloc.start()
+    try:
+        slope = ds.grad(lambda x: ds.fori_loop(0, steps, lambda i, s: s + h * (1.0 - s * s), x, checkpoint=50))(0.0)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert float(slope) == pytest.approx(numpy.cosh(1.0) ** -2, rel=2e-4)  # of tanh, which the steps approximate
+    assert most < 16 << 20
+
+
+# what a state may be
+
+
+def test_loop_without_steps_is_the_identity():
+    def f(x):
+        return ds.fori_loop(3, 3, lambda i, s: s * 7.0, x) + ds.while_loop(lambda s: False, lambda s: s * 7.0, x)
+
+    assert float(ds.grad(f)(2.0)) == 2.0
+    assert float(f(2.0)) == 4.0
+
+
+def test_bounds_give_the_numbers_of_the_steps():
+    seen = []
+    assert ds.fori_loop(-2, 3, lambda i, s: seen.append(i) or s + i, 0) == 0
+    assert seen == [-2, -1, 0, 1, 2]
+
+
+def test_state_of_numbers_flags_and_nothing():
+    def f(x):
+        def body(s):
+            y, count, flag, nothing = s
+            return y * x, count + 1, not flag, nothing
+
+        y, count, flag, nothing = ds.while_loop(lambda s: s[1] < 3, body, (1.0, 0, False, None))
+        assert (count, flag, nothing) == (3, True, None)
+        return y
+
+    assert float(ds.grad(f)(2.0)) == 12.0
+
+
+def test_number_that_becomes_differentiated():
+    """The first state is a plain number, and the later ones depend on what is around."""
+    assert float(ds.grad(lambda x: ds.fori_loop(0, 3, lambda i, s: s * x, 1.0))(2.0)) == 12.0
+
+
+def test_results_outside_of_a_derivative_are_numpy():
+    out = ds.fori_loop(0, 2, lambda i, s: s * 2.0, numpy.ones(3))
+    assert type(out) is numpy.ndarray
+    numpy.testing.assert_array_equal(out, 4.0)
+
+
+def test_body_may_assign_to_what_it_makes_and_to_its_state():
+    def f(x):
+        def body(i, s):
+            s[i] = s[i - 1] * x[i]
+            work = np.zeros(3)
+            work[1] = s[i]
+            return s + work
+
+        return np.sum(ds.fori_loop(0, 3, body, x, checkpoint=1))
+
+    def written_out(x):
+        s = x * 1.0
+        for i in range(3):
+            s[i] = s[i - 1] * x[i]
+            s = s + np.stack([0.0 * x[0], s[i], 0.0 * x[0]])
+        return np.sum(s)
+
+    x = numpy.array([0.5, -1.5, 2.0])
+    numpy.testing.assert_allclose(ds.grad(f)(x), ds.grad(written_out)(x), rtol=1e-13)
+    numpy.testing.assert_array_equal(x, [0.5, -1.5, 2.0])
+
+
+# what goes wrong
+
+
+class BodyError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("when", ["first run", "run again"])
+def test_error_of_a_body_comes_out_as_it_is_and_leaves_nothing_behind(when):
+    runs = 0
+
+    def body(i, s):
+        nonlocal runs
+        runs += 1
+        if runs > (2 if when == "first run" else 5):
+            raise BodyError("of the user")
+        return s * 2.0
+
+    f = ds.grad(lambda x: ds.fori_loop(0, 4, body, x, checkpoint=1))
+    with pytest.raises(BodyError, match="of the user"):
+        f(1.0)
+    assert type(np.ones(2)) is numpy.ndarray  # no transformation is running
+    assert float(ds.grad(lambda x: ds.remat(np.exp)(x))(0.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        (lambda i, s: (s, s), ShapeError, r"returned a state of the structure \(\*, \*\), expected that of the first, \*"),
+        (lambda i, s: s[:1], ShapeError, r"returned an array of shape \(1,\), expected that of the state, \(2,\)"),
+        (lambda i, s: None, ShapeError, r"returned a state of the structure None"),
+    ],
+)
+def test_body_that_changes_the_state(body, error, message):
+    with pytest.raises(error, match=message):
+        ds.grad(lambda x: np.sum(ds.fori_loop(0, 2, body, x)))(numpy.ones(2))
+
+
+def test_body_that_assigns_to_an_array_from_around():
+    def f(x):
+        outside = np.zeros(2)
+
+        def body(i, s):
+            outside[i] = s
+            return s
+
+        return ds.fori_loop(0, 2, body, x) + np.sum(outside)
+
+    with pytest.raises(StaleValueError, match=r"made outside is assigned to inside .* return it, or make it inside"):
+        ds.grad(f)(1.0)
+
+
+def test_body_that_assigns_to_a_view_of_an_array_from_around():
+    def f(x):
+        outside = np.zeros(4) + x
+
+        def body(s):
+            part = outside[1:3]
+            part += s
+            return s
+
+        return ds.remat(body)(x) + np.sum(outside)
+
+    with pytest.raises(StaleValueError, match="made outside"):
+        ds.grad(f)(1.0)
+
+
+@pytest.mark.parametrize(("limit", "right"), [(4, True), (3, False)])
+def test_while_loop_that_takes_too_many_steps(limit, right):
+    def f(x):
+        return ds.while_loop(lambda s: s[1] < 4, lambda s: (s[0] * x, s[1] + 1), (x, 0), max_steps=limit)[0]
+
+    if right:
+        assert float(ds.grad(f)(1.0)) == 5.0
+    else:
+        with pytest.raises(ParameterError, match="more than max_steps = 3"):
+            ds.grad(f)(1.0)
+
+
+@pytest.mark.parametrize("checkpoint", [0, -1, "1 B", "lots", Binomial(5, 2)])
+def test_budget_that_cannot_work(checkpoint):
+    with pytest.raises((PlanError, ScheduleError, ParameterError)) as caught:
+        ds.grad(lambda x: np.sum(ds.fori_loop(0, 9, lambda i, s: s * x, x, checkpoint=checkpoint)))(numpy.ones(100))
+    assert isinstance(caught.value, DiffsimError) and len(str(caught.value)) > 30
+
+
+def test_one_pullback_in_two_threads_at_once():
+    """The number of the step is no state that runs share."""
+    weights = numpy.random.default_rng(6).standard_normal(300)
+
+    def f(x):
+        w = x * weights
+        return ds.fori_loop(0, 300, lambda i, s: s + np.sin(s) * w[i], 0.1 * x, checkpoint=3)
+
+    _, pullback = ds.vjp(f, 1.0)
+    expected = float(pullback(1.0)[0])
+    found: list[float] = []
+    threads = [threading.Thread(target=lambda: found.append(float(pullback(1.0)[0]))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert found == [expected] * 4
