@@ -41,15 +41,14 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         return f"<ufunc {self.__name__}>"
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self.own(*args, **options) if local.depth else self._numpy(*args, **options)
-
-    def own(self, *args: Any, **options: Any) -> Any:
-        """The function inside a derivative."""
+        if not local.depth:
+            return self._numpy(*args, **options)
         if options or len(args) != self.nin:
-            return self._with_options(*args, **options)
+            return self.own(*args, **options)
         return wrap(self._primitive(*map(core, args)))
 
-    def _with_options(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> Any:
+    def own(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> Any:
+        """The function inside a derivative, with all that NumPy's takes."""
         if len(args) == self.nin + 1 and out is None:
             *args, out = args  # type: ignore[assignment]
         if len(args) != self.nin:

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
+
+import diffsim.numpy as dn
 from diffsim.ad.array import Array
 
 from .table import ENTRIES

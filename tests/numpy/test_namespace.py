@@ -6,13 +6,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
-from diffsim.ad.array import Array
-from diffsim.errors import DerivativeError
 
 import diffsim as ds
+import diffsim.numpy as dn
+from diffsim.ad.array import Array
+from diffsim.errors import DerivativeError
 
 
 def inside(f: Callable[..., Any], *values: Any) -> Any:
@@ -43,7 +43,7 @@ def test_an_array_that_outlives_its_derivative_still_works() -> None:
     kept: list[Any] = []
     ds.vjp(lambda x: (kept.append(x), x)[1], np.array([1.0, 4.0]))
     x = kept[0]
-    for f in (dn.sqrt, dn.sum, dn.cumsum, dn.ravel, np.sqrt, lambda a: dn.concatenate([a, a]), lambda a: dn.add.reduce(a), lambda a: dn.fft.fft(a)):
+    for f in (dn.sqrt, dn.sum, dn.cumsum, dn.ravel, np.sqrt, lambda a: dn.concatenate([a, a]), dn.add.reduce, dn.fft.fft):
         assert f(x).shape is not None
     assert str(dn.sqrt(x)) == "[1. 2.]"
 
@@ -143,6 +143,17 @@ def test_descending_sort_keeps_equal_entries_in_order() -> None:
     x = np.array([1.0, 3.0, 1.0, 3.0, 2.0])
     assert dn.argsort(x, descending=True).tolist() == [1, 3, 4, 0, 2]
     assert dn.sort(x, descending=True).tolist() == [3.0, 3.0, 2.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("function", [dn.linalg.cholesky, dn.linalg.eigvalsh, lambda a: dn.linalg.eigh(a).eigenvectors])
+def test_of_symmetric_matrices_the_symmetric_part_counts(function: Callable[[Any], Any]) -> None:
+    a = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
+    value, pullback = ds.vjp(function, a)
+    bar = pullback(np.random.default_rng(0).normal(size=value.shape))[0]
+    np.testing.assert_array_equal(bar, bar.T)
+    skew = np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 3.0], [-2.0, -3.0, 0.0]])
+    np.testing.assert_allclose(ds.vjp(function, a + skew)[0], value, rtol=1e-14)
+    np.testing.assert_allclose(ds.jvp(function, (a,), (skew,))[1], np.zeros_like(value), atol=1e-14)
 
 
 def test_divmod_and_reflected_operators() -> None:

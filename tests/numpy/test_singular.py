@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as dn
 
 ORIGIN: dict[str, Callable[..., Any]] = {
     "abs": lambda x: dn.sum(dn.abs(x)),
@@ -68,8 +68,10 @@ def test_masked_by_where_the_other_branch_does_not_count(function: str) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         gradient = ds.grad(f)(x)
         curvature = ds.hvp(f, x, np.ones(2))
+        twice = ds.vjp(ds.grad(f), x)[1](np.ones(2))[0]
     assert gradient[0] == 2.0 and np.isfinite(gradient[1])
     assert curvature[0] == 0.0 and np.isfinite(curvature[1])
+    np.testing.assert_allclose(twice, curvature, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,8 @@ def test_of_equal_entries_the_first_has_the_derivative(function: Callable[..., A
 def test_of_a_number_and_nan_fmax_follows_the_number() -> None:
     x = np.array([np.nan, 2.0])
     assert ds.grad(lambda v: dn.fmax(v[0], v[1]))(x).tolist() == [0.0, 1.0]
+    assert ds.grad(lambda v: dn.fmax(v[1], v[0]))(x).tolist() == [0.0, 1.0]
+    assert ds.grad(lambda v: dn.fmin(v[0], v[1]))(x).tolist() == [0.0, 1.0]
     assert ds.grad(lambda v: dn.fmin(v[1], v[0]))(x).tolist() == [0.0, 1.0]
 
 

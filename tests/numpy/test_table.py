@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import diffsim.numpy as dn
 import numpy as np
 import pytest
-from diffsim.ad.array import Array
 
 import diffsim as ds
+import diffsim.numpy as dn
+from diffsim.ad.array import Array
 
 from .entry import Entry
 from .measures import differences, directions, is_floating, leaves, like, pairing, size
