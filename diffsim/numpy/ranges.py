@@ -45,8 +45,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     sign = np.sign(plain(start))
     if np.any(sign != np.sign(plain(stop))) or not np.all(sign):
         raise ValueError("geomspace goes from one number to another of its sign, neither of them zero")
-    ends = [log(wrap(st.astype(value_of(v), dtype=np.dtype(float))) * sign) for v in (start, stop)]
-    out = exp(linspace(ends[0], ends[1], num, endpoint, axis=axis)) * sign
+    first, last = (log(wrap(st.astype(value_of(v), dtype=np.dtype(float))) * sign) for v in (start, stop))
+    out = exp(linspace(first, last, num, endpoint, axis=axis)) * sign
     return out if dtype is None else astype(out, dtype)
 
 

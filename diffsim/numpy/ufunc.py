@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, normalise_index, wrap
+from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Primitive, local
 from diffsim.ad.ops import elementwise as ew
-from diffsim.ad.ops.structure import astype, index_add, reshape
+from diffsim.ad.ops.structure import astype, reshape
 from diffsim.errors import DerivativeError
 from diffsim.numpy.dispatch import value_of
 
@@ -41,15 +41,14 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         return f"<ufunc {self.__name__}>"
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self.own(*args, **options) if local.depth else self._numpy(*args, **options)
-
-    def own(self, *args: Any, **options: Any) -> Any:
-        """The function inside a derivative."""
+        if not local.depth:
+            return self._numpy(*args, **options)
         if options or len(args) != self.nin:
-            return self._with_options(*args, **options)
+            return self.own(*args, **options)
         return wrap(self._primitive(*map(core, args)))
 
-    def _with_options(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> Any:
+    def own(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> Any:
+        """The function inside a derivative, with all that NumPy's takes."""
         if len(args) == self.nin + 1 and out is None:
             *args, out = args  # type: ignore[assignment]
         if len(args) != self.nin:
@@ -88,5 +87,4 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         elif self.__name__ not in ("add", "subtract"):
             raise DerivativeError(f"{self.__name__}.at is not supported; use ds.reduce_by_index")
         else:
-            value = core(b) if self.__name__ == "add" else -core(b)
-            a._replace(astype(index_add(a.core(), value, index=normalise_index(indices)[0]), dtype=a.dtype))
+            a.add_at(indices, core(b) if self.__name__ == "add" else -core(b))

@@ -597,9 +597,8 @@ def _assigned(np: Any, x: Any, y: Any, index: Any) -> Any:
 _METHODS: dict[str, tuple[Any, ...]] = {
     "sum": (0,), "prod": (1,), "mean": (-1,), "max": (0,), "min": (1,), "std": (), "var": (0,), "cumsum": (0,), "cumprod": (1,),
     "swapaxes": (0, 1), "squeeze": (), "take": ([0, 1], 1), "repeat": (2, 0), "clip": (-0.5, 1.0), "trace": (1,), "diagonal": (),
-    "compress": ([True, False], 0), "dot": (numpy.ones((3, 2)),), "conj": (), "conjugate": (), "reshape": (3, 2),
-    "ravel": (), "flatten": (),
-    "transpose": (), "copy": (), "view": (),
+    "compress": ([True, False], 0), "dot": (numpy.ones((3, 2)),), "conj": (), "conjugate": (), "reshape": (3, 2), "ravel": (),
+    "flatten": (), "transpose": (), "copy": (), "view": (),
 }  # fmt: skip
 for _name, _args in _METHODS.items():
     add(f"method.{_name}", lambda np, x, n=_name, a=_args: getattr(x, n)(*a), (apart(2, 3),))
@@ -686,9 +685,8 @@ for _name in ("and", "or", "xor", "lshift", "rshift"):
     add(f"operator.{_name}", lambda np, f=_do: f(2, np.array([1, 2, 3])), (), "number left", dispatch=False, constant=True)
 add("operator.invert", lambda np: ~np.array(_CONDITIONS), (), dispatch=False, constant=True)
 for _name, _args in {
-    "zeros": ((2, 3),), "ones": (3,), "empty": ((0, 2),), "full": ((2,), 7), "eye": (3, 4, 1), "identity": (2,),
-    "tri": (3, 2), "arange": (5,),
-    "indices": ((2, 3),), "hanning": (5,), "hamming": (5,), "blackman": (5,), "bartlett": (5,), "zeros_like": (_INTEGERS,),
+    "zeros": ((2, 3),), "ones": (3,), "empty": ((0, 2),), "full": ((2,), 7), "eye": (3, 4, 1), "identity": (2,), "tri": (3, 2),
+    "arange": (5,), "indices": ((2, 3),), "hanning": (5,), "hamming": (5,), "blackman": (5,), "bartlett": (5,), "zeros_like": (_INTEGERS,),
     "ones_like": (_CONDITIONS,), "full_like": (_INTEGERS, 2.7), "unravel_index": (5, (2, 3)), "ravel_multi_index": (([1], [2]), (2, 3)),
     "tril_indices": (3,), "triu_indices": (3, 1), "diag_indices": (3,), "tril_indices_from": (numpy.ones((3, 3)),),
     "triu_indices_from": (numpy.ones((3, 3)),), "diag_indices_from": (numpy.ones((3, 3)),), "ix_": ([0, 2], [1]),

@@ -26,7 +26,7 @@ NOT_OPERATIONS = {
     "new", "reduce", "reduce_ex", "repr", "round", "setattr", "sizeof", "slots", "str", "subclasshook", "trunc", "firstlineno",
     "static_attributes", "weakref",
 }  # fmt: skip
-NOT_METHODS = {"core", "linked", "dtype", "item", "tolist"}
+NOT_METHODS = {"core", "linked", "add_at", "dtype", "item", "tolist"}
 
 
 def test_every_public_name_is_in_the_table() -> None:

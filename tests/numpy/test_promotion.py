@@ -101,11 +101,19 @@ def test_in_place_keeps_the_type_of_the_array() -> None:
         made = dn.copy(a)
         made += b
         made[0] = b[1]
+        dn.add.at(made, [1, 1], b)
         return made
 
     value, pullback = ds.vjp(f, x, y)
     assert value.dtype == np.float32
     assert [bar.dtype for bar in pullback(np.ones(2, np.float32))] == [np.float32, np.float64]
+
+
+def test_a_python_float_among_the_arguments_is_double_precision() -> None:
+    """Outside it would leave the array in single precision; held in a closure it does so inside as well."""
+    x = np.ones(2, np.float32)
+    assert ds.vjp(lambda a, s: a * s, x, 2.0)[0].dtype == np.float64
+    assert ds.vjp(lambda a: a * 2.0, x)[0].dtype == np.float32
 
 
 WHOLE = [

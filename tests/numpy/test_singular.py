@@ -62,14 +62,16 @@ def test_masked_by_where_the_other_branch_does_not_count(function: str) -> None:
     bad = {"arcsin": 1.0, "arctanh": 1.0, "arccosh": 1.0, "log1p": -1.0}.get(function, 0.0)
 
     def f(x: Any) -> Any:
-        return dn.sum(dn.where(x != bad, getattr(dn, function)(x), 2.0 * x))
+        return dn.sum(dn.where(x != bad, getattr(dn, function)(x), 2.0 * x + 1.0) ** 2)
 
     x = np.array([bad, 1.5 if function == "arccosh" else 0.5])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         gradient = ds.grad(f)(x)
         curvature = ds.hvp(f, x, np.ones(2))
-    assert gradient[0] == 2.0 and np.isfinite(gradient[1])
-    assert curvature[0] == 0.0 and np.isfinite(curvature[1])
+        twice = ds.vjp(ds.grad(f), x)[1](np.ones(2))[0]
+    assert gradient[0] == 4.0 * (2.0 * bad + 1.0) and np.isfinite(gradient[1])
+    assert curvature[0] == 8.0 and np.isfinite(curvature[1])
+    np.testing.assert_allclose(twice, curvature, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,8 @@ def test_of_equal_entries_the_first_has_the_derivative(function: Callable[..., A
 def test_of_a_number_and_nan_fmax_follows_the_number() -> None:
     x = np.array([np.nan, 2.0])
     assert ds.grad(lambda v: dn.fmax(v[0], v[1]))(x).tolist() == [0.0, 1.0]
+    assert ds.grad(lambda v: dn.fmax(v[1], v[0]))(x).tolist() == [0.0, 1.0]
+    assert ds.grad(lambda v: dn.fmin(v[0], v[1]))(x).tolist() == [0.0, 1.0]
     assert ds.grad(lambda v: dn.fmin(v[1], v[0]))(x).tolist() == [0.0, 1.0]
 
 
@@ -122,3 +126,11 @@ def test_logsumexp_of_minus_infinity() -> None:
     value, pullback = ds.vjp(lambda v: dn.logsumexp(v, axis=1), x)
     assert value.tolist() == [-np.inf, 0.0]
     assert pullback(np.ones(2))[0].tolist() == [[0.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_cotangent_that_is_cut_off_has_no_derivative_through_the_cut() -> None:
+    """Zero times infinity must not come back in the second reverse sweep."""
+    with np.errstate(divide="ignore"):
+        _, pullback = ds.vjp(ds.grad(lambda z: z[0] * dn.sqrt(z[1])), np.zeros(2))
+        assert pullback(np.array([0.0, 1.0]))[0].tolist() == [0.0, 0.0]
+        assert pullback(np.array([1.0, 0.0]))[0].tolist() == [0.0, np.inf]

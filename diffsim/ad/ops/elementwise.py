@@ -111,7 +111,7 @@ minimum: Primitive = _choice("minimum", np.minimum, lambda x, y: logical_or(less
 fmax: Primitive = _choice("fmax", np.fmax, lambda x, y: logical_or(greater_equal(x, y), isnan(y)))
 fmin: Primitive = _choice("fmin", np.fmin, lambda x, y: logical_or(less_equal(x, y), isnan(y)))
 square: Primitive = elementwise("square", np.square, (lambda x, o: 2.0 * x, "x"))
-reciprocal: Primitive = elementwise("reciprocal", np.reciprocal, (lambda x, o: -o * o, "o"), singular=True)
+reciprocal: Primitive = elementwise("reciprocal", np.reciprocal, (lambda x, o: -1.0 / (x * x), "x"), singular=True)
 
 
 def _abs_partial(x: Any, o: Any) -> Any:
