@@ -54,6 +54,7 @@ from numpy import (
 
 from diffsim.ad import array as _array
 from diffsim.numpy import fft, linalg
+from diffsim.numpy.calls import apply_along_axis, vectorize
 from diffsim.numpy.creation import (
     arange,
     array,
@@ -373,7 +374,7 @@ _array.set_namespace(sys.modules[__name__])
 
 # fmt: off
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange", "arccos", "arccosh",
+    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "apply_along_axis", "arange", "arccos", "arccosh",
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around", "array",
     "array_equal", "array_equiv", "array_split", "asanyarray", "asarray", "ascontiguousarray", "asin", "asinh", "astype", "atan", "atan2",
     "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett", "bincount", "bitwise_and", "bitwise_invert",
@@ -400,6 +401,6 @@ __all__ = [
     "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
     "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc",
-    "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index", "unstack", "vander", "var", "vdot", "vecdot",
+    "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vectorize",
     "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]

@@ -1,0 +1,56 @@
+"""Python functions called entry by entry, or line by line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import local
+from diffsim.errors import DerivativeError
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.dispatch import one_axis, outside
+from diffsim.numpy.joining import stack
+from diffsim.numpy.shaping import broadcast_arrays, moveaxis, reshape
+
+
+class vectorize:  # noqa: N801 -- NumPy's name
+    """A function of numbers as one of arrays, that broadcasts its arguments; a loop, as NumPy's.
+
+    Args:
+        pyfunc: of numbers, to a number or a tuple of numbers.
+        options: NumPy's, for use outside of a derivative; inside, there are none.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any], **options: Any) -> None:
+        self.pyfunc, self.options = pyfunc, options
+        self.__name__, self.__doc__ = getattr(pyfunc, "__name__", "vectorize"), pyfunc.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not local.depth:
+            return np.vectorize(self.pyfunc, **self.options)(*args, **kwargs)
+        if set(self.options) - {"otypes"}:
+            raise DerivativeError(f"vectorize with {', '.join(self.options)} has no derivative; write a loop, or use ds.map")
+        arrays = broadcast_arrays(*args)
+        shape = arrays[0].shape
+        columns = [reshape(a, (-1,)) for a in arrays]
+        found = [self.pyfunc(*(c[i] for c in columns), **kwargs) for i in range(math.prod(shape))]
+        if found and isinstance(found[0], tuple):
+            return tuple(reshape(stack(part), shape) for part in zip(*found, strict=True))
+        return reshape(stack(found), shape) if shape else found[0]
+
+
+@outside(np)
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of vectors applied to every line along an axis; what it gives takes the place of the line."""
+    arr = asarray(arr)
+    axis = one_axis(axis, arr.ndim)
+    lines = moveaxis(arr, axis, -1)
+    rest = lines.shape[:-1]
+    found = [func1d(line, *args, **kwargs) for line in reshape(lines, (-1, lines.shape[-1]))]
+    made = stack(found)
+    made = reshape(made, (*rest, *made.shape[1:]))
+    extra = made.ndim - len(rest)
+    return moveaxis(made, tuple(range(len(rest), made.ndim)), tuple(range(axis, axis + extra))) if extra else made
