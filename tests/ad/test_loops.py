@@ -221,7 +221,7 @@ def test_body_that_assigns_to_an_array_from_around():
 
         return ds.fori_loop(0, 2, body, x) + np.sum(outside)
 
-    with pytest.raises(StaleValueError, match="made outside is assigned to inside .* return it, or make it inside"):
+    with pytest.raises(StaleValueError, match=r"made outside is assigned to inside .* return it, or make it inside"):
         ds.grad(f)(1.0)
 
 
