@@ -194,6 +194,8 @@ def flat_entry(np: Any, c: Choices, a: Any, b: Any) -> Any:
 
 def added_at(np: Any, c: Choices, a: Any, b: Any) -> None:
     where = index(c, a.shape)
+    if isinstance(a, numpy.ndarray) and not a.flags.writeable:
+        raise ValueError("NumPy's add.at writes to read-only arrays")
     place = place_of(a, where)
     value = value_for(np, c, place, b)
     np.add.at(a, where, value[0] if numpy.ndim(value) > len(place) else value)  # NumPy takes a leading axis at some indices only

@@ -62,20 +62,20 @@ CASES = {
     "float": (
         in_grad(lambda x: float(x[0])),
         DerivativeError,
-        r"float\(\) of a value .* use functions of diffsim.numpy, or float\(ds.stop_gradient",
+        r"float\(\) of a value .* or float\(ds.stop_gradient",
     ),
     "complex": (in_grad(lambda x: complex(x[0])), DerivativeError, r"complex\(\) of a value"),
     "item": (in_grad(lambda x: x[0].item()), DerivativeError, r"item\(\) of a value"),
     "numpy array": (
         in_grad(lambda x: numpy.asarray(x).sum()),
         DerivativeError,
-        r"array of shape \(3,\) cannot become a NumPy array, .* or ds.stop_gr",
+        r"shape \(3,\) cannot become a NumPy array, .* ds.stop",
     ),
     "into out": (in_grad(into_out), DerivativeError, "written into a NumPy array, .* make the array with diffsim.numpy"),
     "into integers": (
         in_grad(integers),
         DerivativeError,
-        r"float64 value is assigned to an array of int64, .* as in zeros\(\(3,\), dtype=float64\)",
+        r"assigned to an array of int64, .* zeros\(\(3,\), dtype=float64\)",
     ),
     "cast": (in_grad(cast_in_place), DerivativeError, "gives float64, which the array's int64 cannot hold; use astype"),
     "in-place shape": (in_grad(wrong_shape_in_place), ShapeError, r"gives the shape \(2, 3\), expected that of the array, \(3,\)"),
@@ -84,7 +84,7 @@ CASES = {
     "number": (
         in_grad(lambda x: x[0].__setitem__((), 1.0)),
         TypeError,
-        r"number cannot be assigned to; make an array of it with .*array\(x\)",
+        r"number cannot be assigned to; make an array of it with",
     ),
     "float index": (in_grad(lambda x: x[x[0]]), IndexError, r"type float64, expected integers or booleans; convert it with int\(\)"),
     "out of bounds": (in_grad(lambda x: x[1:][7]), IndexError, "index 7 is out of bounds for an axis of length 2"),
@@ -94,7 +94,7 @@ CASES = {
     "list of shapes": (
         in_grad(lambda x: np.array([x, x[:2]])),
         ShapeError,
-        r"shapes \[\(2,\), \(3,\)\] cannot become one array; give them one",
+        r"shapes \[\(2,\), \(3,\)\] cannot become one array",
     ),
     "no number": (in_grad(lambda x: x), DerivativeError, r"returned an array of shape \(3,\), expected one real number; reduce it \(sum\)"),
     "no array": (in_grad(lambda x: "text"), DerivativeError, "returned str, expected one real number"),
@@ -102,7 +102,7 @@ CASES = {
     "integer argument": (
         lambda: ds.grad(lambda x: x * 1.0)(3),
         DerivativeError,
-        r"argument 0 holds int, expected floating.* use float\(x\)",
+        r"argument 0 holds int, expected .* use float\(x\)",
     ),
     "argnums": (lambda: ds.grad(lambda x: x, argnums=2)(1.0), ShapeError, "names argument 2, but 1 positional arguments were given"),
     "aux": (lambda: ds.grad(lambda x: x, has_aux=True)(1.0), ShapeError, r"returned Array, expected a pair \(value, aux\)"),
@@ -113,7 +113,7 @@ CASES = {
     "tangents no tuple": (
         lambda: ds.jvp(np.sin, X, X),
         ShapeError,
-        r"as tuples, one entry an argument; write jvp\(f, \(x,\), \(x_dot,\)\)",
+        r"one entry an argument; write jvp\(f, \(x,\), \(x_dot,\)\)",
     ),
     "jacobian of text": (lambda: ds.jacobian(lambda x: (x, "text"))(X), DerivativeError, "not floating point; leave them out or bind them"),
     "jacobian mode": (lambda: ds.jacobian(np.sin, mode="fast"), DerivativeError, "mode = 'fast', expected 'rows', 'columns' or 'auto'"),
