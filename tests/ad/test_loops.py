@@ -96,17 +96,16 @@ def test_memory_is_bounded_by_the_slots():
     assert most(5) < 25 * 8 * n  # five states, the record of a step, and what is being made; not 400 records
 
 
-@pytest.mark.slow
 def test_many_steps_in_fifty_slots():
     """s + h (1 - s^2): the slope at the end is the product of 1 - 2 h s."""
-    steps, h = 20_000, 1 / 20_000
+    steps, h = 5_000, 1 / 5_000
     tracemalloc.start()
     try:
         slope = ds.grad(lambda x: ds.fori_loop(0, steps, lambda i, s: s + h * (1.0 - s * s), x, checkpoint=50))(0.0)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert float(slope) == pytest.approx(numpy.cosh(1.0) ** -2, rel=2e-4)  # of tanh, which the steps approximate
+    assert float(slope) == pytest.approx(numpy.cosh(1.0) ** -2, rel=1e-3)  # of tanh, which the steps approximate
     assert most < 16 << 20
 
 
