@@ -22,12 +22,15 @@ class Access:
     Attributes:
         segment: number of the top-level loop that it stands in.
         own: it touches the cell of the loop's own indices, once in an iteration, and no other.
+        apart: the part of the index that tells iterations of the top-level loop apart, None if there is none: then two of
+            them may meet in a cell.
     """
 
     array: str
     mode: Mode
     segment: int
     own: bool
+    apart: str | None
     node: ast.AST
     tell: Callable[[ast.AST, str, str], None]
 
@@ -38,6 +41,8 @@ def judge(accesses: Sequence[Access], in_place: frozenset[str], integers: frozen
         mine = [a for a in accesses if a.array == array]
         reads = [a for a in mine if a.mode == "read"]
         writes = [a for a in mine if a.mode != "read"]
+        if array not in integers:
+            _judge_meetings(array, writes)
         if not reads or not writes:
             continue
         if array in integers:
@@ -46,6 +51,20 @@ def judge(accesses: Sequence[Access], in_place: frozenset[str], integers: frozen
             _tell(reads[0], f"{array} is overwritten with what depends on it; reverse sees other values than forward, silently", array)
         elif array not in in_place and not (_before(writes, reads) or _cell_by_cell(mine, reads, writes, last=False)):
             _tell(reads[0], f"{array} is read before its last write; reverse sees other values than forward, silently", array)
+
+
+def _judge_meetings(array: str, writes: Sequence[Access]) -> None:
+    """Tell an array that is assigned where another iteration writes too: reverse does not go through them backwards."""
+    for segment in dict.fromkeys(w.segment for w in writes if w.mode == "write"):
+        mine = [w for w in writes if w.segment == segment]
+        if len({w.apart for w in mine}) == 1 and mine[0].apart is not None:
+            continue
+        first = next(w for w in mine if w.mode == "write")
+        first.tell(
+            first.node,
+            f"another iteration of the top-level loop may write to this cell of {array}, and the order of iterations is not kept",
+            "assign only at the loop's own indices, the same way each time, or add with +=",
+        )
 
 
 def _before(writes: Sequence[Access], reads: Sequence[Access]) -> bool:

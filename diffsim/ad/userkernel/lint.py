@@ -101,9 +101,9 @@ class Walk:
         self.loop, self.depth, self.unrolled, self.guarded = loop, depth, unrolled, guarded
         self.static_loops = 0
         self.returned = CONSTANT
-        stores = [n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        self.stores = Counter(stores)
-        self.body_loop = loop
+        targets = {id(n) for loop in ast.walk(source.tree) if isinstance(loop, ast.For) for n in ast.walk(loop.target)}
+        names = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        self.stores = Counter(n.id for n in names if id(n) not in targets)
 
     def tell(self, node: ast.AST, wrong: str, remedy: str, fatal: bool = False) -> None:
         """Add a finding."""
@@ -160,7 +160,7 @@ class Walk:
         """A loop whose iterations are shared out over threads: a block of its own."""
         self.report.segments += 1
         before = dict(self.locals)
-        targets = tuple(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        targets = () if self.trips(node.iter) == 1 else tuple(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
         self.expression(node.iter)
         outer, self.loop = self.loop, Loop(node, None, targets, tell=self.tell)
         self.set_targets(node)
@@ -289,7 +289,7 @@ class Walk:
         if array.kind == "array" and isinstance(target, ast.Subscript):
             self.expression(target.slice)
             self.touch(array.array, mode, target)
-            constant = value.kind == "constant" and mode == "write" and array.array not in self.signature.in_place
+            constant = value.kind == "constant" and mode == "write" and array.array not in self.signature.in_place and not self.loop.parent
             if not constant and array.array not in self.integers:
                 self.loop.beside.append(statement)
             if array.array not in self.signature.outputs:
@@ -539,10 +539,29 @@ class Walk:
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         names = tuple(i.id if isinstance(i, ast.Name) else "" for i in index)
         plain = self.loop.parent is None and self.unrolled == 1 and self.depth == 0
-        own = plain and bool(names) and names == self.loop.targets and not any(self.stores[n] > 1 for n in names)
+        own = plain and bool(names) and names == self.loop.targets and not any(self.stores[n] for n in names)
         if not self.loop.targets:  # a kernel without loops: each statement runs once
             own = plain and all(isinstance(i, ast.Constant) for i in index)
-        self.report.accesses.append(Access(array, mode, self.report.segments, own, node, self.tell))
+        self.report.accesses.append(Access(array, mode, self.report.segments, own, self.apart(index), node, self.tell))
+
+    def apart(self, index: list[ast.expr]) -> str | None:
+        """The elements of an index that no two iterations of the top-level loop share, as text; None if they may share all."""
+        body = self.loop
+        while body.parent is not None:
+            body = body.parent
+        found = []
+        for target in body.targets:
+            for position, element in enumerate(index):
+                names = [n.id for n in ast.walk(element) if isinstance(n, ast.Name)]
+                steady = all(n == target or self.locals.get(n, CONSTANT).kind == "constant" for n in names)
+                shifts = all(isinstance(n.op, (ast.Add, ast.Sub)) for n in ast.walk(element) if isinstance(n, ast.BinOp))
+                plain = not any(isinstance(n, ast.Subscript) for n in ast.walk(element))
+                if names.count(target) == 1 and steady and shifts and plain and not self.stores[target]:
+                    found.append(f"{position}: {ast.unparse(element)}")
+                    break
+            else:
+                return None
+        return ", ".join(found) if self.depth == 0 else None
 
     def is_static(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.resolve(node.func) is runtime.taichi().static

@@ -57,6 +57,11 @@ class Loop:
     tell: Tell = field(default=lambda node, wrong, remedy: None, repr=False)
 
     @property
+    def nests(self) -> bool:
+        """Whether it consists of one inner loop and nothing else that has a derivative."""
+        return len(self.children) == 1 and not (self.beside or self.children[0].guarded or self.children[0].unrolled > 1)
+
+    @property
     def independent(self) -> bool:
         """Whether it shares no changing local with what is around it: Taichi makes it a block of its own."""
         return not self.carried and not self.borrowed
@@ -68,13 +73,15 @@ def judge(body: Loop) -> int:
     Returns:
         The stack entries that a local may need, 0 without inner loops.
     """
-    if len(body.children) == 1:
+    if body.nests and body.children[0].independent:
         (only,) = body.children
-        if only.independent and not (body.beside or only.guarded or only.unrolled > 1):
+        if not only.children or (only.nests and only.children[0].independent):
             return judge(only)
     total = 0
     for child in body.children:
-        if child.guarded:
+        if body.nests:  # the body or the child is Taichi's block, as its own statements fall out: right if both are
+            total += _judge_carrying(child)
+        elif child.guarded:
             child.tell(child.node, "an inner loop under an if is differentiated wrongly, silently", "put the if into the loop")
         elif child.independent:
             child.tell(
