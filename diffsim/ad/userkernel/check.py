@@ -187,7 +187,8 @@ def compare(kernel: UserKernel, inputs: Sequence[Any], directions: int, seed: in
                 moved = _differences(kernel, inputs, position, dx, cotangents, precision)
                 claimed = float(np.vdot(bar.astype(np.float64), dx))
                 scale = max(abs(claimed), abs(moved[0]), moved[1])
-                rows.append(Row(name, label, claimed, moved[0], abs(claimed - moved[0]) / scale if scale else 0.0))
+                gap = max(0.0, abs(claimed - moved[0]) - moved[2])
+                rows.append(Row(name, label, claimed, moved[0], gap / scale if scale else gap))
         close = all(np.allclose(b, a, rtol=bound, atol=0) for b, a in zip(bars, again, strict=True) if b is not None and a is not None)
         trouble = "" if close else "the adjoint called twice gives different numbers, expected the same; does it keep a state?"
         if not rows:
@@ -210,8 +211,8 @@ def _directions(array: np.ndarray, count: int, random: np.random.Generator) -> l
 
 def _differences(
     kernel: UserKernel, inputs: Sequence[np.ndarray], position: int, dx: np.ndarray, cotangents: Sequence[np.ndarray], precision: str
-) -> tuple[float, float]:
-    """<y_bar, dy> by central differences along dx, and a floor for its size: a sum may cancel by chance."""
+) -> tuple[float, float, float]:
+    """<y_bar, dy> by central differences along dx; a floor for its size, since a sum may cancel by chance; its round-off."""
     array = inputs[position]
     size = float(np.abs(array).mean()) or 1.0
     step = float(np.finfo(precision).eps) ** (1 / 3) * size
@@ -225,4 +226,6 @@ def _differences(
     with np.errstate(invalid="ignore", over="ignore"):  # of values that overflow: the comparison then fails as NaN
         terms = [(plus - minus) / taken * bar for plus, minus, bar in zip(*ends, cotangents, strict=True)]
     total = float(sum(t.sum() for t in terms))
-    return total, 1e-3 * float(sum(np.abs(t).sum() for t in terms))
+    largest = float(sum(np.abs(end * bar).sum() for end, bar in zip(ends[0], cotangents, strict=True)))
+    rounding = 4 * float(np.finfo(precision).eps) * largest / abs(taken)
+    return total, 1e-3 * float(sum(np.abs(t).sum() for t in terms)), rounding

@@ -77,20 +77,8 @@ def judge(body: Loop) -> int:
         (only,) = body.children
         if not only.children or (only.nests and only.children[0].independent):
             return judge(only)
-    total = 0
-    for child in body.children:
-        if body.nests:  # the body or the child is Taichi's block, as its own statements fall out: right if both are
-            total += _judge_carrying(child)
-        elif child.guarded:
-            child.tell(child.node, "an inner loop under an if is differentiated wrongly, silently", "put the if into the loop")
-        elif child.independent:
-            child.tell(
-                child.node,
-                "beside an inner loop that shares no local with them, the derivatives of other statements are lost, silently",
-                f"give it a top-level loop of its own, or {REPEAT}",
-            )
-        else:
-            total += _judge_carrying(child)
+    # where the body nests, either of the two may be Taichi's block, as their own statements fall out: right if both are
+    total = sum(child.unrolled * _judge_carrying(child) for child in body.children if body.nests or _may_stand(child))
     if total + 2 > STACK_LIMIT:
         body.children[0].tell(
             body.children[0].node,
@@ -99,6 +87,19 @@ def judge(body: Loop) -> int:
         )
         return 0
     return total + 2 if total else 0
+
+
+def _may_stand(child: Loop) -> bool:
+    """Tell where an inner loop stands wrongly, in a body that has more than this loop."""
+    if child.guarded:
+        child.tell(child.node, "an inner loop under an if is differentiated wrongly, silently", "put the if into the loop")
+    elif child.independent:
+        child.tell(
+            child.node,
+            "beside an inner loop that shares no local with them, the derivatives of other statements are lost, silently",
+            f"give it a top-level loop of its own, or {REPEAT}",
+        )
+    return not child.guarded and not child.independent
 
 
 def _judge_carrying(loop: Loop) -> int:
@@ -124,5 +125,5 @@ def _judge_carrying(loop: Loop) -> int:
             "and its number of trips is not a constant here",
             "write range(...) of numbers, or add straight into an array in a loop without locals from outside",
         )
-    inside = sum(child.unrolled * _judge_carrying(child) for child in loop.children)
+    inside = sum(child.unrolled * _judge_carrying(child) for child in loop.children if _may_stand(child))
     return (loop.trips or 0) * (max(loop.assignments, 1) + inside)

@@ -284,6 +284,32 @@ def independent_loop_calls_a_function(x: A1, y: A1):
 
 
 @accepted()
+def independent_loop_with_a_carrying_one_inside(x: A1, y: A1):
+    for i in x:
+        for j in range(20):
+            e = 0.0
+            for q in range(6):
+                e += x[q] * x[j % 6]
+            y[i] += e * e
+
+
+@accepted()
+def one_sequential_sweep(x: A1, y: A1):
+    for _ in range(1):
+        s = 0.0
+        for j in range(6):
+            s += x[j] ** 2
+            y[j] = s
+
+
+@accepted()
+def cells_of_rows(x: A2, y: A2):
+    for i in range(5):
+        y[i, 0] = x[i, 0] ** 2
+        y[i, 1] = x[i + 1, 0] * x[i, 2]
+
+
+@accepted()
 def carrying_loop_at_taichis_limit(x: A1, y: A1):
     for i in x:
         s = x[i]

@@ -315,6 +315,35 @@ def sum_under_an_if(x: A1, y: A1):
             y[i] = x[i]
 
 
+@refused("inner loop under an if")
+def inner_sum_under_an_inner_if(x: A1, y: A1):
+    for i in x:
+        s = x[i]
+        for j in range(3):
+            if x[j] + s > 0.9:
+                y[i] += s
+                for q in range(2):  # !
+                    s += 0.5 * ti.sin(1.3)
+                    y[q] += s
+                y[j] += s * s
+            s = ti.sin(s) * 0.4 + ti.cos(x[j])
+        y[i] += s * s
+
+
+@refused("another iteration of the top-level loop may write")
+def assigned_and_added_to(x: A1, y: A1):
+    for i in x:
+        for j in range(6):
+            y[i] = x[i] * x[j]  # !
+            y[j] += x[i] ** 2
+
+
+@refused("another iteration of the top-level loop may write", reads=("x", "m"))
+def assigned_through_an_index_array(x: A1, m: I1, y: A1):
+    for i in x:
+        y[m[i]] = x[i] ** 2  # !
+
+
 @refused("number of trips is not a constant", "crash", reads=("x", "n"))
 def unknown_trips(x: A1, n: int, y: A1):
     for i in x:
