@@ -136,9 +136,11 @@ def test_settings_of_other_kernels_are_put_back() -> None:
 
     names = ("real_matrix_scalarize", "force_scalarize_matrix", "make_cpu_multithreading_loop", "ad_stack_size", "default_fp")
     before = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
-    with runtime.hand_written(np.float64, 512):
-        assert impl.current_cfg().ad_stack_size == 512 and ti.math.vec2.dtype == ti.f64
-    assert before == ([getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype)
+    for dtype, wanted in ((np.float32, ti.f32), (np.float64, ti.f64), (np.float32, ti.f32)):
+        with runtime.hand_written(dtype, 512):
+            assert impl.current_cfg().ad_stack_size == 512 and ti.math.vec2.dtype == wanted
+        now = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
+        assert now == before
     assert not impl.current_cfg().real_matrix_scalarize
 
 
