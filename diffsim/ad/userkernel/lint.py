@@ -24,6 +24,7 @@ from diffsim.ad.userkernel.findings import Finding
 from diffsim.ad.userkernel.loops import Loop
 from diffsim.ad.userkernel.signature import Signature
 from diffsim.ad.userkernel.source import MISSING, Source
+from diffsim.ad.userkernel.values import CONSTANT, INDEX, INTEGER, REAL, VECTOR, Value, join
 
 DEEPEST_CALL = 30
 
@@ -48,20 +49,6 @@ class Report:
     def fatal(self) -> list[Finding]:
         """Findings for which the kernel must not run at all."""
         return [f for f in self.findings if f.fatal]
-
-
-@dataclass(frozen=True)
-class Value:
-    """What is known of a value: `kind` is constant, integer, real, vector, index (a vector of integers) or array."""
-
-    kind: str
-    array: str = ""
-    loop: Loop | None = None
-    changing: bool = False
-
-
-CONSTANT, INTEGER, REAL, VECTOR, INDEX = (Value(kind) for kind in ("constant", "integer", "real", "vector", "index"))
-RANK = {"constant": 0, "integer": 1, "index": 2, "array": 3, "real": 3, "vector": 4}
 
 
 def check(source: Source, signature: Signature) -> Report:
@@ -599,12 +586,3 @@ class Walk:
         if not all(isinstance(v, (int, np.integer)) for v in values.values()):
             raise ValueError("not an integer")
         return eval(compile(ast.Expression(node), "<range>", "eval"), {"__builtins__": {}}, values)
-
-
-def join(first: Value, *others: Value) -> Value:
-    """The kind of what is computed from values: the least exact one. An array passed on stays that array."""
-    best = first
-    for other in others:
-        if RANK[other.kind] > RANK[best.kind]:
-            best = other
-    return Value(best.kind, best.array)
