@@ -158,7 +158,9 @@ def combined(np: Any, c: Choices, a: Any, b: Any) -> Any:
 
 def assigned(np: Any, c: Choices, a: Any, b: Any) -> None:
     where = index(c, a.shape)
-    a[where] = value_for(np, c, place_of(a, where), b)
+    value = value_for(np, c, place_of(a, where), b)
+    is_mask = isinstance(where, numpy.ndarray) and where.dtype == bool
+    a[where] = value * 1.0 if is_mask else value  # through a mask NumPy reads entries of a view after it has overwritten them
 
 
 def added(np: Any, c: Choices, a: Any, b: Any) -> None:
