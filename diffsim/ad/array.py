@@ -230,6 +230,7 @@ class Array:
         if basic:
             whole, index = self._placed(index)
         if isinstance(value, Array) and value._base is whole and isinstance(value._view, IndexView) and same(value._view.index, index):
+            value._check_writable(None)
             return  # a[i] += v: the view has been written through to this array already
         whole._store(index, core(value))
 

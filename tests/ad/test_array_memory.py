@@ -158,7 +158,9 @@ def combined(np: Any, c: Choices, a: Any, b: Any) -> Any:
 
 def assigned(np: Any, c: Choices, a: Any, b: Any) -> None:
     where = index(c, a.shape)
-    a[where] = value_for(np, c, place_of(a, where), b)
+    value = value_for(np, c, place_of(a, where), b)
+    is_mask = isinstance(where, numpy.ndarray) and where.dtype == bool
+    a[where] = value * 1.0 if is_mask else value  # through a mask NumPy reads entries of a view after it has overwritten them
 
 
 def added(np: Any, c: Choices, a: Any, b: Any) -> None:
@@ -272,3 +274,43 @@ def test_programs_of_assignments_and_views_do_as_numpy(program):
     along = sum(float(numpy.sum(bar * d)) for bar, d in zip(bars, directions, strict=True))
     scale = sum(float(numpy.sum(numpy.abs(bar * d))) for bar, d in zip(bars, directions, strict=True))
     assert along == pytest.approx(complex_step(program, directions, cts), rel=0, abs=GRADIENT_TOLERANCE * (scale + 1))
+
+
+# what random programs seldom come to
+
+
+def test_value_with_leading_axes_of_one_is_assigned():
+    for place in (slice(0, 2), numpy.array([2, 0])):
+
+        def f(v, place=place):
+            y = dnp.zeros(3)
+            y[place] = v[None, None]
+            return y
+
+        numpy.testing.assert_array_equal(ds.vjp(f, numpy.ones(2))[1](numpy.array([1.0, 2.0, 3.0]))[0], numpy.array([1.0, 2.0, 3.0])[place])
+
+
+def test_result_of_an_operation_in_place_is_not_overwritten():
+    """The rule of the division reads the quotient, and an entry of it is assigned to afterwards."""
+
+    def f(x):
+        y = dnp.ones(2)
+        y /= x
+        first = y[0]
+        y[0] = 7.0
+        return first
+
+    numpy.testing.assert_array_equal(ds.grad(f)(numpy.array([2.0, 4.0])), [-0.25, 0.0])
+
+
+def test_operation_in_place_keeps_the_order_of_memory():
+    """The columns of y are contiguous before and after the product, so that ravel copies."""
+
+    def f(np, x):
+        y = np.array(x.T)
+        y @= numpy.eye(2)
+        y.ravel()[1] = 9.0
+        return y * 1.0
+
+    x = numpy.arange(6.0).reshape(2, 3)
+    numpy.testing.assert_array_equal(ds.vjp(lambda x: f(dnp, x), x)[0], f(numpy, x))
