@@ -12,7 +12,7 @@ from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
-from diffsim.ad.tree import Tree, unflatten
+from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.checkpoint import Schedule, Sweep, resolve
 from diffsim.errors import ParameterError, ShapeError
 
@@ -169,12 +169,12 @@ _loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
 # for users
 
 
-def _body(function: Callable[..., Any], tree: Tree, with_number: bool) -> Callable[[int, Cores], Cores]:
+def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cores], Cores]:
     """A loop's body on core values; the state must keep its structure, shapes and types."""
 
     def run(number: int, state: Cores) -> Cores:
         given = unflatten(tree, as_arrays(state))
-        cores, found = cores_of(function(number, given) if with_number else function(given))
+        cores, found = cores_of(in_order(function(number, given), tree))
         if found != tree:
             raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
         out = []
@@ -203,12 +203,10 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
     value, captured = discover(whole, init)
     if not captured and not any(isinstance(c, Tracer) for c in init):
         return value
-    number = [0]
-    run = closed(lambda state: body(number[0], state), captured)
+    run = closed(lambda numbered: body(numbered[0], numbered[1:]), captured)
 
     def step(n: int, state: Cores, values: Cores) -> Cores:
-        number[0] = n
-        return run(state, values)
+        return run((n, *state), values)
 
     params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value]}
     return bind(_loop, (*init, *captured), params)
@@ -235,7 +233,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
     """
     lower, upper = int(lower), int(upper)
     cores, tree = cores_of(init)
-    found = _run_loop(_body(body, tree, True), cores, lower, lambda n, _: n >= upper, checkpoint)
+    found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
     return public(found, tree)
 
 
@@ -271,7 +269,7 @@ def while_loop(
             raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
         return not cond(unflatten(tree, as_arrays(state)))
 
-    found = _run_loop(_body(lambda _, state: body(state), tree, True), cores, 0, done, checkpoint)
+    found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
     return public(found, tree)
 
 

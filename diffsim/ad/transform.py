@@ -70,7 +70,12 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         guard.check(recorded)
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
-        for ct, end, shape in zip(cts, ends, shapes, strict=True):
+        for ct, end, shape, leaf in zip(cts, ends, shapes, results, strict=True):
+            if ct is not None and shape is None and not isinstance(leaf, (str, int, type(None))):
+                raise ShapeError(
+                    f"a cotangent is given for a {type(leaf).__name__}, which is no array, number or record, and whose parts are not seen; "
+                    "register its type with ds.register_pytree"
+                )
             if ct is not None and shape is not None and shape[1].kind in "fc":
                 seed = _checked_cotangent(ct, *shape)
                 if end is not None:

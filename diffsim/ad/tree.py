@@ -191,6 +191,17 @@ def _match(value: Any, tree: Tree, leaves: list[Any], what: str) -> None:
         _match(child, expected, leaves, what)
 
 
+def in_order(value: Any, tree: Tree) -> Any:
+    """`value`, its dicts in the order of their keys in `tree` if it has that shape but for the order."""
+    if flatten(value)[1] == tree:
+        return value
+    try:
+        ordered = unflatten(tree, leaves_like(value, tree, "a record"))
+    except ShapeError:
+        return value
+    return ordered if flatten(ordered)[1] == tree else value
+
+
 def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """`function` applied to corresponding leaves of records of the same shape."""
     leaves, tree = flatten(value)

@@ -54,7 +54,13 @@ def of_values(function: Callable[P, T]) -> Callable[P, T]:
 def _stripped(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(map(_stripped, x))
-    return bottom(x._current()) if isinstance(x, Array) else x
+    if not isinstance(x, Array):
+        return x
+    value = bottom(x._current())
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False  # the record may refer to it
+    return value
 
 
 def without_rules(module: ModuleType) -> Callable[[str], Any]:

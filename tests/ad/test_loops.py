@@ -275,3 +275,10 @@ def test_one_pullback_in_two_threads_at_once():
     for thread in threads:
         thread.join(timeout=60)
     assert found == [expected] * 4
+
+
+def test_body_may_return_its_dict_in_another_order():
+    def f(x):
+        return ds.fori_loop(0, 3, lambda i, s: {"b": s["b"] * s["a"], "a": s["a"] + 1.0}, {"a": x, "b": 1.0})["b"]
+
+    assert float(ds.grad(f)(2.0)) == pytest.approx(3 * 4 + 2 * 4 + 2 * 3)
