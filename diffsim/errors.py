@@ -51,8 +51,11 @@ class BackendError(DiffsimError, RuntimeError):
     """The requested arch, or an option of it, is not to be had on this machine."""
 
 
-class DerivativeError(DiffsimError, TypeError):
-    """A derivative that does not exist, or that diffsim cannot give and will not guess."""
+class DerivativeError(DiffsimError, RuntimeError):
+    """A derivative that does not exist, or that diffsim cannot give and will not guess.
+
+    No TypeError: NumPy would hide it behind a message of its own.
+    """
 
 
 class GradientError(DiffsimError, AssertionError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -144,7 +145,7 @@ class Simulation:
             traced = self._traced.tangent()
             receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
             wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
-            made._assemble(traced, self._with_tangents(traced.order), receivers, wrt, differentiable)
+            made._assemble(traced, self._with_tangents(self._points, traced.order), receivers, wrt, differentiable)
             self._tangent = made
         return self._tangent
 
@@ -203,7 +204,7 @@ class Simulation:
         self._points |= points
         self._stepper.launcher.move(points)
         if self._tangent is not None:
-            self._tangent._move(self._with_tangents(self._tangent.order))
+            self._tangent._move(self._with_tangents(self._points, self._tangent.order))
 
     def _source_tables(self, step: TracedStep, sources: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         out = {}
@@ -219,9 +220,8 @@ class Simulation:
             for s, c in receivers.items()
         }
 
-    def _with_tangents(self, order: int) -> dict[str, PointTable]:
+    def _with_tangents(self, points: Mapping[str, PointTable], order: int) -> dict[str, PointTable]:
         """Point tables of the tangent: it has the same places as its primal."""
-        points = self._points
         sources = {source_points(dot(f, order)): points[source_points(f)] for f in self._step.forcings}
         return {**points, **sources, **{receiver_points(dot(s, order)): points[receiver_points(s)] for s in self.receivers}}
 
@@ -267,7 +267,7 @@ class Simulation:
         cores = [core(inputs[n]) for n in names]
         cores = [c if getattr(c, "dtype", None) == self.dtype else astype(c, dtype=self.dtype) for c in cores]
         outputs = (*(("final", s) for s in self._step.states), *(("traces", s) for s in self.receivers))
-        run = _Run(self, names, outputs, steps, checkpoint)
+        run = _Run(self, names, outputs, steps, checkpoint, dict(self._points))
         return run.solution([wrap(value) for value in apply(run, cores)])
 
     def vjp(
@@ -408,6 +408,7 @@ class _Run:
     Attributes:
         names: of the inputs, in the order of the arguments.
         outputs: of the values: ("final", state) or ("traces", state).
+        points: where sources and receivers were; the simulation may have been moved since.
     """
 
     simulation: Simulation
@@ -415,6 +416,20 @@ class _Run:
     outputs: tuple[tuple[str, str], ...]
     steps: int
     checkpoint: str | int | Schedule
+    points: Mapping[str, PointTable]
+
+    @contextmanager
+    def _in_place(self) -> Iterator[Simulation]:
+        """The simulation with its sources and receivers where they were."""
+        simulation, now = self.simulation, dict(self.simulation._points)
+        moved = any(now[name] is not table for name, table in self.points.items())
+        if moved:
+            simulation._move(self.points)
+        try:
+            yield simulation
+        finally:
+            if moved:
+                simulation._move(now)
 
     def _named(self, args: Sequence[Array]) -> dict[str, Array]:
         return dict(zip(self.names, args, strict=True))
@@ -430,30 +445,33 @@ class _Run:
         return Solution(**parts)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        return self._values(self.simulation.run(self._named(args), self.steps))
+        with self._in_place() as simulation:
+            return self._values(simulation.run(self._named(args), self.steps))
 
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
-        simulation = self.simulation
-        solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
-        run = simulation._runs
+        with self._in_place() as simulation:
+            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
+            run = simulation._runs
         used = False
 
         def pull(cts: Sequence[Array]) -> list[Array]:
             nonlocal used
-            again = pullback
-            if used or simulation._runs != run:  # its states were overwritten: run it again
-                again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
-            used = True
-            bars = again(self.solution(cts))
+            with self._in_place() as simulation:
+                again = pullback
+                if used or simulation._runs != run:  # its states were overwritten: run it again
+                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
+                used = True
+                bars = again(self.solution(cts))
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
 
         return self._values(solution), pull
 
-    def tangent(self) -> _Run:
-        simulation = self.simulation.tangent()
+    def tangent(self, differentiable: bool) -> _Run:
+        simulation = self.simulation.tangent(differentiable)
         names = tuple(dot(name, simulation.order) for name in self.names)
         outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
-        return _Run(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint)
+        points = self.simulation._with_tangents(self.points, simulation.order)
+        return _Run(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint, points)
 
 
 def _check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:

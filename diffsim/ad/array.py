@@ -333,8 +333,8 @@ class Array:
         value = self._current()
         if isinstance(value, Tracer) and value.dtype.kind in "fc":
             raise DerivativeError(
-                f"{name} of a value that is being differentiated would lose its derivative; use functions of diffsim.numpy, or "
-                f"{name.removesuffix('()')}(ds.stop_gradient(x)) if a constant is meant"
+                f"{name} of a differentiated value, as math.sin(x) and storing it in an array of NumPy's need, would lose its derivative; "
+                "use functions and arrays of diffsim.numpy, or ds.stop_gradient(x) if a constant is meant"
             )
         return bottom(value)
 
@@ -440,7 +440,16 @@ def _named(function: Any) -> Any:
     for part in module.split("."):
         if part and not part.startswith("_"):
             space = getattr(space, part, space)
-    return getattr(space, function.__name__)
+    return getattr(space, function.__name__, None) or _of_values(function)
+
+
+def _of_values(function: Any) -> Callable[..., Any]:
+    """A function of another library: it works on values that are not differentiated."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrap(function(*(np.asarray(a) if isinstance(a, Array) else a for a in args), **kwargs))
+
+    return call
 
 
 def _own(function: Any) -> Any:
@@ -451,7 +460,8 @@ def _own(function: Any) -> Any:
 def _no_numpy(x: Any) -> DerivativeError:
     return DerivativeError(
         f"a differentiated array of shape {x.shape} cannot become a NumPy array, which would lose its derivative; use diffsim.numpy in "
-        "the differentiated function (arrays that take its values as well), or ds.stop_gradient(x) if a constant is meant"
+        "the differentiated function (arrays that take its values as well), ds.stop_gradient(x) if a constant is meant, or for a function "
+        "of another library ds.custom_vjp, where it is called with NumPy's arrays"
     )
 
 
@@ -571,7 +581,7 @@ def binary(primitive: Any) -> tuple[Callable[[Any, Any], Any], Callable[[Any, An
 
 
 def _operand(x: Any) -> bool:
-    return isinstance(x, (Array, np.ndarray, np.generic, int, float, complex, list, Tracer))
+    return isinstance(x, (Array, np.ndarray, np.generic, int, float, complex, list, tuple, Tracer))
 
 
 def in_place(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

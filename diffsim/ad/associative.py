@@ -10,6 +10,7 @@ import numpy as np
 from diffsim import kernels
 from diffsim.ad import scalar
 from diffsim.ad.array import core, wrap
+from diffsim.ad.core import bottom
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import LEAF, Tree, flatten
@@ -101,7 +102,32 @@ def traced(op: Op, tree: Tree, xs: Sequence[Any]) -> tuple[str | None, kernels.O
         if all(x.ndim == 1 for x in xs):
             raise
         return kind, None  # it takes rows, not numbers
-    return kind or (_recognised(operator) if floating else None), operator
+    kind = kind or (_recognised(operator) if floating else None)
+    if kind is None and floating:
+        _require_associative(operator, xs)
+    return kind, operator
+
+
+def _require_associative(operator: kernels.Operator, xs: Sequence[Any]) -> None:
+    """Try an operator on three elements of its arrays: a recurrence that is none would give a number that means nothing."""
+    n = xs[0].shape[0] if xs[0].ndim else 0
+    if n < 3:
+        return
+    a, b, c = ([np.asarray(bottom(x)[k], float).ravel()[:1] for x in xs] for k in (0, n // 2, n - 1))
+    if not all(np.isfinite(v).all() and v.size for v in (*a, *b, *c)):
+        return
+    with np.errstate(all="ignore"):
+        left = apply(operator, apply(operator, a, b), c)
+        right = apply(operator, a, apply(operator, b, c))
+    tolerance = 1e-3 if any(x.dtype == np.float32 for x in xs) else 1e-6
+    size = max(float(np.abs(v).max()) for v in (*a, *b, *c, *left, *right))
+    if not size < 1e100 or all(np.abs(p - q).max() <= tolerance * size for p, q in zip(left, right, strict=True)):
+        return
+    raise ParameterError(
+        f"the operator is not associative: for elements of the arrays op(op(a, b), c) = {[float(v[0]) for v in left]}, "
+        f"but op(a, op(b, c)) = {[float(v[0]) for v in right]}; a recurrence such as y -> m y + x is one "
+        "as the composition of pairs (m, x), or write a loop"
+    )
 
 
 def _plus(a: Any, b: Any) -> Any:

@@ -14,6 +14,7 @@ from diffsim.errors import GradientError, ParameterError
 
 TOLERANCE = {np.dtype(np.float32): 2e-2, np.dtype(np.float64): 1e-6}
 """Relative, for fourth-order differences; what halving the step changes is allowed on top."""
+EPS = {np.dtype(np.float32): 1.2e-7, np.dtype(np.float64): 2.2e-16}
 MATCH = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-9}
 """Relative, of reverse against forward mode."""
 
@@ -88,6 +89,8 @@ class _Check:
         return [o for o in out if differentiable(o) is not None]
 
     def run(self, order: int, modes: tuple[str, ...], name: str) -> None:
+        if not self.values(*self.x):
+            raise ParameterError("the function returned no floating-point values; there is nothing to differentiate")
         for _ in range(self.directions):
             v = [self._direction(x) for x in self.x]
             if "forward" in modes:
@@ -122,7 +125,9 @@ class _Check:
     def _against_differences(self, v: list[Any], c: list[Any], slope: float, name: str) -> None:
         scale = max(1.0, max((float(np.abs(x).max()) for x in self.x if x.size), default=1.0))
         fine, coarse = (self._difference(v, c, k * self.h * scale) for k in (0.5, 1.0))
-        allowed = TOLERANCE[self.precision] * max(abs(slope), abs(fine), 1e-3) + abs(fine - coarse)
+        size = sum(float(np.abs(np.asarray(a) * np.asarray(b)).sum()) for a, b in zip(c, self.values(*self.x), strict=True))
+        roundoff = 20 * EPS[self.precision] * size / (self.h * scale)
+        allowed = TOLERANCE[self.precision] * max(abs(slope), abs(fine), 1e-3) + abs(fine - coarse) + roundoff
         if not abs(fine - slope) <= allowed:
             raise GradientError(
                 f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g} "

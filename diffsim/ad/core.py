@@ -150,8 +150,9 @@ class _Local(threading.local):
 
     Attributes:
         depth: how many transformations run.
-        interceptor: the innermost one.
+        interceptor: what sees the operations of the body that is being run again, if one is.
         seen: arrays that were used since the outermost transformation began (see `diffsim.ad.guard`).
+        unpruned: bytes of those used since the unneeded ones were dropped.
     """
 
     depth: int = 0
@@ -159,6 +160,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.seen: dict[int, Any] = {}
+        self.unpruned = 0
 
 
 local = _Local()

@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from diffsim.ad.array import wrap
-from diffsim.ad.core import Primitive, aval, is_plain, no_rule
+from diffsim.ad.core import Primitive, aval, is_plain, running
 from diffsim.ad.leaves import as_arrays, cores_of, is_floating, public
-from diffsim.ad.ops.structure import like
+from diffsim.ad.ops.structure import like, zeros_like
+from diffsim.ad.transform import vjp
 from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
 from diffsim.errors import DerivativeError, ShapeError
 
@@ -76,8 +79,14 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         if self._forward is None:
             raise DerivativeError(f"{self._name} has no rule; give one with defvjp(forward, backward) before it is differentiated")
         primitive = Primitive(self._name, self._evaluate, record=self._record, multiple=True)
-        primitive.jvp = lambda *_: _raise(no_rule(primitive, "forward"))
+        primitive.jvp = lambda *_: _raise(self._no_forward())
         return primitive
+
+    def _no_forward(self) -> DerivativeError:
+        return DerivativeError(
+            f"{self._name} has a reverse rule only, and jvp, hvp and hessian go forward; give it a rule with ds.custom_jvp, "
+            "or go in reverse: ds.jacrev(ds.grad(f)), ds.check_grads(f, args, modes=('reverse',))"
+        )
 
     @property
     def _name(self) -> str:
@@ -94,8 +103,14 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         params["out_tree"][:] = [out_tree]
         residuals, avals = result[1], [aval(c) if is_floating(c) else None for c in cores]
 
+        kept, kept_tree = cores_of(residuals)
+
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            bars = self._backward(*nondiff, residuals, public(cts, out_tree))  # type: ignore[misc]
+            with running():  # what the rule gets and edits in place is an array of its own
+                given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
+                return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
+
+        def checked(bars: Any) -> list[Any]:
             positional = unflatten(tree, list(cores))[0]
             if not isinstance(bars, tuple) or len(bars) != len(positional):
                 count = len(bars) if isinstance(bars, tuple) else type(bars).__name__
@@ -106,9 +121,10 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
             out = []
             for a, bar in zip(avals, [*given, *[None] * (len(avals) - len(given))], strict=True):
                 core = None if a is None or bar is None else cores_of(bar)[0][0]
+                core = np.asarray(core, a.dtype)[()] if a is not None and core is not None and not hasattr(core, "dtype") else core
                 if core is not None and core.shape != a.shape:  # type: ignore[union-attr]
                     raise ShapeError(f"the backward rule of {self._name} gave a cotangent of shape {core.shape}, expected {a.shape}")  # type: ignore[union-attr]
-                out.append(None if core is None else like(core, a))
+                out.append(None if core is None else like(np.array(core)[()] if is_plain(core) else core, a))
             return out
 
         return found, pullback
@@ -142,7 +158,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         return Primitive(getattr(self, "__name__", "custom_jvp"), self._evaluate, jvp=self._jvp, record=self._record, multiple=True)
 
     def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any) -> tuple[Any, Any, Tree]:
-        args, kwargs = self._full(cores, tree, ()) if not nondiff else self._full_rest(cores, tree)
+        args, kwargs = unflatten(tree, as_arrays(tuple(cores)))
         if kwargs:
             raise DerivativeError("a function with custom_jvp takes no keyword arguments while it is differentiated; give them by position")
         dots, _ = unflatten(tree, as_arrays(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
@@ -154,17 +170,11 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         moved = [None if t is None else cores_of(t)[0][0] for t in leaves_like(result[1], out_tree, "the tangent of a custom_jvp rule")]
         return value, moved, out_tree
 
-    def _full_rest(self, cores: Sequence[Any], tree: Tree) -> tuple[list[Any], dict[str, Any]]:
-        rest, kwargs = unflatten(tree, as_arrays(tuple(cores)))
-        return list(rest), kwargs
-
     def _jvp(self, cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
         value, moved, _ = self._both(cores, tangents, params["tree"], params["nondiff"])
         return [None if t is None or not is_floating(v) else like(t, v) for v, t in zip(value, moved, strict=True)]
 
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
-        from diffsim.ad.transform import vjp
-
         tree, nondiff = params["tree"], params["nondiff"]
         floating = [k for k, c in enumerate(cores) if wanted[k]]
 
@@ -176,7 +186,10 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
             params["out_tree"][:] = [out_tree]
             return [wrap(m) if m is not None else wrap(_zero(v)) for v, m in zip(value, moved, strict=True)], [wrap(v) for v in value]
 
-        _, transposed, value = vjp(tangent, *(wrap(_zero(cores[k])) for k in floating), has_aux=True)
+        ones = [
+            wrap(np.ones(cores[k].shape, cores[k].dtype)[()]) for k in floating
+        ]  # anywhere, since the rule is linear; at 0 it might hide a singularity
+        _, transposed, value = vjp(tangent, *ones, has_aux=True)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
             bars = iter(transposed([wrap(c) if c is not None else None for c in cts]))
@@ -186,8 +199,6 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
 
 
 def _zero(c: Any) -> Any:
-    from diffsim.ad.ops.structure import zeros_like
-
     return zeros_like(aval(c))[()] if is_floating(c) else None
 
 

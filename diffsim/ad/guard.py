@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import local
-from diffsim.errors import StaleValueError
+from diffsim.errors import DerivativeError, StaleValueError
 
 COPY_BYTES = 1 << 20
 """Arrays up to this size are copied."""
-REMEMBERED = 256
-"""Copies kept to be used again when the same array is."""
+REMEMBERED = 1 << 20
+"""Bytes of arrays after whose use it is looked which are still held."""
 ROW = 512
 BLOCK = 128
 """Words in a row that is summed up, and rows that are worked on while they are in the cache."""
@@ -68,6 +68,7 @@ Kept = dict[int, Any]
 
 def private(array: np.ndarray) -> np.ndarray:
     """An array with these values that nobody will edit unnoticed."""
+    require_plain(array)
     reread = local.interceptor is not None
     if not array.size:
         return array
@@ -76,16 +77,34 @@ def private(array: np.ndarray) -> np.ndarray:
     known, look = local.seen.get(id(array)), fingerprint(array)
     if known is not None and known.look == look and known.copy.shape == array.shape and (known.reread or not reread):
         return known.copy
+    if known is not None and known.reread and known.look != look:
+        raise _stale(known)
     if array.nbytes <= COPY_BYTES:
-        if len(local.seen) > REMEMBERED:
-            local.seen = kept()
         copy = array.copy(order="K")
     else:
         if known is not None and known.look != look:
             raise _stale(known)
         copy = array
     local.seen[id(array)] = _Seen(array, copy, look, reread)
+    local.unpruned += array.nbytes + 1000
+    if local.unpruned > REMEMBERED:
+        _prune()
     return copy
+
+
+def require_plain(array: np.ndarray) -> None:
+    """Raise for kinds of arrays whose operations mean something else."""
+    if isinstance(array, (np.ma.MaskedArray, np.matrix)):
+        raise DerivativeError(
+            f"a {type(array).__name__} takes part in a derivative, whose operations are not those of an array; "
+            + ("give its data, and use where for the mask" if isinstance(array, np.ma.MaskedArray) else "use numpy.asarray on it, and @")
+        )
+
+
+def _prune() -> None:
+    """Forget copies that nothing refers to, and arrays that nobody else holds any more, and so can edit."""
+    local.seen = {key: seen for key, seen in kept().items() if not isinstance(seen, _Seen) or sys.getrefcount(seen.array) > 2}
+    local.unpruned = 0
 
 
 def note_outside(array: Any) -> None:

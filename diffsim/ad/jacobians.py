@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,7 +51,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
     """
 
     def jacobian(*args: Any) -> Any:
-        place = place_of(argnums, len(args))
+        place = place_of(operator.index(argnums), len(args))
         x = args[place]
         _floating_leaves(x, "the argument")
         value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
@@ -80,7 +81,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`."""
 
     def jacobian(*args: Any) -> Any:
-        place = place_of(argnums, len(args))
+        place = place_of(operator.index(argnums), len(args))
         x = args[place]
         ins, in_tree = _floating_leaves(x, "the argument")
         columns: list[list[Any]] = []
@@ -135,7 +136,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
         return (jacrev if mode == "rows" else jacfwd)(f, argnums)
 
     def chosen(*args: Any) -> Any:
-        x = args[place_of(argnums, len(args))]
+        x = args[place_of(operator.index(argnums), len(args))]
         sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 

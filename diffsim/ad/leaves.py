@@ -32,6 +32,7 @@ def differentiable(leaf: Any) -> Any:
 def copied(leaf: Any) -> Any:
     """What `differentiable` gives, in memory that the caller's array does not share: the record may refer to it."""
     if isinstance(leaf, np.ndarray):
+        guard.require_plain(leaf)
         return np.array(leaf, order="K") if leaf.dtype.kind in "fc" else None
     return differentiable(leaf)
 

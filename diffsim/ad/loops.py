@@ -32,6 +32,7 @@ class _Record:
         trace = ReverseTrace()
         inputs = [trace.leaf(c) if is_floating(c) else c for c in (*state, *captured)]
         outs = step(number, tuple(inputs[: len(state)]), tuple(inputs[len(state) :]))
+        trace.ended = True
         mine = [isinstance(o, ReverseTracer) and o.trace is trace for o in outs]
         self.ends = [o.node if m else None for o, m in zip(outs, mine, strict=True)]
         self.state = tuple(o.primal if m else o for o, m in zip(outs, mine, strict=True))
@@ -179,6 +180,12 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
             raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
         out = []
         for before, after in zip(state, cores, strict=True):
+            if is_floating(after) and not is_floating(before) and not isinstance(before, float):
+                raise ShapeError(
+                    f"the body of a loop returned {after.dtype} for a state that began as "
+                    f"{getattr(before, 'dtype', type(before).__name__)}, whose derivative would be "
+                    "lost; begin with a floating-point value, such as 0.0"
+                )
             if is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
                 raise ShapeError(f"the body of a loop returned an array of shape {after.shape}, expected that of the state, {before.shape}")
             if is_floating(before) and not is_floating(after):

@@ -26,8 +26,8 @@ class Model(Protocol):
     def record(self, *args: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[[Plain], Plain]]:
         """The values, and a pullback from their cotangents to one of each argument."""
 
-    def tangent(self) -> Model:
-        """The solver of (arguments, tangents) to (values, tangents)."""
+    def tangent(self, differentiable: bool) -> Model:
+        """The solver of (arguments, tangents) to (values, tangents); whether `record` of it will be wanted."""
 
 
 def apply(model: Model, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -40,7 +40,8 @@ def _filled(tangents: Sequence[Any], args: Sequence[Any]) -> list[Any]:
 
 
 def _jvp(args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
-    both = apply(params["model"].tangent(), [*args, *_filled(tangents, args)])
+    along = [*args, *_filled(tangents, args)]
+    both = apply(params["model"].tangent(differentiable=not is_plain(*along)), along)
     return both[len(out) :]
 
 
@@ -74,12 +75,12 @@ def _adjoint_evaluate(*values: Any, model: Model, count: int) -> tuple[Any, ...]
 def _adjoint_jvp(values: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> Sequence[Any]:
     count = params["count"]
     moved = _filled(tangents, values)
-    both = _pull(params["model"].tangent(), [*values[:count], *moved[:count]], [*moved[count:], *values[count:]])
+    both = _pull(params["model"].tangent(differentiable=True), [*values[:count], *moved[:count]], [*moved[count:], *values[count:]])
     return both[:count]
 
 
 def _adjoint_vjp(bars: Any, values: Sequence[Any], out: Any, params: dict[str, Any], wanted: tuple[bool, ...]) -> Sequence[Any]:
-    count, tangent = params["count"], params["model"].tangent()
+    count, tangent = params["count"], params["model"].tangent(differentiable=True)
     args, cts = values[:count], values[count:]
     along = [*args, *bars]
     arg_bars: Sequence[Any] = [None] * count

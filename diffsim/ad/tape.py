@@ -195,7 +195,10 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
             tracer.node.label = name
             inputs.append(tracer.node)
             given.append(as_input(leaf, tracer))
-        cores = [array_core(leaf) for leaf in flatten(f(*unflatten(tree, given)))[0]]
+        try:
+            cores = [array_core(leaf) for leaf in flatten(f(*unflatten(tree, given)))[0]]
+        finally:
+            trace.ended = True
     ends = [c.node for c in cores if isinstance(c, ReverseTracer) and c.trace is trace]
     return _entries(ends, inputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace
 from diffsim.ad.leaves import array_core, as_constant, as_input, copied, differentiable
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
-from diffsim.ad.tree import flatten, leaves_like, unflatten
+from diffsim.ad.tree import flatten, leaves_like, tree_map, unflatten
 from diffsim.errors import DerivativeError, ShapeError
 
 Function = Callable[..., Any]
@@ -54,6 +55,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
+            extra = _Extra(aux)
         finally:
             trace.ended = True
             recorded = guard.kept()
@@ -63,17 +65,20 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         ends.append(value.node if mine else None)
         results.append(leaf if value is None else _result(value.primal if mine else value))
     shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
+    kinds = [type(leaf).__name__ for leaf in outs]
     nodes = [None if i is None else i.node for i in inputs]
-    del given, inputs, out, outs, cores, value, leaf
+    value_out, aux = unflatten(out_tree, results), extra.released(trace)
+    leaf = value = None
+    del given, inputs, out, outs, cores, results, extra
 
     def pullback(cotangent: Any) -> Any:
         guard.check(recorded)
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
-        for ct, end, shape, leaf in zip(cts, ends, shapes, results, strict=True):
-            if ct is not None and shape is None and not isinstance(leaf, (str, int, type(None))):
+        for ct, end, shape, kind in zip(cts, ends, shapes, kinds, strict=True):
+            if ct is not None and shape is None and kind not in ("str", "int", "bool"):
                 raise ShapeError(
-                    f"a cotangent is given for a {type(leaf).__name__}, which is no array, number or record, and whose parts are not seen; "
+                    f"a cotangent is given for a {kind}, which is no array, number or record, and whose parts are not seen; "
                     "register its type with ds.register_pytree"
                 )
             if ct is not None and shape is not None and shape[1].kind in "fc":
@@ -87,8 +92,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             found.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
         return unflatten(tree, found)
 
-    value_out = unflatten(out_tree, results)
-    return (value_out, pullback, _strip_aux(aux, trace)) if has_aux else (value_out, pullback)
+    return (value_out, pullback, aux) if has_aux else (value_out, pullback)
 
 
 def _split(result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -108,20 +112,26 @@ def _result(value: Any) -> Any:
     return wrap(value)
 
 
-def _strip_aux(aux: Any, trace: Any) -> Any:
-    leaves, tree = flatten(aux)
-    cores = [array_core(leaf) for leaf in leaves]
-    return unflatten(
-        tree,
-        [
-            leaf if c is None else _result(c.primal if isinstance(c, Tracer) and c.trace is trace else c)
-            for leaf, c in zip(leaves, cores, strict=True)
-        ],
-    )
+class _Extra:
+    """What a function returns besides its value: read while its trace runs, handed out afterwards."""
+
+    def __init__(self, aux: Any) -> None:
+        self.leaves, self.tree = flatten(aux)
+        self.cores = [array_core(leaf) for leaf in self.leaves]
+
+    def released(self, trace: Any) -> Any:
+        """The same without the tracers of the trace."""
+        out = []
+        for leaf, value in zip(self.leaves, self.cores, strict=True):
+            mine = isinstance(value, Tracer) and value.trace is trace
+            out.append(leaf if value is None else _result(value.primal if mine else value))
+        return unflatten(self.tree, out)
 
 
 def _checked_cotangent(ct: Any, shape: tuple[int, ...], dtype: Any, what: str = "a cotangent") -> Any:
     ct = core(ct)
+    if isinstance(ct, complex) and dtype.kind != "c":
+        raise ShapeError(f"{what} is complex, expected the type of its value, {dtype}; take its real part")
     ct = ct if hasattr(ct, "dtype") else dtype.type(ct)
     if ct.shape != shape:
         raise ShapeError(f"{what} has the shape {ct.shape}, expected that of its value, {shape}")
@@ -156,6 +166,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             given = []
             for leaf, dot in zip(leaves, dots, strict=True):
                 value = differentiable(leaf)
+                if value is None and dot is not None:
+                    kind = getattr(leaf, "dtype", type(leaf).__name__)
+                    raise DerivativeError(f"a tangent is given for {kind}, expected a floating-point value there; convert it, or give None")
                 if value is None or dot is None:
                     given.append(as_constant(leaf))
                 else:
@@ -165,6 +178,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             out, aux = _split(f(*unflatten(tree, given)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
+            extra = _Extra(aux)
             guard.check(local.seen, referred_only=True)
         finally:
             trace.ended = True
@@ -181,7 +195,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
             values.append(_result(value))
             out_dots.append(wrap(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
     found = unflatten(out_tree, values), unflatten(out_tree, out_dots)
-    return (*found, _strip_aux(aux, trace)) if has_aux else found
+    return (*found, extra.released(trace)) if has_aux else found
 
 
 def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
@@ -199,19 +213,21 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     Raises:
         DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
     """
-    several = not isinstance(argnums, int)
-    numbers: tuple[int, ...] = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    several = isinstance(argnums, Sequence)
+    numbers: tuple[int, ...] = tuple(argnums) if isinstance(argnums, Sequence) else (operator.index(argnums),)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         places = [place_of(n, len(args)) for n in numbers]
+        if len(set(places)) < len(places):
+            raise ShapeError(f"argnums = {argnums} names an argument twice, expected each once")
         for place in places:
             _require_floating(args[place], place)
 
         def part(*chosen: Any) -> Any:
-            full = list(args)
+            full = [None if k in places else tree_map(as_constant, arg) for k, arg in enumerate(args)]
             for place, value in zip(places, chosen, strict=True):
                 full[place] = value
-            return f(*full, **kwargs)
+            return f(*full, **tree_map(as_constant, kwargs))
 
         found = vjp(part, *(args[p] for p in places), has_aux=has_aux)
         value, pullback = found[:2]
@@ -245,7 +261,9 @@ def _one(value: Any) -> Any:
     dtype = bottom(core(value)).dtype if not isinstance(value, (float, int)) else np.dtype(float)
     if dtype.kind == "c":
         raise DerivativeError("the function returned a complex number, expected a real one; take its real part or absolute value")
-    return dtype.type(1) if dtype.kind == "f" else None
+    if dtype.kind != "f":
+        raise DerivativeError(f"the function returned a number of type {dtype}, expected a floating-point one; integers have no derivative")
+    return dtype.type(1)
 
 
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
@@ -275,7 +293,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     """
     value, pullback = vjp(f, *primals)
     leaves, tree = flatten(value)
-    seeds = [None if (c := differentiable(leaf)) is None else zeros_like(c)[()] for leaf in leaves]
+    seeds = [None if (c := differentiable(leaf)) is None else np.ones_like(bottom(c))[()] for leaf in leaves]
 
     def derivative(*tangents: Any) -> Any:
         _, transposed = vjp(lambda cts: pullback(cts), unflatten(tree, seeds))

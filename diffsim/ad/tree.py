@@ -202,8 +202,7 @@ def in_order(value: Any, tree: Tree) -> Any:
     return ordered if flatten(ordered)[1] == tree else value
 
 
-def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """`function` applied to corresponding leaves of records of the same shape."""
+def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
+    """A record with `function` applied to its leaves."""
     leaves, tree = flatten(value)
-    columns = [leaves_like(other, tree, "a record") for other in others]
-    return unflatten(tree, [function(*row) for row in zip(leaves, *columns, strict=True)])
+    return unflatten(tree, [function(leaf) for leaf in leaves])

@@ -339,6 +339,12 @@ from diffsim.numpy.sorting import median, partition, percentile, quantile, sort,
 from diffsim.numpy.ufunc import ufunc
 
 bool = bool_  # the array API's name
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 __array_api_version__ = "2023.12"
 __getattr__ = _without_rules(_np)
 

@@ -56,7 +56,7 @@ def _stripped(x: Any) -> Any:
         return type(x)(map(_stripped, x))
     if not isinstance(x, Array):
         return x
-    value = bottom(x._current())
+    value = bottom(x.core())
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False  # the record may refer to it

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import Primitive, local
+from diffsim.ad.core import Primitive, Tracer, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import astype, reshape
 from diffsim.errors import DerivativeError
@@ -83,6 +83,11 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
     def at(self, a: Any, indices: Any, b: Any = None) -> None:
         """In place, as often as an entry is named; `add` and `subtract` only."""
         if not isinstance(a, Array):
+            if isinstance(b, Array) and isinstance(b.core(), Tracer):
+                raise DerivativeError(
+                    "differentiated values are added to a NumPy array, which would lose their derivative; make the array with "
+                    "diffsim.numpy inside the differentiated function"
+                )
             self._numpy.at(a, indices, b)
         elif self.__name__ not in ("add", "subtract"):
             raise DerivativeError(f"{self.__name__}.at is not supported; use ds.reduce_by_index")

@@ -62,10 +62,10 @@ CASES = {
     "float": (
         in_grad(lambda x: float(x[0])),
         DerivativeError,
-        r"float\(\) of a value .* or float\(ds.stop_gradient",
+        r"float\(\) of a differentiated value.* or ds\.stop_gradient",
     ),
-    "complex": (in_grad(lambda x: complex(x[0])), DerivativeError, r"complex\(\) of a value"),
-    "item": (in_grad(lambda x: x[0].item()), DerivativeError, r"item\(\) of a value"),
+    "complex": (in_grad(lambda x: complex(x[0])), DerivativeError, r"complex\(\) of a differentiated value"),
+    "item": (in_grad(lambda x: x[0].item()), DerivativeError, r"item\(\) of a differentiated value"),
     "numpy array": (
         in_grad(lambda x: numpy.asarray(x).sum()),
         DerivativeError,

@@ -24,7 +24,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         name: NumPy's.
         evaluate: the NumPy function.
         partials: one an argument; None where the derivative is zero. The partial `ONE` stands for 1.
-        singular: a partial derivative may be infinite or NaN. Then a cotangent or tangent of exactly 0 stays exactly 0.
+        singular: a partial derivative may be infinite or NaN, also by overflow. Then a cotangent or tangent of exactly 0 stays exactly 0.
     """
 
     def scaled(t: Any, partial: Partial, args: Any, out: Any) -> Any:
@@ -135,9 +135,9 @@ hypot: Primitive = elementwise(
 
 # exponentials and logarithms
 
-exp: Primitive = elementwise("exp", np.exp, (lambda x, o: o, "o"))
-exp2: Primitive = elementwise("exp2", np.exp2, (lambda x, o: o * float(np.log(2.0)), "o"))
-expm1: Primitive = elementwise("expm1", np.expm1, (lambda x, o: o + 1.0, "o"))
+exp: Primitive = elementwise("exp", np.exp, (lambda x, o: o, "o"), singular=True)
+exp2: Primitive = elementwise("exp2", np.exp2, (lambda x, o: o * float(np.log(2.0)), "o"), singular=True)
+expm1: Primitive = elementwise("expm1", np.expm1, (lambda x, o: o + 1.0, "o"), singular=True)
 log: Primitive = elementwise("log", np.log, (lambda x, o: 1.0 / x, "x"), singular=True)
 log2: Primitive = elementwise("log2", np.log2, (lambda x, o: float(1 / np.log(2.0)) / x, "x"), singular=True)
 log10: Primitive = elementwise("log10", np.log10, (lambda x, o: float(1 / np.log(10.0)) / x, "x"), singular=True)
@@ -176,8 +176,8 @@ def _over_square(numerator: Any, x: Any, y: Any) -> Any:
 arctan2: Primitive = elementwise(
     "arctan2", np.arctan2, (lambda x, y, o: _over_square(y, x, y), "xy"), (lambda x, y, o: -_over_square(x, x, y), "xy")
 )
-sinh: Primitive = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"))
-cosh: Primitive = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"))
+sinh: Primitive = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"), singular=True)
+cosh: Primitive = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"), singular=True)
 tanh: Primitive = elementwise("tanh", np.tanh, (lambda x, o: 1.0 - o * o, "o"))
 arcsinh: Primitive = elementwise("arcsinh", np.arcsinh, (lambda x, o: 1.0 / sqrt(1.0 + x * x), "x"))
 arccosh: Primitive = elementwise("arccosh", np.arccosh, (lambda x, o: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)), "x"), singular=True)
