@@ -1,8 +1,9 @@
 """The vocabulary of a checkpointing schedule: what may be done next to a primal run and to its adjoint.
 
 *State n* is what the primal holds before step n, so step n takes state n to state n + 1 and a run of `steps` steps ends in
-state `steps`. The *working state* is the one the primal runs on. A *slot* keeps a copy of one state. A *record* keeps what the
-adjoints of a row of steps need, which for a step whose adjoint reads only its input is that row's states.
+state `steps`. The *working state* is the one the primal runs on. A *slot* keeps a copy of one state; slots are counted from 0 in
+each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* keeps what the adjoints of a row of steps need,
+which for a step whose adjoint reads only its input is that row's states. Records form a stack: the newest is reversed first.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after."""
+    """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after.
+
+    Of an `OnlineSchedule` the primal may end before `stop`, and the working state is then the final one.
+    """
 
     start: int
     stop: int
@@ -29,25 +33,37 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot`."""
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier; a slow tier may still be writing when this is over."""
 
     step: int
     slot: int
+    tier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Make the working state a copy of state `step`, which `slot` keeps and goes on keeping."""
+    """Make the working state a copy of state `step`, which `slot` of a tier keeps and goes on keeping."""
 
     step: int
     slot: int
+    tier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Begin to bring state `step` from a slow tier, for the next `Load` of that slot; the primal need not wait for it."""
+
+    step: int
+    slot: int
+    tier: int
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Empty `slot`."""
+    """Empty `slot` of a tier."""
 
     slot: int
+    tier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +77,20 @@ class EndForward:
 class Reverse:
     """Run the adjoint of steps stop-1 down to `start`.
 
-    It needs a record that covers them, which it drops, or else stop == start + 1 and the working state at `start`. The working
-    state is undefined afterwards: load one before the next use.
+    It needs the newest record to be of these steps, which it drops; the working state is undefined afterwards: load one before the next
+    use. Or else stop == start + 1 and the working state is state `start`, and stays so.
     """
 
     start: int
     stop: int
 
 
-Action: TypeAlias = Advance | Record | Save | Load | Free | EndForward | Reverse
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Run the primal backwards: the working state is state `stop` before and, but for round-off, state `start` after."""
+
+    start: int
+    stop: int
+
+
+Action: TypeAlias = Advance | Record | Save | Load | Fetch | Free | EndForward | Reverse | Undo

@@ -158,16 +158,16 @@ class Sweep:
             case Advance(start, stop):
                 stepper.advance(start, stop)
                 self._work += stop - start
-            case Load(step, slot):
+            case Load(step, slot, 0):
                 stepper.load(step, slot)
             case Reverse(start, stop):
                 stepper.reverse(start, stop)
                 self._remaining -= stop - start
                 self._work += self._reverse_weight * (stop - start)
-            case Save(step, slot):
+            case Save(step, slot, 0):
                 stepper.save(step, slot)
                 self._in_use.add(slot)
-            case Free(slot):
+            case Free(slot, 0):
                 stepper.free(slot)
                 self._in_use.discard(slot)
             case Record(start, stop):

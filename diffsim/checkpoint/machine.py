@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Record, Reverse, Save
-from diffsim.checkpoint.schedule import Schedule
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
 from diffsim.errors import ScheduleError
 
 
@@ -17,37 +18,45 @@ class Summary:
     Attributes:
         advances: steps run by `Advance`.
         recorded: steps run by `Record`.
-        writes: number of saves.
-        reads: number of loads.
-        peak_slots: most slots in use at a time.
-        peak_record: most steps in the record at a time.
-        peak_states: most states kept in slots and record together at a time.
+        undone: steps run by `Undo`.
+        writes: number of saves, one entry a tier.
+        reads: number of loads, one entry a tier.
+        peak_slots: most slots in use at a time, one entry a tier.
+        peak_record: most steps in records at a time.
+        peak_states: most states kept in slots of the first tier and records together at a time.
+        cost: steps run forward or undone, and saves and loads at the cost of their tiers, in steps of the primal.
     """
 
     advances: int
     recorded: int
-    writes: int
-    reads: int
-    peak_slots: int
+    undone: int
+    writes: tuple[int, ...]
+    reads: tuple[int, ...]
+    peak_slots: tuple[int, ...]
     peak_record: int
     peak_states: int
+    cost: float
 
 
-def simulate(schedule: Schedule) -> Summary:
+def simulate(schedule: Schedule | OnlineSchedule, steps: int | None = None) -> Summary:
     """Execute `schedule`, check that every action is legal, and count.
 
     Legal means: the primal starts where the working state is and never runs past the steps still to be reversed; a slot is within the
-    limit, empty when saved to and full when loaded or freed; the loss is evaluated once, on the final state, before any reversal;
-    what the reversed steps need is present; steps are reversed once each, from the last to the first; and at the end no slot is in
-    use and the declared counts have come true.
+    limit of its tier, empty when saved to and full when fetched, loaded or freed; a shared memory is never exceeded; the loss is
+    evaluated once, on the final state, before any reversal; what the reversed steps need is present; steps are reversed once each, from
+    the last to the first; and at the end no slot and no record is in use and the declared counts have come true.
 
     Takes O(actions) time and O(slots) memory.
+
+    Args:
+        schedule: what to execute.
+        steps: at which the primal ends, for an online schedule.
 
     Raises:
         ScheduleError: an action is not legal when its turn comes, the schedule ends too early or late, or a declared count is wrong.
     """
-    machine = _Machine(schedule)
-    for action in schedule.actions():
+    machine = _Machine(schedule, steps)
+    for action in machine.actions():
         machine.execute(action)
     return machine.finish()
 
@@ -55,17 +64,29 @@ def simulate(schedule: Schedule) -> Summary:
 class _Machine:
     """Holds step numbers where a model holds states."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule | OnlineSchedule, steps: int | None) -> None:
         self.schedule = schedule
+        self.online = isinstance(schedule, OnlineSchedule)
+        self.steps = require_count("steps", steps if isinstance(schedule, OnlineSchedule) else schedule.steps)  # type: ignore[arg-type]
+        self.tiers = tiers_of(schedule)
+        self.shared = getattr(schedule, "shared", None)
         self.working: int | None = 0  # step of the working state, None while it is undefined
-        self.slots: dict[int, int] = {}  # slot: step of the state in it
-        self.record: range | None = None  # steps in the record
-        self.remaining = schedule.steps  # steps 0..remaining-1 are still to be reversed
+        self.slots: list[dict[int, int]] = [{} for _ in self.tiers]  # slot: step of the state in it
+        self.fetched: set[tuple[int, int]] = set()  # tier, slot
+        self.records: list[range] = []  # steps of each, the newest last
+        self.remaining = self.steps  # steps 0..remaining-1 are still to be reversed
         self.forward_ended = False
         self.count = 0
         self.action: Action | None = None
-        self.advances = self.recorded = self.writes = self.reads = 0
-        self.peak_slots = self.peak_record = self.peak_states = 0
+        self.advances = self.recorded = self.undone = 0
+        self.writes, self.reads = [0] * len(self.tiers), [0] * len(self.tiers)
+        self.peak_slots = [0] * len(self.tiers)
+        self.peak_record = self.peak_states = 0
+
+    def actions(self) -> Iterator[Action]:
+        if isinstance(self.schedule, OnlineSchedule):
+            return self.schedule.online_actions(lambda: self.steps if self.working == self.steps else None)
+        return self.schedule.actions()
 
     def execute(self, action: Action) -> None:
         self.count += 1
@@ -74,19 +95,30 @@ class _Machine:
             self._refuse("nothing but Free after the last step is reversed", "a further action", "end the schedule there")
         match action:
             case Advance(start, stop):
+                if self.online and not self.forward_ended:
+                    stop = min(stop, self.steps)
                 self._run(start, stop)
                 self.advances += stop - start
             case Record(start, stop):
-                self._start_record(start, stop)
-            case Save(step, slot):
-                self._save(step, slot)
-            case Load(step, slot):
-                self._require_in_slot(slot, step)
+                self._run(start, stop)
+                self.records.append(range(start, stop))
+                self.recorded += stop - start
+                self._note_peaks()
+            case Undo(start, stop):
+                self._undo(start, stop)
+            case Save(step, slot, tier):
+                self._save(step, slot, tier)
+            case Load(step, slot, tier):
+                self._require_in_slot(slot, tier, step)
+                self.fetched.discard((tier, slot))
                 self.working = step
-                self.reads += 1
-            case Free(slot):
-                self._require_in_slot(slot, None)
-                del self.slots[slot]
+                self.reads[tier] += 1
+            case Fetch(step, slot, tier):
+                self._fetch(step, slot, tier)
+            case Free(slot, tier):
+                self._require_in_slot(slot, tier, None)
+                self.fetched.discard((tier, slot))
+                del self.slots[tier][slot]
             case EndForward(step):
                 self._end_forward(step)
             case Reverse(start, stop):
@@ -99,15 +131,32 @@ class _Machine:
             self._refuse(
                 "every step reversed when the schedule ends", f"steps 0..{self.remaining - 1} not reversed", "add the missing Reverse"
             )
-        if self.slots:
-            self._refuse("all slots empty when the schedule ends", f"slots {sorted(self.slots)} in use", "Free each after its last Load")
+        if any(self.slots):
+            used = [f"{sorted(used)} of tier {tier}" for tier, used in enumerate(self.slots) if used]
+            self._refuse("all slots empty when the schedule ends", f"slots {', '.join(used)} in use", "Free each after its last Load")
+        if isinstance(self.schedule, OnlineSchedule):
+            declared_advances = self.schedule.advances_of(self.steps)
+        else:
+            declared_advances = self.schedule.advances
         for name, declared, actual in (
-            ("advances", self.schedule.advances, self.advances),
+            ("advances", declared_advances, self.advances),
             ("recorded", self.schedule.recorded, self.peak_record),
         ):
             if declared != actual:
                 self._refuse(f"{name} = {declared}, as the schedule declares", f"{actual}", "correct the closed form or the actions")
-        return Summary(self.advances, self.recorded, self.writes, self.reads, self.peak_slots, self.peak_record, self.peak_states)
+        transfers = zip(self.tiers, self.writes, self.reads, strict=True)
+        cost = self.advances + self.recorded + self.undone + sum(t.write_cost * w + t.read_cost * r for t, w, r in transfers)
+        return Summary(
+            self.advances,
+            self.recorded,
+            self.undone,
+            tuple(self.writes),
+            tuple(self.reads),
+            tuple(self.peak_slots),
+            self.peak_record,
+            self.peak_states,
+            cost,
+        )
 
     def _run(self, start: int, stop: int) -> None:
         if not start < stop:
@@ -117,31 +166,39 @@ class _Machine:
             self._refuse(f"a stop of at most {self.remaining}, the steps still to be reversed", f"{stop}", "stop earlier")
         self.working = stop
 
-    def _start_record(self, start: int, stop: int) -> None:
-        if self.record is not None:
-            self._refuse("no record in use", f"a record of {_steps(self.record)}", "Reverse it before the next Record")
-        self._run(start, stop)
-        self.record = range(start, stop)
-        self.recorded += stop - start
-        self.peak_record = max(self.peak_record, stop - start)
-        self._note_peak_states()
+    def _undo(self, start: int, stop: int) -> None:
+        if not 0 <= start < stop:
+            self._refuse("0 <= start < stop", f"start = {start}, stop = {stop}", "undo at least one step")
+        self._require_working(stop)
+        self.working = start
+        self.undone += stop - start
 
-    def _save(self, step: int, slot: int) -> None:
+    def _save(self, step: int, slot: int, tier: int) -> None:
         self._require_working(step)
-        if not 0 <= slot < self.schedule.slots:
-            self._refuse(f"one of {self.schedule.slots} slots, counted from 0", f"slot {slot}", "Free a slot and use that")
-        if slot in self.slots:
-            self._refuse(f"slot {slot} empty", f"state {self.slots[slot]} in it", "Free it first")
-        self.slots[slot] = step
-        self.writes += 1
-        self.peak_slots = max(self.peak_slots, len(self.slots))
-        self._note_peak_states()
+        self._require_tier(tier)
+        if not 0 <= slot < self.tiers[tier].slots:
+            limit = f"one of {self.tiers[tier].slots} slots, counted from 0"
+            self._refuse(limit, f"{_slot(slot, tier)}", "Free a slot and use that")
+        if slot in self.slots[tier]:
+            self._refuse(f"{_slot(slot, tier)} empty", f"state {self.slots[tier][slot]} in it", "Free it first")
+        self.slots[tier][slot] = step
+        self.writes[tier] += 1
+        self.peak_slots[tier] = max(self.peak_slots[tier], len(self.slots[tier]))
+        self._note_peaks()
+
+    def _fetch(self, step: int, slot: int, tier: int) -> None:
+        self._require_in_slot(slot, tier, step)
+        if tier == 0:
+            self._refuse("a slow tier", "tier 0", "Load its states, which are there already")
+        if any(t == tier for t, _ in self.fetched):
+            self._refuse("one state on its way from a tier at most", f"a second one of tier {tier}", "Load the first one before")
+        self.fetched.add((tier, slot))
 
     def _end_forward(self, step: int) -> None:
         if self.forward_ended:
             self._refuse("one EndForward", "a second one", "evaluate the loss once")
-        if step != self.schedule.steps:
-            self._refuse(f"EndForward({self.schedule.steps}), the final state", f"state {step}", "run the primal to the end first")
+        if step != self.steps:
+            self._refuse(f"EndForward({self.steps}), the final state", f"state {step}", "run the primal to the end first")
         self._require_working(step)
         self.forward_ended = True
 
@@ -152,32 +209,48 @@ class _Machine:
             self._refuse("0 <= start < stop", f"start = {start}, stop = {stop}", "reverse at least one step")
         if stop != self.remaining:
             self._refuse(f"stop = {self.remaining}, the steps still to be reversed", f"stop = {stop}", "reverse from the last step down")
-        if self.record is not None and start in self.record and stop - 1 in self.record:
-            self.record = None  # it never outlives the schedule: all its steps are still to be reversed, and the first one to be drops it
+        if self.records and self.records[-1] == range(start, stop):
+            self.records.pop()
+            self.working = None
         elif stop != start + 1 or self.working != start:
+            held = f"the newest record of {_steps(self.records[-1])}" if self.records else "no record"
             self._refuse(
                 f"a record of {_steps(range(start, stop))}, or a single step with the working state at {start}",
-                f"{'no record' if self.record is None else 'a record of ' + _steps(self.record)}, working state {_name(self.working)}",
+                f"{held}, working state {_name(self.working)}",
                 "Record the steps, or Load and Advance to the step",
             )
-        self.working = None
         self.remaining = start
 
     def _require_working(self, step: int) -> None:
         if self.working != step:
             self._refuse(f"the working state at {step}", f"it is {_name(self.working)}", f"Load a state and Advance to {step}")
 
-    def _require_in_slot(self, slot: int, step: int | None) -> None:
-        if slot not in self.slots:
-            self._refuse(f"a state in slot {slot}", "an empty slot", "Save to it first")
-        if step is not None and self.slots[slot] != step:
-            self._refuse(f"state {step} in slot {slot}", f"state {self.slots[slot]}", "Load the state that the slot keeps")
+    def _require_tier(self, tier: int) -> None:
+        if not 0 <= tier < len(self.tiers):
+            self._refuse(f"one of {len(self.tiers)} tiers, counted from 0", f"tier {tier}", "use a tier that the schedule declares")
 
-    def _note_peak_states(self) -> None:
-        self.peak_states = max(self.peak_states, len(self.slots) + len(self.record or ()))
+    def _require_in_slot(self, slot: int, tier: int, step: int | None) -> None:
+        self._require_tier(tier)
+        if slot not in self.slots[tier]:
+            self._refuse(f"a state in {_slot(slot, tier)}", "an empty slot", "Save to it first")
+        if step is not None and self.slots[tier][slot] != step:
+            self._refuse(f"state {step} in {_slot(slot, tier)}", f"state {self.slots[tier][slot]}", "Load the state that the slot keeps")
+
+    def _note_peaks(self) -> None:
+        recorded, states = sum(map(len, self.records)), len(self.slots[0])
+        self.peak_record = max(self.peak_record, recorded)
+        self.peak_states = max(self.peak_states, states + recorded)
+        if self.shared is not None:
+            used = states * self.shared.state + recorded * self.shared.record
+            if used > self.shared.total:
+                self._refuse(f"at most {self.shared.total} units of memory in use", f"{used}", "Free a slot or reverse a record first")
 
     def _refuse(self, expected: str, got: str, remedy: str) -> NoReturn:
         raise ScheduleError(f"action {self.count}, {self.action}: expected {expected}, got {got}; {remedy}")
+
+
+def _slot(slot: int, tier: int) -> str:
+    return f"slot {slot} of tier {tier}" if tier else f"slot {slot}"
 
 
 def _steps(steps: range) -> str:

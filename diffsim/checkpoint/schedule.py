@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from diffsim.checkpoint.actions import Action
 from diffsim.errors import ScheduleError
 
 
+@dataclass(frozen=True)
+class Tier:
+    """A kind of storage: the memory that the primal runs in, the host's, a disk.
+
+    Attributes:
+        name: "device", "host" or "disk".
+        slots: states it may keep at a time.
+        write_cost: what a `Save` takes, in steps of the primal.
+        read_cost: what a `Load` takes, in steps of the primal.
+    """
+
+    name: str
+    slots: int
+    write_cost: float = 0.0
+    read_cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One memory for slots of the first tier and for records, of which each may have the whole.
+
+    Attributes:
+        total: what there is, in any unit.
+        state: what a slot takes.
+        record: what a recorded step takes.
+    """
+
+    total: int
+    state: int
+    record: int
+
+
 @runtime_checkable
 class Schedule(Protocol):
     """A plan to reverse `steps` steps with `slots` kept states.
 
-    The counts are known before the first action, so that a plan can say what it will cost and a driver how far it is.
+    The counts are known before the first action, so that a plan can say what it will cost and a driver how far it is. A schedule that
+    keeps states in slower tiers too has `tiers`, a tuple of `Tier` of which the first has `slots`; one whose slots and records share their
+    memory has `shared`, a `Shared`.
     """
 
     @property
@@ -23,7 +58,7 @@ class Schedule(Protocol):
 
     @property
     def slots(self) -> int:
-        """Most states kept in slots at a time, the initial state included; the working state and a record do not count."""
+        """Most states kept in slots of the first tier at a time; the working state and records do not count."""
 
     @property
     def advances(self) -> int:
@@ -31,10 +66,39 @@ class Schedule(Protocol):
 
     @property
     def recorded(self) -> int:
-        """Most steps held in a record at a time."""
+        """Most steps held in records at a time."""
 
     def actions(self) -> Iterator[Action]:
         """Return a fresh iterator over the actions, which holds no list of all steps."""
+
+
+@runtime_checkable
+class OnlineSchedule(Protocol):
+    """A plan for a run whose number of steps is not known before it ends."""
+
+    @property
+    def slots(self) -> int:
+        """Most states kept in slots at a time."""
+
+    @property
+    def recorded(self) -> int:
+        """Most steps held in records at a time."""
+
+    def advances_of(self, steps: int) -> int:
+        """Primal steps run by `Advance` over the whole schedule, if the run takes `steps` steps."""
+
+    def online_actions(self, ended: Callable[[], int | None]) -> Iterator[Action]:
+        """Return a fresh iterator over the actions.
+
+        Args:
+            ended: asked after each `Advance` of the forward run: the step at which the primal has ended, or None if it goes on. An
+                `Advance` that the end cuts short leaves the primal in its final state.
+        """
+
+
+def tiers_of(schedule: Schedule | OnlineSchedule) -> tuple[Tier, ...]:
+    """Where a schedule keeps states: what it says, or all in the first tier."""
+    return getattr(schedule, "tiers", (Tier("device", schedule.slots),))
 
 
 def require_count(name: str, value: int) -> int:

@@ -40,9 +40,9 @@ def test_every_small_schedule_is_legal_and_optimal(best, slots):
         found = simulate(schedule)
         advances, later_saves = best[steps, slots]
         saves = later_saves + (steps > 1)
-        assert (found.advances, found.writes) == (advances, saves), schedule
+        assert (found.advances, found.writes) == (advances, (saves,)), schedule
         assert (schedule.advances, schedule.writes) == (advances, saves), schedule
-        assert found.peak_slots == min(slots, steps - 1), schedule
+        assert found.peak_slots == (min(slots, steps - 1),), schedule
 
 
 PUBLISHED = [(10, 3, 15), (50, 7, 105), (100, 5, 316), (100, 10, 222), (1000, 20, 2747), (13465, 116, 33374), (10_000, 25, 36_346)]
@@ -55,7 +55,7 @@ def test_published_counts(steps, slots, advances):
 
 
 def test_saves_of_ten_thousand_steps():
-    assert Binomial(10_000, 25).writes == simulate(Binomial(10_000, 25)).writes == 6724
+    assert Binomial(10_000, 25).writes == simulate(Binomial(10_000, 25)).writes[0] == 6724
 
 
 def test_million_steps_in_closed_form():
@@ -68,7 +68,7 @@ def test_million_steps_in_closed_form():
 def test_million_steps_by_iteration():
     found = simulate(Binomial(10**6, 50))
     assert found.advances == 4_658_945
-    assert found.writes == Binomial(10**6, 50).writes
+    assert found.writes == (Binomial(10**6, 50).writes,)
 
 
 def test_actions_of_the_smallest_schedules():
@@ -86,8 +86,8 @@ def test_larger_schedules_keep_the_promises(data, steps):
     slots = data.draw(st.integers(1, min(steps, 400)), label="slots")
     schedule = Binomial(steps, slots)
     found = simulate(schedule)
-    assert (found.advances, found.writes) == (schedule.advances, schedule.writes)
-    assert found.reads == steps - 1  # the working state is lost in every reversal but the last, and only there
+    assert (found.advances, found.writes) == (schedule.advances, (schedule.writes,))
+    assert found.reads == (steps - 1,)  # the working state is lost in every reversal but the last, and only there
     assert (found.recorded, found.peak_record) == (1, 1)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from diffsim.checkpoint import Advance, EndForward, Free, Load, Record, Reverse, Save, Summary, simulate
+from diffsim.checkpoint import Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Shared, Summary, Tier, Undo, simulate
 from diffsim.errors import ScheduleError
 
-from .toy_model import Segments, scripted
+from .toy_model import Segments, Together, Tiered, scripted
 
 # Two steps in one slot: the smallest schedule with every action. Each illegal one below is a change of it.
 LEGAL = (Save(0, 0), Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Load(0, 0), Free(0), Reverse(0, 1))
@@ -21,7 +21,9 @@ def with_change(index, *actions, drop=1):
 
 def test_the_legal_schedule_passes():
     summary = simulate(scripted(2, 1, LEGAL))
-    assert summary == Summary(advances=1, recorded=1, writes=1, reads=1, peak_slots=1, peak_record=1, peak_states=2)
+    assert summary == Summary(
+        advances=1, recorded=1, undone=0, writes=(1,), reads=(1,), peak_slots=(1,), peak_record=1, peak_states=2, cost=2.0
+    )
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 12, 20])
@@ -41,7 +43,10 @@ ILLEGAL = {
     "advance from an undefined state": (with_change(5, Advance(1, 2)), r"the working state at 1, got it is undefined"),
     "record from elsewhere": (with_change(2, Record(0, 2)), r"the working state at 0, got it is at 1"),
     "record by nothing": (with_change(2, Record(1, 1)), r"start < stop, got start = 1"),
-    "record over a record": (with_change(1, Record(0, 1)), r"no record in use, got a record of steps 0\.\.0"),
+    "record what is not reversed in its turn": (
+        with_change(1, Record(0, 1), Load(0, 0), Record(0, 1)),
+        r"the working state at 1|expected a record of steps 1\.\.1",
+    ),
     "save another state": (with_change(0, Save(1, 0)), r"the working state at 1, got it is at 0"),
     "save the undefined state": (with_change(5, Free(0), Save(0, 0)), r"the working state at 0, got it is undefined"),
     "save over a state": (with_change(1, Save(0, 0), drop=0), r"slot 0 empty, got state 0 in it"),
@@ -59,7 +64,10 @@ ILLEGAL = {
     "reverse out of order": (with_change(4, Reverse(0, 1)), r"stop = 2, the steps still to be reversed, got stop = 1"),
     "reverse twice": (with_change(5, Reverse(1, 2)), r"stop = 1, the steps still to be reversed, got stop = 2"),
     "reverse without a record": (with_change(2, Advance(1, 2)), r"a record of steps 1\.\.1, or .*, got no record, working state at 2"),
-    "reverse more than is recorded": (with_change(4, Reverse(0, 2)), r"a record of steps 0\.\.1, or .* got a record of steps 1\.\.1"),
+    "reverse more than is recorded": (
+        with_change(4, Reverse(0, 2)),
+        r"a record of steps 0\.\.1, or .* got the newest record of steps 1\.\.1",
+    ),
     "reverse two steps from one state": (
         (Save(0, 0), Advance(0, 2), EndForward(2), Load(0, 0), Reverse(0, 2)),
         r"a record of steps 0\.\.1, or a single step .*, got no record, working state at 0",
@@ -85,10 +93,20 @@ def test_a_record_may_wait_while_a_later_step_is_reversed():
     assert simulate(scripted(2, 2, (*before, *record_first, Reverse(0, 1)))).peak_states == 2
 
 
-def test_reversing_a_part_drops_the_whole_record():
+def test_a_record_is_reversed_whole():
     listed = (Record(0, 2), EndForward(2), Reverse(1, 2), Reverse(0, 1))
-    with pytest.raises(ScheduleError, match=r"^action 4, .* a record of steps 0\.\.0, or .*, got no record"):
+    with pytest.raises(ScheduleError, match=r"^action 3, .* a record of steps 1\.\.1, or .*, got the newest record of steps 0\.\.1"):
         simulate(scripted(2, 0, listed))
+
+
+def test_records_are_a_stack():
+    listed = (Record(0, 1), Record(1, 3), EndForward(3), Reverse(1, 3), Reverse(0, 1))
+    assert simulate(replace(scripted(3, 0, listed), recorded=3)).peak_states == 3
+
+
+def test_a_state_reversed_without_a_record_is_still_there():
+    listed = (Advance(0, 2), EndForward(2), Undo(1, 2), Reverse(1, 2), Undo(0, 1), Reverse(0, 1))
+    assert simulate(scripted(2, 0, listed)).undone == 2
 
 
 def test_the_message_names_the_action_and_a_remedy():
@@ -101,3 +119,88 @@ def test_a_wrong_declaration_is_refused(name, value):
     schedule = replace(scripted(2, 1, LEGAL), **{name: value})
     with pytest.raises(ScheduleError, match=f"{name} = {value}, as the schedule declares, got 1"):
         simulate(schedule)
+
+
+TIERS = (Tier("device", 1), Tier("disk", 1, write_cost=2.0, read_cost=3.0))
+TWO_TIERS = (
+    Save(0, 0, 1), Advance(0, 1), Save(1, 0), Advance(1, 2), Record(2, 3), EndForward(3), Reverse(2, 3),
+    Load(1, 0), Free(0), Reverse(1, 2), Fetch(0, 0, 1), Load(0, 0, 1), Free(0, 1), Reverse(0, 1),
+)  # fmt: skip
+
+
+def two_tiers(index=0, *actions, drop=0):
+    listed = TWO_TIERS[:index] + actions + TWO_TIERS[index + drop :]
+    return Tiered(3, 1, 2, 1, listed, TIERS)
+
+
+def test_slots_of_every_tier_count_apart():
+    found = simulate(two_tiers())
+    assert (found.writes, found.reads, found.peak_slots, found.peak_states) == ((1, 1), (1, 1), (1, 1), 2)
+    assert found.cost == 2 + 1 + 2.0 + 3.0
+
+
+ILLEGAL_IN_TIERS = {
+    "an unknown tier": (two_tiers(0, Save(0, 0, 2), drop=1), r"one of 2 tiers, counted from 0, got tier 2"),
+    "beyond the slots of a tier": (two_tiers(0, Save(0, 1, 1), drop=1), r"one of 1 slots, .* got slot 1 of tier 1"),
+    "over a state of a tier": (two_tiers(1, Save(0, 0, 1)), r"slot 0 of tier 1 empty, got state 0 in it"),
+    "fetch from the first tier": (two_tiers(4, Fetch(1, 0, 0)), r"a slow tier, got tier 0"),
+    "fetch what is not there": (two_tiers(10, Fetch(1, 0, 1), drop=1), r"state 1 in slot 0 of tier 1, got state 0"),
+    "fetch two": (two_tiers(10, Fetch(0, 0, 1)), r"one state on its way from a tier at most"),
+    "load from another tier": (two_tiers(11, Load(0, 0), drop=1), r"a state in slot 0, got an empty slot"),
+    "undo nothing": (two_tiers(9, Undo(1, 1)), r"0 <= start < stop"),
+    "undo from elsewhere": (two_tiers(9, Undo(0, 2)), r"the working state at 2, got it is at 1"),
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL_IN_TIERS)
+def test_an_illegal_schedule_of_tiers_is_refused(name):
+    schedule, message = ILLEGAL_IN_TIERS[name]
+    with pytest.raises(ScheduleError, match=message):
+        simulate(schedule)
+
+
+def test_a_shared_memory_is_not_exceeded():
+    listed = (Save(0, 0), Record(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Reverse(0, 1), Free(0))
+    assert simulate(Together(2, 1, 0, 2, listed, Shared(total=8, state=2, record=3))).peak_record == 2
+    with pytest.raises(ScheduleError, match=r"^action 3, .* at most 7 units of memory in use, got 8"):
+        simulate(Together(2, 1, 0, 2, listed, Shared(total=7, state=2, record=3)))
+
+
+@dataclass(frozen=True)
+class EverySecond:
+    """Online: keeps every second state, in as many slots as it takes."""
+
+    slots: int
+    recorded: int = 0
+    more: int = 0
+
+    def advances_of(self, steps):
+        return steps + steps // 2 + self.more
+
+    def online_actions(self, ended):
+        reached = 0
+        while ended() is None:
+            yield Save(reached, reached // 2)
+            yield Advance(reached, reached + 2)
+            reached += 2
+        steps = ended()
+        yield EndForward(steps)
+        for step in reversed(range(steps)):
+            yield Load(step - step % 2, step // 2)
+            if step % 2:
+                yield Advance(step - 1, step)
+            else:
+                yield Free(step // 2)
+            yield Reverse(step, step + 1)
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+def test_an_online_schedule_learns_where_the_run_ends(steps):
+    assert simulate(EverySecond(4), steps).advances == steps + steps // 2
+
+
+def test_an_online_schedule_must_keep_its_word():
+    with pytest.raises(ScheduleError, match="advances = 8, as the schedule declares, got 7"):
+        simulate(EverySecond(3, more=1), 5)
+    with pytest.raises(ScheduleError, match="one of 2 slots"):
+        simulate(EverySecond(2), 5)

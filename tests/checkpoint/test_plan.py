@@ -14,7 +14,7 @@ from .toy_model import Segments
 def bytes_needed(schedule, state_bytes, recorded_bytes, working_bytes):
     """Peak by execution: what is in slots and record, taken at their separate peaks."""
     found = simulate(schedule)
-    return working_bytes + found.peak_slots * state_bytes + found.peak_record * recorded_bytes
+    return working_bytes + found.peak_slots[0] * state_bytes + found.peak_record * recorded_bytes
 
 
 @settings(deadline=None, max_examples=150)

@@ -13,7 +13,7 @@ def test_actions():
 @pytest.mark.parametrize("steps", [1, 2, 100])
 def test_no_step_runs_twice(steps):
     found = simulate(StoreAll(steps))
-    assert (found.advances, found.recorded, found.writes, found.reads) == (0, steps, 0, 0)
+    assert (found.advances, found.recorded, found.writes, found.reads) == (0, steps, (0,), (0,))
     assert (found.peak_record, found.peak_states) == (steps, steps)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Sweep
+from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier
 from diffsim.checkpoint.actions import Advance
 
 COUPLING = 0.1
@@ -134,6 +134,16 @@ class Scripted:
 
     def actions(self) -> Iterator[Action]:
         return iter(self.listed)
+
+
+@dataclass(frozen=True)
+class Tiered(Scripted):
+    tiers: tuple[Tier, ...]
+
+
+@dataclass(frozen=True)
+class Together(Scripted):
+    shared: Shared
 
 
 def scripted(steps: int, slots: int, listed: Iterable[Action]) -> Schedule:
