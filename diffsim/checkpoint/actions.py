@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot` of a tier; a slow tier may still be writing when this is over."""
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may go on writing afterwards."""
 
     step: int
     slot: int

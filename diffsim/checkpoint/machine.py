@@ -134,13 +134,11 @@ class _Machine:
         if any(self.slots):
             used = [f"{sorted(used)} of tier {tier}" for tier, used in enumerate(self.slots) if used]
             self._refuse("all slots empty when the schedule ends", f"slots {', '.join(used)} in use", "Free each after its last Load")
-        if isinstance(self.schedule, OnlineSchedule):
-            declared_advances = self.schedule.advances_of(self.steps)
-        else:
-            declared_advances = self.schedule.advances
+        schedule = self.schedule
+        declared_advances = schedule.advances_of(self.steps) if isinstance(schedule, OnlineSchedule) else schedule.advances
         for name, declared, actual in (
             ("advances", declared_advances, self.advances),
-            ("recorded", self.schedule.recorded, self.peak_record),
+            ("recorded", schedule.recorded, self.peak_record),
         ):
             if declared != actual:
                 self._refuse(f"{name} = {declared}, as the schedule declares", f"{actual}", "correct the closed form or the actions")

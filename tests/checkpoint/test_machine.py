@@ -9,7 +9,7 @@ import pytest
 from diffsim.checkpoint import Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Shared, Summary, Tier, Undo, simulate
 from diffsim.errors import ScheduleError
 
-from .toy_model import Segments, Together, Tiered, scripted
+from .toy_model import Segments, Tiered, Together, scripted
 
 # Two steps in one slot: the smallest schedule with every action. Each illegal one below is a change of it.
 LEGAL = (Save(0, 0), Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Load(0, 0), Free(0), Reverse(0, 1))
@@ -44,8 +44,8 @@ ILLEGAL = {
     "record from elsewhere": (with_change(2, Record(0, 2)), r"the working state at 0, got it is at 1"),
     "record by nothing": (with_change(2, Record(1, 1)), r"start < stop, got start = 1"),
     "record what is not reversed in its turn": (
-        with_change(1, Record(0, 1), Load(0, 0), Record(0, 1)),
-        r"the working state at 1|expected a record of steps 1\.\.1",
+        with_change(2, Record(1, 2), EndForward(2), Load(0, 0), Record(0, 1), Reverse(1, 2)),
+        r"a record of steps 1\.\.1, or .*, got the newest record of steps 0\.\.0",
     ),
     "save another state": (with_change(0, Save(1, 0)), r"the working state at 1, got it is at 0"),
     "save the undefined state": (with_change(5, Free(0), Save(0, 0)), r"the working state at 0, got it is undefined"),
