@@ -131,6 +131,9 @@ class _Machine:
             self._refuse(
                 "every step reversed when the schedule ends", f"steps 0..{self.remaining - 1} not reversed", "add the missing Reverse"
             )
+        if self.records:
+            left = _steps(self.records[-1])
+            self._refuse("every record reversed when the schedule ends", f"one of {left}", "Reverse the newest record first")
         if any(self.slots):
             used = [f"{sorted(used)} of tier {tier}" for tier, used in enumerate(self.slots) if used]
             self._refuse("all slots empty when the schedule ends", f"slots {', '.join(used)} in use", "Free each after its last Load")
