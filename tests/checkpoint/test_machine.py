@@ -75,7 +75,7 @@ ILLEGAL = {
     "reverse from an undefined state": (with_change(5, drop=2), r"a record of steps 0\.\.0, or .* working state undefined"),
     "go on after the end": ((*LEGAL, Load(0, 0)), r"nothing but Free after the last step is reversed"),
     "end too early": (LEGAL[:-1], r"every step reversed when the schedule ends, got steps 0\.\.0 not reversed"),
-    "leave a slot": (with_change(6), r"all slots empty when the schedule ends, got slots \[0\] in use"),
+    "leave a slot": (with_change(6), r"all slots empty when the schedule ends, got slots \[0\] of tier 0 in use"),
     "use an unknown action": (with_change(1, "rest"), r"one of the actions of diffsim\.checkpoint\.actions, got str"),
 }
 
