@@ -38,8 +38,7 @@ class Ring:
         self.users = [0] * self.capacity
         self.free = list(range(self.capacity))[::-1]
         self.slots: dict[int, list[int]] = {}
-        self.recorded: list[int] = []
-        self.record_start = 0
+        self.records: list[tuple[int, list[int]]] = []  # first step and levels of each record, the newest last
         self.working = [self._take() for _ in range(self.depth)]
 
     def _take(self) -> int:
@@ -93,30 +92,36 @@ class Ring:
 
     def record(self, steps: int, start: int) -> IntArray:
         """Level table of an advance from step `start` whose every state is kept until it is dropped."""
-        self.record_start = start
-        self.recorded = list(self.working)
-        for level in self.recorded:
+        recorded = list(self.working)
+        for level in recorded:
             self.users[level] += 1
-        table = [*self.working]
         for _ in range(steps):
             oldest, level = self.working[0], self._take()
             self._drop(oldest)
             self.working = [*self.working[1:], level]
             self.users[level] += 1
-            self.recorded.append(level)
-            table.append(level)
-        return np.array(table, np.int32)
+            recorded.append(level)
+        self.records.append((start, recorded))
+        return np.array(recorded, np.int32)
 
     def recorded_before(self, stop: int, steps: int) -> IntArray:
-        """Levels of times stop - 1, stop - 2, ... as the adjoints of `steps` steps read them."""
-        last = stop - 1 - self.record_start + self.depth - 1
+        """Levels of times stop - 1, stop - 2, ... in the newest record, as the adjoints of `steps` steps read them."""
+        start, recorded = self.records[-1]
+        last = stop - 1 - start + self.depth - 1
         first = last - steps - self.depth + 2
-        return np.array(self.recorded[first : last + 1][::-1], np.int32)
+        return np.array(recorded[first : last + 1][::-1], np.int32)
 
     def drop_record(self) -> None:
-        for level in self.recorded:
+        """Give up the newest record."""
+        for level in self.records.pop()[1]:
             self._drop(level)
-        self.recorded = []
+
+    def renew(self) -> list[int]:
+        """Levels that nobody else needs for the working state, which is about to be written; oldest first."""
+        for level in self.working:
+            self._drop(level)
+        self.working = [self._take() for _ in range(self.depth)]
+        return self.working
 
     def save(self, slot: int) -> None:
         self.slots[slot] = list(self.working)

@@ -60,7 +60,8 @@ class Stepper:
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
-        self._residuals = range(0)  # steps whose residuals are recorded
+        self._records: list[range] = []  # steps of each record, the newest last
+        self._residuals: list[IntArray] = []  # levels of the residuals of each
         self._pending: dict[str, dict[int, Array]] = {}
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
@@ -157,7 +158,7 @@ class Stepper:
     def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int) -> None:
         """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records."""
         check_generation(self.generation)
-        self.steps, self._residuals = steps, range(0)
+        self.steps, self._records, self._residuals = steps, [], []
         for ring in self.rings.values():
             ring.clear()
         for name in self.delays:
@@ -282,12 +283,13 @@ class Stepper:
         if not self.needs_primal:
             self.advance(start, stop)
         elif self.recorded:
-            names, self._residuals = self.recorded.names, range(start, stop)
+            names, levels = self.recorded.names, self._free_residuals(stop - start)
 
             def residual_levels(done: int, count: int) -> dict[str, IntArray]:
-                return self._advanced(count) | dict.fromkeys(names, np.arange(done, done + count, dtype=np.int32))
+                return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
 
             self.launcher.sweep(self.recorded.forward, start, stop - start, residual_levels)
+            self._residuals.append(levels)
         else:
             tables = {name: ring.record(stop - start, start) for name, ring in self.rings.items()}
 
@@ -295,14 +297,27 @@ class Stepper:
                 return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
 
             self.launcher.sweep(self.forward, start, stop - start, state_levels)
+        self._records.append(range(start, stop))
+
+    def _free_residuals(self, steps: int) -> IntArray:
+        """Levels for the residuals of so many steps."""
+        assert self.recorded is not None
+        capacity = self.launcher.arrays[self.recorded.names[0]].shape[0]
+        if not self._residuals:
+            free = np.arange(min(steps, capacity), dtype=np.int32)
+        else:
+            free = np.setdiff1d(np.arange(capacity, dtype=np.int32), np.concatenate(self._residuals))[:steps]
+        if len(free) < steps:
+            raise ScheduleError(f"no free level among {capacity}: the schedule records more steps than it announced in `recorded`")
+        return free
 
     def reverse(self, start: int, stop: int) -> None:
-        """Adjoints of steps stop - 1 down to start: from a record, or of one step from the working state."""
+        """Adjoints of steps stop - 1 down to start: of the newest record, or of one step from the working state."""
         assert self.adjoint is not None
-        residuals = self.recorded is not None and stop - 1 in self._residuals
-        if self.needs_primal and stop - start > 1 and not residuals and not any(ring.recorded for ring in self.rings.values()):
+        held = bool(self._records) and self._records[-1] == range(start, stop)
+        if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
-        program = self.recorded.adjoint if self.recorded and residuals else self.adjoint.program
+        program = self.recorded.adjoint if self.recorded and held else self.adjoint.program
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
             count = 1 if self._pending else stop - start
@@ -312,27 +327,68 @@ class Stepper:
                 last - 1,
                 count,
                 lambda done, number, last=last: (
-                    self._primal_levels(last - done, number, residuals)  # type: ignore[misc]
+                    self._primal_levels(last - done, number, held)  # type: ignore[misc]
                     | {name: ring.advance(number) for name, ring in self.bars.items()}
                 ),
             )
             self._add_pending()
             stop -= count
-        self._residuals = range(0)
-        for ring in self.rings.values():
-            ring.drop_record()
+        if held:
+            self._drop_record()
 
-    def _primal_levels(self, stop: int, count: int, residuals: bool) -> dict[str, IntArray]:
+    def _drop_record(self) -> None:
+        self._records.pop()
+        if self.needs_primal and self.recorded:
+            self._residuals.pop()
+        elif self.needs_primal:
+            for ring in self.rings.values():
+                ring.drop_record()
+
+    def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
         """Levels of what the adjoints of steps stop - 1, stop - 2, ... read of the forward run."""
         if not self.needs_primal:
             return {}
-        if self.recorded and residuals:
-            first = stop - 1 - self._residuals.start
-            return dict.fromkeys(self.recorded.names, np.arange(first, first - count, -1, dtype=np.int32))
+        if self.recorded and held:
+            first = stop - self._records[-1].start
+            return dict.fromkeys(self.recorded.names, self._residuals[-1][first - count : first][::-1])
         return {
-            name: ring.recorded_before(stop, count) if ring.recorded else np.array(ring.working[::-1], np.int32)
-            for name, ring in self.rings.items()
+            name: ring.recorded_before(stop, count) if held else np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()
         }
+
+    # states outside of this stepper
+
+    def state_arrays(self) -> list[Array]:
+        """The working state with its earlier values, halos included; views on the host, valid until the stepper goes on."""
+        return [
+            self.launcher.memory.read(self.launcher.arrays[name], level) for name, ring in self.rings.items() for level in ring.working
+        ]
+
+    def set_state(self, arrays: Sequence[Array]) -> None:
+        """Make a state that `state_arrays` gave the working state."""
+        values = iter(arrays)
+        for name, ring in self.rings.items():
+            for level in ring.renew():
+                self.launcher.memory.write(self.launcher.arrays[name], next(values), level)
+
+    def cotangent_arrays(self) -> dict[str, Array]:
+        """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""
+        memory, arrays = self.launcher.memory, self.launcher.arrays
+        found = {f"{name}/{k}": memory.read(arrays[name], level) for name, ring in self.bars.items() for k, level in enumerate(ring.working)}
+        found |= {bar(name): memory.read(arrays[bar(name)]) for name in self.step.active}
+        found |= {bar(source_stream(forcing)): memory.read(arrays[bar(source_stream(forcing))]) for forcing in self.step.forcings}
+        found |= {f"{name}/late {late}": value for name, waiting in self._pending.items() for late, value in waiting.items()}
+        return {name: value.copy() for name, value in found.items()}
+
+    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `cotangent_arrays` gave, after `seed`."""
+        memory = self.launcher.memory
+        self._pending = {}
+        for key, value in arrays.items():
+            name, _, place = key.partition("/")
+            if place.startswith("late "):
+                self._pending.setdefault(name, {})[int(place.removeprefix("late "))] = value
+            else:
+                memory.write(self.launcher.arrays[name], value, self.bars[name].working[int(place)] if place else None)
 
     def _add_pending(self) -> None:
         """After one adjoint step: what was the cotangent of a state one step earlier is now one of the state itself."""
