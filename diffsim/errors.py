@@ -39,6 +39,10 @@ class PlanError(DiffsimError, ValueError):
     """A memory budget that cannot work."""
 
 
+class ReplayError(DiffsimError, RuntimeError):
+    """A step that was run again did not do what it did the first time, so a gradient would be wrong."""
+
+
 class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is not as it should be."""
 

@@ -11,8 +11,10 @@ from diffsim.checkpoint.actions import Reverse as Reverse
 from diffsim.checkpoint.actions import Save as Save
 from diffsim.checkpoint.actions import Undo as Undo
 from diffsim.checkpoint.binomial import Binomial as Binomial
-from diffsim.checkpoint.driver import Stepper as Stepper
 from diffsim.checkpoint.driver import Sweep as Sweep
+from diffsim.checkpoint.growth import ChaosWarning as ChaosWarning
+from diffsim.checkpoint.growth import GrowthMonitor as GrowthMonitor
+from diffsim.checkpoint.guard import ReplayGuard as ReplayGuard
 from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.memory import available_memory as available_memory
@@ -20,9 +22,14 @@ from diffsim.checkpoint.memory import parse_memory as parse_memory
 from diffsim.checkpoint.plan import choose as choose
 from diffsim.checkpoint.plan import peak_states as peak_states
 from diffsim.checkpoint.plan import resolve as resolve
+from diffsim.checkpoint.policy import Checkpoint as Checkpoint
+from diffsim.checkpoint.policy import Policy as Policy
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule
 from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedule import tiers_of as tiers_of
+from diffsim.checkpoint.stepper import Portable as Portable
+from diffsim.checkpoint.stepper import Reversible as ReversibleStepper
+from diffsim.checkpoint.stepper import Stepper as Stepper
 from diffsim.checkpoint.store_all import StoreAll as StoreAll

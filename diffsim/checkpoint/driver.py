@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Any
 
-from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Record, Reverse, Save
-from diffsim.checkpoint.schedule import Schedule
-from diffsim.errors import ParameterError, ScheduleError, StaleValueError
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
+from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock
+from diffsim.checkpoint.guard import ReplayGuard
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.stepper import Stepper
+from diffsim.checkpoint.storage import Store
+from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
-
-
-class Stepper(Protocol):
-    """A model as a schedule sees it: a working state, slots, a record, and a cotangent that `reverse` carries back.
-
-    The cotangent and the gradients of parameters belong to the stepper and are touched by `reverse` alone. A copy in a slot must hold
-    all that `advance` reads: every field, and every earlier time level of a multistep scheme.
-    """
-
-    def advance(self, start: int, stop: int) -> None:
-        """Run the primal from state `start` to state `stop`."""
-
-    def record(self, start: int, stop: int) -> None:
-        """Do what `advance` does, bit for bit, and keep what the adjoints of these steps need."""
-
-    def save(self, step: int, slot: int) -> None:
-        """Copy the working state into `slot`."""
-
-    def load(self, step: int, slot: int) -> None:
-        """Copy the state in `slot` into the working state."""
-
-    def free(self, slot: int) -> None:
-        """Give up the state in `slot`."""
-
-    def reverse(self, start: int, stop: int) -> None:
-        """Run the adjoint of steps stop-1 down to `start` and drop the record, if these steps are in one.
-
-        Without a record it is a single step, whose input is the working state.
-        """
+MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass
 
 
 class _Phase(enum.Enum):
@@ -64,42 +40,82 @@ class Sweep:
 
     Args:
         schedule: what to do; `simulate` proves one legal beforehand, the sweep itself checks no more than the two ends.
-        stepper: what does it. Its working state is state 0.
-        on_action: called with each action after it is done, for a progress display. It may raise to stop the run.
-        reverse_weight: cost of a reversed step in primal steps. It matters to `progress` alone.
+        stepper: what does it. Its working state is state 0. With slow tiers it must be `Portable`, to undo steps `Reversible`.
+        stores: one for each tier of the schedule after the first.
+        guard: compares states that are computed again with those of the first run.
+        on_action: called with each action after it is done, for a display. It may raise to stop the run.
+        reverse_weight: cost of a reversed step in primal steps, until it is measured.
+
+    Attributes:
+        clock: work done, and time left.
+        drift: largest relative error of a state computed backwards, where a kept state told.
 
     Raises:
-        ParameterError: `reverse_weight` is not a positive number.
+        ParameterError: `reverse_weight` is not a positive number, or stores are missing.
     """
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: Schedule | OnlineSchedule,
         stepper: Stepper,
         *,
+        stores: Sequence[Store] = (),
+        guard: ReplayGuard | None = None,
         on_action: Callable[[Action], None] | None = None,
         reverse_weight: float = REVERSE_WEIGHT,
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
             raise ParameterError(f"expected a finite reverse_weight above 0, got {reverse_weight!r}; give a cost in primal steps")
-        self._schedule = schedule
-        self._stepper = stepper
-        self._on_action = on_action
-        self._reverse_weight = reverse_weight
-        self._actions = schedule.actions()
+        slow = tiers_of(schedule)[1:]
+        if len(stores) != len(slow):
+            names = ", ".join(tier.name for tier in slow) or "none"
+            raise ParameterError(f"expected a store for each slow tier ({names}), got {len(stores)}; give stores=")
+        self.schedule = schedule
+        self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
+        self.drift = 0.0
+        self._stepper: Any = stepper  # which of the protocols is needed depends on the actions
+        self._stores, self._guard, self._on_action = stores, guard, on_action
+        self.clock = Clock(self._work(), reverse_weight)
+        self._actions = self._first_actions()
         self._phase = _Phase.READY
-        self._in_use: set[int] = set()
-        self._remaining = schedule.steps
-        self._work = 0.0
-        self._total = schedule.advances + schedule.recorded + reverse_weight * schedule.steps
+        self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
+        self._since = 0  # the state that the working one was computed from
+        self._at = 0
+        self._undone = False
+
+    def _work(self) -> dict[str, int]:
+        """Steps of each kind in the whole sweep, as far as they are known."""
+        schedule, steps = self.schedule, self.end
+        if steps is None:
+            return {"advance": 0, "record": 0, "reverse": 0, "undo": 0}
+        advances = schedule.advances_of(steps) if isinstance(schedule, OnlineSchedule) else schedule.advances
+        recorded = getattr(schedule, "all_recorded", schedule.recorded)
+        return {"advance": advances, "record": recorded, "reverse": steps, "undo": getattr(schedule, "undone", 0)}
+
+    def _first_actions(self) -> Iterator[Action]:
+        if isinstance(self.schedule, OnlineSchedule):
+            return self.schedule.online_actions(lambda: self.end)
+        return self.schedule.actions()
 
     @property
     def progress(self) -> float:
         """Fraction of the work done, from 0 to 1: steps run forward, plus steps reversed times their weight, over their sum.
 
-        The sum takes each recorded step as recorded once, and so comes to 1 too early on a schedule that records in several goes.
+        While the number of steps is unknown it is 0.
         """
-        return min(self._work / self._total, 1.0)
+        if self._phase is _Phase.DONE:
+            return 1.0
+        return 0.0 if self.end is None else self.clock.share
+
+    @property
+    def kept(self) -> dict[tuple[int, int], int]:
+        """(tier, slot) -> number of the state that is kept there now."""
+        return dict(self._in_use)
+
+    @property
+    def remaining(self) -> int:
+        """Steps that are still to be reversed."""
+        return 0 if self.end is None else self.end - self.clock.done["reverse"]
 
     def forward(self) -> None:
         """Run the primal to the final state.
@@ -120,31 +136,49 @@ class Sweep:
                 return
         raise ScheduleError("expected EndForward, got the end of the schedule; check the schedule with simulate()")
 
+    def replan(self, actions: Iterator[Action], advances: int) -> None:
+        """Go back another way: after `forward`, with other actions for the states that are kept.
+
+        Args:
+            actions: from here to the end.
+            advances: steps that they advance.
+        """
+        if self._phase is not _Phase.AT_END:
+            raise self._stale("replan")
+        self._actions = actions
+        self.clock.total["advance"] = self.clock.done["advance"] + advances
+
     def reverse(self) -> None:
         """Run the adjoint from the final state back to the initial one, and use the schedule up.
 
         Raises:
             StaleValueError: `forward` has not been run to its end, or `reverse` was called before.
             ScheduleError: the schedule ends before all steps are reversed or with slots in use.
+            ReplayError: a step that was run again did not do what it did the first time.
         """
         if self._phase is not _Phase.AT_END:
             raise self._stale("reverse")
         self._phase = _Phase.REVERSE
         for action in self._actions:
             self._execute(action)
-        if self._remaining or self._in_use:
+        if self.remaining or self._in_use:
             raise ScheduleError(
-                f"expected all steps reversed and all slots freed at the end of the schedule, got {self._remaining} steps left and slots "
-                f"{sorted(self._in_use)} in use; check the schedule with simulate()"
+                f"expected all steps reversed and all slots freed at the end of the schedule, got {self.remaining} steps left and slots "
+                f"{sorted(slot for _, slot in self._in_use)} in use; check the schedule with simulate()"
             )
+        if self._guard is not None:
+            self._guard.finished()
         self._phase = _Phase.DONE
-        self._work = self._total
 
     def close(self) -> None:
         """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless."""
         self._phase = _Phase.DONE
-        while self._in_use:
-            self._stepper.free(self._in_use.pop())
+        for tier, slot in sorted(self._in_use):
+            if tier == 0:
+                self._stepper.free(slot)
+        self._in_use.clear()
+        for store in self._stores:
+            store.close()
 
     def __enter__(self) -> Sweep:
         return self
@@ -153,32 +187,88 @@ class Sweep:
         self.close()
 
     def _execute(self, action: Action) -> None:
-        stepper = self._stepper
         match action:
             case Advance(start, stop):
-                stepper.advance(start, stop)
-                self._work += stop - start
-            case Load(step, slot, 0):
-                stepper.load(step, slot)
+                self._advance(start, stop)
+            case Load(step, slot, tier):
+                self._load(step, slot, tier)
             case Reverse(start, stop):
-                stepper.reverse(start, stop)
-                self._remaining -= stop - start
-                self._work += self._reverse_weight * (stop - start)
-            case Save(step, slot, 0):
-                stepper.save(step, slot)
-                self._in_use.add(slot)
-            case Free(slot, 0):
-                stepper.free(slot)
-                self._in_use.discard(slot)
+                self._timed("reverse", self._stepper.reverse, start, stop)
+            case Save(step, slot, tier):
+                self._save(step, slot, tier)
+            case Free(slot, tier):
+                if tier:
+                    self._stores[tier - 1].free(slot)
+                else:
+                    self._stepper.free(slot)
+                self._in_use.pop((tier, slot), None)
             case Record(start, stop):
-                stepper.record(start, stop)
-                self._work += stop - start
+                self._timed("record", self._stepper.record, start, stop)
+                self._at = stop
+            case Undo(start, stop):
+                self._timed("undo", self._stepper.undo, start, stop)
+                self._at, self._undone = start, True
+            case Fetch(_, slot, tier):
+                self._stores[tier - 1].fetch(slot)
             case EndForward():
-                pass
+                if self._guard is not None:
+                    self._guard.ended()
             case _:
                 raise ScheduleError(f"expected an action of diffsim.checkpoint.actions, got {action!r}; check the schedule with simulate()")
         if self._on_action is not None:
             self._on_action(action)
+
+    def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
+        began = time.perf_counter()
+        found = call(start, stop)
+        self.clock.note(kind, stop - start, time.perf_counter() - began)
+        return found
+
+    def _advance(self, start: int, stop: int) -> None:
+        guard = self._guard
+        for begin, end in [(start, stop)] if guard is None else guard.pieces(start, stop):
+            final = self._timed("advance", self._stepper.advance, begin, end)
+            self._at = end
+            if final is not None and self.end is None:
+                self._found_end(final, end)
+                return
+            if guard is not None:
+                guard.reached(end, self._since)
+
+    def _found_end(self, final: int, asked: int) -> None:
+        self.end = self._at = final
+        self.clock.done["advance"] -= asked - final
+        self.clock.total = self._work()
+
+    def _save(self, step: int, slot: int, tier: int) -> None:
+        if tier:
+            self._stores[tier - 1].write(slot, step, self._stepper.state_arrays())
+        else:
+            self._stepper.save(step, slot)
+        self._in_use[tier, slot] = step
+        if self._guard is not None:
+            self._guard.saved(step, slot, tier)
+
+    def _load(self, step: int, slot: int, tier: int) -> None:
+        if self._undone and self._at == step and tier == 0:
+            self._measure_drift(step, slot)
+        if tier:
+            self._stepper.set_state(self._stores[tier - 1].read(slot, step))
+        else:
+            self._stepper.load(step, slot)
+        self._since = self._at = step
+        self._undone = False
+        if self._guard is not None:
+            self._guard.loaded(step, slot, tier)
+
+    def _measure_drift(self, step: int, slot: int) -> None:
+        drift = self._stepper.drift(slot)
+        self.drift = max(self.drift, drift)
+        if not drift <= MOST_DRIFT:
+            raise ReplayError(
+                f"state {step}, computed backwards, differs from the kept one by {drift:.1e} of its size, more than {MOST_DRIFT:.0e}; "
+                "keep states more often (a smaller period), or use a schedule that runs forward only"
+            )
 
     def _stale(self, method: str) -> StaleValueError:
         return StaleValueError(

@@ -10,7 +10,9 @@ import operator
 
 from diffsim.checkpoint.binomial import Binomial
 from diffsim.checkpoint.memory import available_memory, parse_memory
-from diffsim.checkpoint.schedule import Schedule, require_count
+from diffsim.checkpoint.online import Online
+from diffsim.checkpoint.policy import Checkpoint, Policy
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
 from diffsim.checkpoint.store_all import StoreAll
 from diffsim.errors import ParameterError, PlanError, ScheduleError
 
@@ -54,37 +56,46 @@ def choose(steps: int, state_bytes: int, budget_bytes: int, recorded_bytes: int 
 
 
 def resolve(
-    checkpoint: str | int | Schedule, steps: int, state_bytes: int, working_bytes: int = 0, recorded_bytes: int | None = None
-) -> Schedule:
+    checkpoint: Checkpoint, steps: int, state_bytes: int, working_bytes: int = 0, recorded_bytes: int | None = None, online: bool = False
+) -> Schedule | OnlineSchedule:
     """Return the schedule that a user's `checkpoint=` argument asks for.
 
     Args:
-        checkpoint: "auto" for half of the available memory, a size of memory such as "4 GB", a number of slots, or a schedule.
-        steps: number of primal steps.
+        checkpoint: "auto" for half of the available memory, a size of memory such as "4 GB", a number of slots, a schedule, or a policy.
+        steps: number of primal steps, or the most there may be.
         state_bytes: bytes of a state kept in a slot.
         working_bytes: bytes in use whatever the schedule.
         recorded_bytes: bytes that a recorded step takes; by default `state_bytes`.
+        online: whether the run may end before.
 
     Raises:
         PlanError: the memory cannot work, or more slots than steps are asked for.
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
     """
-    if isinstance(checkpoint, str):
-        automatic = checkpoint.strip().lower() == "auto"
-        budget = int(AUTO_FRACTION * available_memory()) if automatic else parse_memory(checkpoint)
-        return choose(steps, state_bytes, budget, recorded_bytes, working_bytes)
-    if isinstance(checkpoint, Schedule):
-        if checkpoint.steps != steps:
-            raise ScheduleError(
-                f"expected a schedule of {steps} steps, got {checkpoint!r} of {checkpoint.steps}; make one of {steps} steps"
-            )
-        return checkpoint
-    if isinstance(checkpoint, bool) or not hasattr(checkpoint, "__index__"):
-        raise ParameterError(
-            f"expected 'auto', a size such as '4 GB', a number of slots or a Schedule, got {checkpoint!r}; give one of these"
-        )
-    return Binomial(steps, checkpoint)
+    policy = Policy.of(checkpoint)
+    schedule = policy.schedule
+    if isinstance(schedule, OnlineSchedule):
+        return schedule
+    if isinstance(schedule, Schedule):
+        if online:
+            raise ScheduleError(f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({schedule.slots})")
+        if schedule.steps != steps:
+            raise ScheduleError(f"expected a schedule of {steps} steps, got {schedule!r} of {schedule.steps}; make one of {steps} steps")
+        return schedule
+    if online:
+        slots = policy.slots
+        if slots is None:
+            found = choose(steps, state_bytes, _budget(policy), state_bytes, working_bytes)
+            slots = max(found.slots, min(found.recorded, steps))
+        return Online(slots)
+    if policy.slots is not None:
+        return Binomial(steps, policy.slots)
+    return choose(steps, state_bytes, _budget(policy), recorded_bytes, working_bytes)
+
+
+def _budget(policy: Policy) -> int:
+    return int(AUTO_FRACTION * available_memory()) if policy.memory is None else parse_memory(policy.memory)
 
 
 def peak_states(schedule: Schedule) -> int:

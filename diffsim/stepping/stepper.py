@@ -6,6 +6,7 @@ no data (`diffsim.stepping.levels`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -23,6 +24,7 @@ from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
 from diffsim.stepping.trace import TracedStep, profile_array
+from diffsim.stepping.undo import undo_program
 from diffsim.typing import Array, IntArray
 
 
@@ -187,7 +189,11 @@ class Stepper:
 
     def traces(self) -> dict[str, Array]:
         """What the receivers recorded, shape (steps + 1, receivers) a state."""
-        return {state: self._read(receiver_stream(state)) for state in self.records}
+        return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.records}
+
+    def end_at(self, steps: int) -> None:
+        """The run is over after these many steps, fewer than it was started for."""
+        self.steps = steps
 
     def _read(self, stream: str) -> Array:
         return self.launcher.memory.read(self.launcher.arrays[stream]).copy()
@@ -355,6 +361,36 @@ class Stepper:
             name: ring.recorded_before(stop, count) if held else np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()
         }
 
+    # steps run backwards
+
+    @functools.cached_property
+    def backward(self) -> Program | None:
+        """The program that undoes a step, or None."""
+        found = undo_program(self.step)
+        same = found is not None and all(found.in_place(name) == self.forward.in_place(name) for name in self.rings)
+        return found if same else None
+
+    def undo(self, start: int, stop: int) -> None:
+        """Take the working state back from step `stop` to `start`."""
+        if self.backward is None:
+            raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
+        rings = self.rings.values()
+        for ring in rings:
+            ring.working.reverse()
+        self.launcher.sweep(self.backward, stop - 1, stop - start, lambda done, count: self._advanced(count))
+        for ring in rings:
+            ring.working.reverse()
+
+    def drift(self, slot: int) -> float:
+        """How far the working state is from the kept one, relative to that: the largest error over the largest value."""
+        found = 0.0
+        for name, ring in self.rings.items():
+            for level, kept in zip(ring.working, ring.slots[slot], strict=True):
+                exact = self.launcher.cells(name, kept)
+                error = np.abs(self.launcher.cells(name, level) - exact).max()
+                found = max(found, float(error) / max(float(np.abs(exact).max()), float(np.finfo(self.dtype).tiny)))
+        return found
+
     # states outside of this stepper
 
     def state_arrays(self) -> list[Array]:
@@ -378,6 +414,14 @@ class Stepper:
         found |= {bar(source_stream(forcing)): memory.read(arrays[bar(source_stream(forcing))]) for forcing in self.step.forcings}
         found |= {f"{name}/late {late}": value for name, waiting in self._pending.items() for late, value in waiting.items()}
         return {name: value.copy() for name, value in found.items()}
+
+    def cotangent_size(self) -> float:
+        """The largest entry of the state's cotangent now."""
+        return max((float(np.abs(self._bar(name)).max()) for name in self.bars), default=0.0)
+
+    def outputs(self) -> list[Array]:
+        """What the receivers recorded, as it is stored."""
+        return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.records]
 
     def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
         """Go on from what `cotangent_arrays` gave, after `seed`."""

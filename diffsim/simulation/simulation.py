@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +15,13 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.checkpoint import Schedule, Sweep, resolve
-from diffsim.checkpoint.actions import Action
+from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, SweepFile, resolve
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
+from diffsim.simulation.recorded import RecordedRun
+from diffsim.simulation.reversal import Keeper, Reversal, Until, as_arrays, as_solution
+from diffsim.simulation.solution import Pullback, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
@@ -28,22 +30,6 @@ from diffsim.stepping.stepper import Stepper
 from diffsim.stepping.tangent import dot, tangent_map, tangent_step
 from diffsim.stepping.trace import TracedMap, TracedStep, forcing_location, trace_coefficients, trace_initial, trace_step
 from diffsim.typing import Array
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What a simulation gives, or the tangents or cotangents of that.
-
-    Attributes:
-        final: each state after the last step, over the cells.
-        traces: each recorded state at its receivers, shape (steps + 1, receivers); row 0 is the initial state.
-    """
-
-    final: Mapping[str, Array] = field(default_factory=dict)
-    traces: Mapping[str, Array] = field(default_factory=dict)
-
-
-Pullback = Callable[[Solution], dict[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -169,12 +155,11 @@ class Simulation:
         program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
         return self._stepper.launcher.source_of(program).source
 
-    def schedule(self, steps: int, checkpoint: str | int | Schedule = "auto") -> Schedule:
+    def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
-        stepper = self._stepper
-        return resolve(checkpoint, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes())
+        return self._schedule(steps, Policy.of(checkpoint), online=False)
 
-    def predicted_bytes(self, schedule: Schedule) -> int:
+    def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top."""
         stepper = self._stepper
         return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
@@ -231,7 +216,7 @@ class Simulation:
         steps: int,
         every: int = 0,
         watch: Callable[[int, dict[str, Array]], None] | None = None,
-        checkpoint: str | int | Schedule = "auto",
+        checkpoint: Checkpoint = "auto",
     ) -> Solution:
         """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation of the record.
 
@@ -254,7 +239,7 @@ class Simulation:
                 watch(end, stepper.state())
         return self._solution(stepper)
 
-    def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: str | int | Schedule) -> Solution:
+    def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint) -> Solution:
         """Solve forward as an operation of the record."""
         _check_names("inputs", inputs, self.inputs, "inputs")
         names = tuple(inputs)
@@ -267,37 +252,101 @@ class Simulation:
         cores = [core(inputs[n]) for n in names]
         cores = [c if getattr(c, "dtype", None) == self.dtype else astype(c, dtype=self.dtype) for c in cores]
         outputs = (*(("final", s) for s in self._step.states), *(("traces", s) for s in self.receivers))
-        run = _Run(self, names, outputs, steps, checkpoint, dict(self._points))
+        run = RecordedRun(self, names, outputs, steps, checkpoint, dict(self._points))
         return run.solution([wrap(value) for value in apply(run, cores)])
 
     def vjp(
         self,
         inputs: Mapping[str, npt.ArrayLike],
         steps: int,
-        checkpoint: str | int | Schedule = "auto",
+        checkpoint: Checkpoint = "auto",
         on_action: Callable[[Action], None] | None = None,
+        until: Until | None = None,
+        every: int = 1,
     ) -> tuple[Solution, Pullback]:
         """Solve forward, ready for the reverse sweep.
 
         Args:
             inputs: arrays by name, see the class.
-            steps: time steps.
-            checkpoint: "auto", a memory size such as "4 GB", a number of slots, or a schedule.
+            steps: time steps, or the most there may be.
+            checkpoint: "auto", a memory size such as "4 GB", a number of slots, a schedule, or a `Policy`.
             on_action: called after each action of the schedule.
+            until: (steps done, states) -> whether the run is over; its traces then have that many steps.
+            every: ask `until` after each so many steps.
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
             input in `wrt`. It can be called once, and only until this simulation is run again.
-        """
-        schedule = self.schedule(steps, checkpoint)
-        stepper, fields = self._stepper, self._checked(inputs, steps)
-        stepper.plan(schedule.slots, schedule.recorded)
-        coefficients = self._start(stepper, fields, steps)
-        sweep = Sweep(schedule, stepper, on_action=on_action)
-        sweep.forward()
-        solution, run = self._solution(stepper), self._runs
 
-        used = False
+        Raises:
+            ReplayError: by the pullback: a step that was run again did not do what it did the first time.
+        """
+        policy = Policy.of(checkpoint)
+        schedule = self._schedule(steps, policy, online=until is not None)
+        fields = self._checked(inputs, steps)
+        self._stepper.plan(schedule.slots, schedule.recorded)
+        coefficients = self._start(self._stepper, fields, steps)
+        watchers = () if on_action is None else (on_action,)
+        file = self._sweep_file(fields, steps, policy) if policy.resume else None
+        kept = None if file is None else file.load()
+        if kept is not None:
+            return self._resumed(inputs, fields, coefficients, policy, file, *kept)
+        key = "" if file is None else file.key
+        reversal = Reversal(self._stepper, schedule, policy, steps, watchers, until, every, key)
+        solution = self._solution(self._stepper)
+
+        def back(cotangents: Solution) -> dict[str, Array]:
+            keeper = None
+            if file is not None:
+                fixed = {**as_arrays("solution", solution), **as_arrays("seed", cotangents)}
+                keeper = Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays)
+            reversal.reverse(lambda: self._stepper.seed(cotangents.final, cotangents.traces), keeper)
+            if file is not None:
+                file.remove()
+            return self._gradient(fields, coefficients, steps)
+
+        return solution, self._pullback(solution, back)
+
+    def _resumed(
+        self,
+        inputs: Mapping[str, npt.ArrayLike],
+        fields: dict[str, Array],
+        coefficients: dict[str, Array],
+        policy: Policy,
+        file: SweepFile,
+        remaining: int,
+        arrays: Mapping[str, Array],
+    ) -> tuple[Solution, Pullback]:
+        """What `vjp` gives, of a run whose reverse sweep was cut off with so many steps remaining."""
+        solution, seeds = as_solution("solution", arrays), as_solution("seed", arrays)
+        steps = self._stepper.steps
+        schedule = self._schedule(remaining, policy, online=False)
+        self._stepper.plan(schedule.slots, schedule.recorded)
+        self._start(self._stepper, fields, steps)
+        reversal = Reversal(self._stepper, schedule, policy, remaining, key=file.key)
+
+        def back(cotangents: Solution) -> dict[str, Array]:
+            given = as_arrays("seed", cotangents)
+            if given.keys() != as_arrays("seed", seeds).keys() or any(not np.array_equal(given[n], arrays[n]) for n in given):
+                reversal.close()
+                file.remove()  # another loss: the sweep that was kept is of no use
+                return self.vjp(inputs, steps, policy)[1](cotangents)
+            moved = {n.removeprefix("sweep: "): value for n, value in arrays.items() if n.startswith("sweep: ")}
+
+            def seed() -> None:
+                self._stepper.seed(seeds.final, seeds.traces)
+                self._stepper.set_cotangent(moved)
+
+            fixed = {n: value for n, value in arrays.items() if not n.startswith("sweep: ")}
+            reversal.reverse(seed, Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays))
+            file.remove()
+            return self._gradient(fields, coefficients, steps)
+
+        return solution, self._pullback(solution, back)
+
+    def _pullback(self, solution: Solution, back: Callable[[Solution], dict[str, Array]]) -> Pullback:
+        """`back`, once, and only until the simulation is run again."""
+        run, used = self._runs, False
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             nonlocal used
@@ -309,25 +358,46 @@ class Simulation:
                 raise StaleValueError("this pullback was used, and the states that it needs were given up on the way; call vjp() anew")
             self._check_cotangents(cotangents, solution)
             used = True
-            stepper.seed(cotangents.final, cotangents.traces)
-            sweep.reverse()
-            states, coefficient_bars, amplitudes = stepper.cotangents()
-            initial = self._initial.vjp({**fields, **coefficients}, states)
-            for name in coefficients:
-                through_start = initial.pop(name, None)
-                if name in coefficient_bars and through_start is not None:
-                    coefficient_bars[name] += through_start
-            found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
-            return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+            return back(cotangents)
 
-        return solution, pullback
+        return pullback
+
+    def _gradient(self, fields: dict[str, Array], coefficients: dict[str, Array], steps: int) -> dict[str, Array]:
+        """Cotangents of the inputs, after the reverse sweep."""
+        states, coefficient_bars, amplitudes = self._stepper.cotangents()
+        initial = self._initial.vjp({**fields, **coefficients}, states)
+        for name in coefficients:
+            through_start = initial.pop(name, None)
+            if name in coefficient_bars and through_start is not None:
+                coefficient_bars[name] += through_start
+        for name, bars in amplitudes.items():  # a run that ended early did not see the rest
+            amplitudes[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), (0, 0)))
+        found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
+        return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+
+    def _schedule(self, steps: int, policy: Policy, online: bool) -> Schedule | OnlineSchedule:
+        stepper = self._stepper
+        return resolve(policy, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes(), online)
+
+    def _sweep_file(self, fields: Mapping[str, Array], steps: int, policy: Policy) -> SweepFile:
+        """Where the reverse sweep of this run is kept: its name and key tell it from all others."""
+        digest = hashlib.blake2b(f"{steps} {self.dtype} {self.source()} {self.wrt}".encode(), digest_size=16)
+        for name, values in fields.items():
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(values))
+        for name, table in self._points.items():
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(table.cells))
+            digest.update(np.ascontiguousarray(table.weights))
+        key = digest.hexdigest()
+        return SweepFile(policy.file(f"sweep-{key[:12]}.npz"), key)
 
     def value_and_grad(
         self,
         loss: Callable[[Solution], tuple[float, Solution]],
         inputs: Mapping[str, npt.ArrayLike],
         steps: int,
-        checkpoint: str | int | Schedule = "auto",
+        checkpoint: Checkpoint = "auto",
     ) -> tuple[float, dict[str, Array]]:
         """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`."""
         solution, pullback = self.vjp(inputs, steps, checkpoint)
@@ -399,79 +469,6 @@ class Simulation:
                     raise ShapeError(f"cotangent of {what} {name} has shape {np.shape(value)}, expected {made[name].shape}")
                 if not np.isfinite(value).all():
                     raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A simulation over a number of steps, as the record sees it.
-
-    Attributes:
-        names: of the inputs, in the order of the arguments.
-        outputs: of the values: ("final", state) or ("traces", state).
-        points: where sources and receivers were; the simulation may have been moved since.
-    """
-
-    simulation: Simulation
-    names: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
-    steps: int
-    checkpoint: str | int | Schedule
-    points: Mapping[str, PointTable]
-
-    @contextmanager
-    def _in_place(self) -> Iterator[Simulation]:
-        """The simulation with its sources and receivers where they were."""
-        simulation, now = self.simulation, dict(self.simulation._points)
-        moved = any(now[name] is not table for name, table in self.points.items())
-        if moved:
-            simulation._move(self.points)
-        try:
-            yield simulation
-        finally:
-            if moved:
-                simulation._move(now)
-
-    def _named(self, args: Sequence[Array]) -> dict[str, Array]:
-        return dict(zip(self.names, args, strict=True))
-
-    def _values(self, solution: Solution) -> tuple[Array, ...]:
-        return tuple(getattr(solution, part)[name] for part, name in self.outputs)
-
-    def solution(self, values: Sequence[Any]) -> Solution:
-        """Values (or their cotangents) by name."""
-        parts: dict[str, dict[str, Any]] = {"final": {}, "traces": {}}
-        for (part, name), value in zip(self.outputs, values, strict=True):
-            parts[part][name] = value
-        return Solution(**parts)
-
-    def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        with self._in_place() as simulation:
-            return self._values(simulation.run(self._named(args), self.steps))
-
-    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
-        with self._in_place() as simulation:
-            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
-            run = simulation._runs
-        used = False
-
-        def pull(cts: Sequence[Array]) -> list[Array]:
-            nonlocal used
-            with self._in_place() as simulation:
-                again = pullback
-                if used or simulation._runs != run:  # its states were overwritten: run it again
-                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
-                used = True
-                bars = again(self.solution(cts))
-            return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
-
-        return self._values(solution), pull
-
-    def tangent(self, differentiable: bool) -> _Run:
-        simulation = self.simulation.tangent(differentiable)
-        names = tuple(dot(name, simulation.order) for name in self.names)
-        outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
-        points = self.simulation._with_tangents(self.points, simulation.order)
-        return _Run(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint, points)
 
 
 def _check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:

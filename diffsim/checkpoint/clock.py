@@ -1,0 +1,59 @@
+"""How long the kinds of work of a sweep take, measured on the way, and so how long the rest will take."""
+
+from __future__ import annotations
+
+REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
+
+
+class Clock:
+    """Work done and time taken, by kind: steps advanced, recorded, undone, reversed.
+
+    Args:
+        total: steps of each kind in the whole sweep.
+        reverse_weight: cost of a reversed step in primal steps, until it is measured.
+    """
+
+    def __init__(self, total: dict[str, int], reverse_weight: float = REVERSE_WEIGHT) -> None:
+        self.total, self.reverse_weight = total, reverse_weight
+        self.done = dict.fromkeys(total, 0)
+        self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
+        self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
+
+    def note(self, kind: str, steps: int, seconds: float) -> None:
+        """So many steps of a kind are done, in so much time."""
+        self.done[kind] += steps
+        if kind not in self._first:
+            self._first[kind] = steps, seconds
+        else:
+            count, sum_ = self._timed.get(kind, (0, 0.0))
+            self._timed[kind] = count + steps, sum_ + seconds
+
+    def step_seconds(self, kind: str) -> float | None:
+        """Seconds of a step of this kind, or None while nothing like it was done."""
+        if kind in self._timed or kind in self._first:
+            steps, seconds = self._timed.get(kind) or self._first[kind]
+            return seconds / steps
+        primal = [self.step_seconds(k) for k in ("advance", "record") if k in self._first]
+        if kind == "reverse":
+            return self.reverse_weight * primal[0] if primal and primal[0] is not None else None
+        return primal[0] if primal else None
+
+    @property
+    def share(self) -> float:
+        """Fraction of the work done, from 0 to 1, with a reversed step counted as `reverse_weight` primal ones."""
+        weight = {kind: self.reverse_weight if kind == "reverse" else 1.0 for kind in self.total}
+        done = sum(weight[kind] * self.done[kind] for kind in self.total)
+        return min(done / max(sum(weight[kind] * self.total[kind] for kind in self.total), 1.0), 1.0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time that the rest of the sweep will take at the pace measured so far; None before the first step."""
+        left = 0.0
+        for kind, total in self.total.items():
+            steps = max(total - self.done[kind], 0)
+            if steps:
+                seconds = self.step_seconds(kind)
+                if seconds is None:
+                    return None
+                left += steps * seconds
+        return left

@@ -1,0 +1,94 @@
+"""What a user asks of checkpointing."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from diffsim.checkpoint.compression import Compression
+from diffsim.checkpoint.memory import parse_memory
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule
+from diffsim.errors import ParameterError
+
+KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How the states that a reverse sweep needs are kept.
+
+    Args:
+        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available.
+        slots: states kept in memory, instead of what `memory` allows.
+        schedule: a `Schedule`, an `OnlineSchedule`, or a kind of schedule: "auto" (the fastest within the memory), "store_all",
+            "binomial", "online", "multi_tier", "spilling", "mixed", "reversible".
+        disk: the most that checkpoints may take on disk, or None for memory alone.
+        folder: where the file of the disk's states goes, and that of an interrupted sweep.
+        compression: of states on disk.
+        verify: compare states that are computed again with those of the first run.
+        resume: seconds between copies of the reverse sweep in `folder`, from which a run that was killed goes on; 0: none.
+
+    Raises:
+        ParameterError: what cannot be, or does not go together.
+    """
+
+    memory: str | int | None = None
+    slots: int | None = None
+    schedule: str | Schedule | OnlineSchedule = "auto"
+    disk: str | int | None = None
+    folder: Path | None = None
+    compression: Compression | None = None
+    verify: bool = True
+    resume: float = 0.0
+
+    def __post_init__(self) -> None:
+        for size in (self.memory, self.disk):
+            if size is not None:
+                parse_memory(size)
+        if isinstance(self.schedule, str) and self.schedule not in KINDS:
+            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
+        if self.memory is not None and self.slots is not None:
+            raise ParameterError(f"expected memory or slots, got memory = {self.memory!r} and slots = {self.slots!r}; give one of them")
+        if self.disk is not None and self.folder is None:
+            raise ParameterError("expected a folder for the states on disk, got none; give folder=")
+        if self.resume and self.folder is None:
+            raise ParameterError("expected a folder for the copies of the reverse sweep, got none; give folder=")
+        if not 0.0 <= self.resume < float("inf"):
+            raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}")
+        if self.folder is not None:
+            object.__setattr__(self, "folder", Path(self.folder))
+
+    @classmethod
+    def of(cls, checkpoint: Any) -> Policy:
+        """The policy that a `checkpoint=` argument stands for: one already, "auto", a size, a number of slots, or a schedule.
+
+        Raises:
+            ParameterError: none of these.
+        """
+        if isinstance(checkpoint, Policy):
+            return checkpoint
+        if isinstance(checkpoint, str):
+            return cls() if checkpoint.strip().lower() == "auto" else cls(memory=checkpoint)
+        if isinstance(checkpoint, (Schedule, OnlineSchedule)):
+            return cls(schedule=checkpoint)
+        if isinstance(checkpoint, bool) or not hasattr(checkpoint, "__index__"):
+            raise ParameterError(
+                f"expected 'auto', a size such as '4 GB', a number of slots, a Schedule or a Policy, got {checkpoint!r}; give one of these"
+            )
+        return cls(slots=int(checkpoint))
+
+    def file(self, name: str) -> Path:
+        """A file of this name in the folder, which is made, or else in the system's folder for temporary files."""
+        folder = Path(tempfile.gettempdir()) if self.folder is None else self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    def __repr__(self) -> str:
+        changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+Checkpoint: TypeAlias = str | int | Schedule | OnlineSchedule | Policy
+"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, or a policy."""

@@ -1,0 +1,5 @@
+"""An equation with its sources and receivers: run it, and take derivatives through all of its time steps."""
+
+from diffsim.simulation.simulation import Simulation as Simulation
+from diffsim.simulation.solution import Pullback as Pullback
+from diffsim.simulation.solution import Solution as Solution

@@ -1,0 +1,92 @@
+"""A simulation as one operation of the record of an array program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diffsim.checkpoint import Checkpoint
+from diffsim.simulation.solution import Solution
+from diffsim.stepping.points import PointTable
+from diffsim.stepping.tangent import dot
+from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.simulation.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A simulation over a number of steps, as the record sees it.
+
+    Attributes:
+        names: of the inputs, in the order of the arguments.
+        outputs: of the values: ("final", state) or ("traces", state).
+        points: where sources and receivers were; the simulation may have been moved since.
+    """
+
+    simulation: Simulation
+    names: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    steps: int
+    checkpoint: Checkpoint
+    points: Mapping[str, PointTable]
+
+    @contextmanager
+    def _in_place(self) -> Iterator[Simulation]:
+        """The simulation with its sources and receivers where they were."""
+        simulation, now = self.simulation, dict(self.simulation._points)
+        moved = any(now[name] is not table for name, table in self.points.items())
+        if moved:
+            simulation._move(self.points)
+        try:
+            yield simulation
+        finally:
+            if moved:
+                simulation._move(now)
+
+    def _named(self, args: Sequence[Array]) -> dict[str, Array]:
+        return dict(zip(self.names, args, strict=True))
+
+    def _values(self, solution: Solution) -> tuple[Array, ...]:
+        return tuple(getattr(solution, part)[name] for part, name in self.outputs)
+
+    def solution(self, values: Sequence[Any]) -> Solution:
+        """Values (or their cotangents) by name."""
+        parts: dict[str, dict[str, Any]] = {"final": {}, "traces": {}}
+        for (part, name), value in zip(self.outputs, values, strict=True):
+            parts[part][name] = value
+        return Solution(**parts)
+
+    def evaluate(self, *args: Array) -> tuple[Array, ...]:
+        with self._in_place() as simulation:
+            return self._values(simulation.run(self._named(args), self.steps))
+
+    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
+        with self._in_place() as simulation:
+            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
+            run = simulation._runs
+        used = False
+
+        def pull(cts: Sequence[Array]) -> list[Array]:
+            nonlocal used
+            with self._in_place() as simulation:
+                again = pullback
+                if used or simulation._runs != run:  # its states were overwritten: run it again
+                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
+                used = True
+                bars = again(self.solution(cts))
+            return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
+
+        return self._values(solution), pull
+
+    def tangent(self, differentiable: bool) -> RecordedRun:
+        simulation = self.simulation.tangent(differentiable)
+        names = tuple(dot(name, simulation.order) for name in self.names)
+        outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
+        points = self.simulation._with_tangents(self.points, simulation.order)
+        return RecordedRun(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint, points)

@@ -1,0 +1,161 @@
+"""One run of a simulation with its reverse sweep: along a schedule, guarded, and able to go on after it was killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from diffsim.checkpoint import DiskStore, GrowthMonitor, HostStore, OnlineSchedule, Policy, ReplayGuard, Schedule, StateLayout, Store, Sweep
+from diffsim.checkpoint import SweepFile, tiers_of
+from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.simulation.solution import Solution
+from diffsim.stepping.stepper import Stepper
+from diffsim.typing import Array
+
+Until = Callable[[int, dict[str, Array]], bool]
+Watcher = Callable[[Action], None]
+
+
+class UntilStepper:
+    """A stepper whose run ends when a condition on its state holds, or after `most` steps.
+
+    Args:
+        stepper: what is run.
+        until: (steps done, states) -> whether this is the end; None: only `most` ends it.
+        most: steps.
+        every: ask after each so many steps.
+    """
+
+    def __init__(self, stepper: Stepper, until: Until | None, most: int, every: int = 1) -> None:
+        self._stepper, self._until, self._most, self._every = stepper, until, most, every if until else most
+        self._end: int | None = None
+        for name in ("record", "save", "load", "free", "reverse", "undo", "drift", "state_arrays", "set_state"):
+            setattr(self, name, getattr(stepper, name))
+
+    def advance(self, start: int, stop: int) -> int | None:
+        """Advance, no farther than to the end, and tell where that is when it is reached."""
+        if self._end is not None:
+            self._stepper.advance(start, stop)
+            return None
+        at, stop = start, min(stop, self._most)
+        while at < stop:
+            after = min(at - at % self._every + self._every, stop)
+            self._stepper.advance(at, after)
+            at = after
+            over = self._until is not None and at % self._every == 0 and self._until(at, self._stepper.state())
+            if at == self._most or over:
+                self._end = at
+                self._stepper.end_at(at)
+                return at
+        return None
+
+
+def stores_for(schedule: Schedule | OnlineSchedule, stepper: Stepper, policy: Policy, key: str) -> list[Store]:
+    """Storage for the slow tiers of a schedule."""
+    slow = tiers_of(schedule)[1:]
+    if not slow:
+        return []
+    layout = StateLayout.of(stepper.state_arrays())
+    out: list[Store] = []
+    for number, tier in enumerate(slow):
+        if tier.name == "disk":
+            out.append(DiskStore(policy.file(f"states{number or ''}"), layout, tier.slots, policy.compression, key))
+        else:
+            out.append(HostStore(layout, tier.slots))
+    return out
+
+
+class Reversal:
+    """A forward run, then its reverse sweep.
+
+    Args:
+        stepper: ready to run, at state 0.
+        schedule: of checkpoints.
+        policy: what the user asked for beside the schedule.
+        steps: of the run, or the most there may be.
+        watchers: called after each action.
+        until: where the run ends before `steps`, for an online schedule.
+        every: ask `until` after each so many steps.
+        key: what tells this run from others.
+    """
+
+    def __init__(
+        self,
+        stepper: Stepper,
+        schedule: Schedule | OnlineSchedule,
+        policy: Policy,
+        steps: int,
+        watchers: Sequence[Watcher] = (),
+        until: Until | None = None,
+        every: int = 1,
+        key: str = "",
+    ) -> None:
+        self.stepper, self.policy = stepper, policy
+        online = isinstance(schedule, OnlineSchedule)
+        replays = online or not schedule.recorded == schedule.steps
+        guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if policy.verify and replays else None
+        self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
+        self._watchers: list[Watcher] = [self.growth, *watchers]
+        runs = UntilStepper(stepper, until, steps, every) if online else stepper
+        stores = stores_for(schedule, stepper, policy, key)
+        self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
+        with ExitStack() as stack:
+            stack.push(self.sweep)
+            self.sweep.forward()
+            stack.pop_all()
+
+    def _watch(self, action: Action) -> None:
+        for watcher in self._watchers:
+            watcher(action)
+
+    def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> None:
+        """Seed the cotangents, and run the reverse sweep."""
+        with self.sweep:
+            seed()
+            if keeper is not None:
+                self._watchers.append(keeper)
+            self.sweep.reverse()
+        self.growth.warn(stacklevel=5)
+
+    def close(self) -> None:
+        """Give up what is kept."""
+        self.sweep.close()
+
+
+class Keeper:
+    """Called with each action, it keeps copies of a reverse sweep in a file, from which a later process goes on.
+
+    Args:
+        file: where.
+        seconds: between copies.
+        fixed: what every copy holds: the solution, and the cotangents that the sweep began with.
+        moving: gives what the sweep has come to.
+    """
+
+    def __init__(self, file: SweepFile, seconds: float, fixed: Mapping[str, Array], moving: Callable[[], Mapping[str, Array]]) -> None:
+        self._file, self._seconds, self._fixed, self._moving = file, seconds, fixed, moving
+        self._last = time.monotonic()
+
+    def __call__(self, action: Action) -> None:
+        if isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds:
+            self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
+            self._last = time.monotonic()
+
+
+def as_arrays(kind: str, solution: Solution) -> dict[str, Array]:
+    """A solution, or cotangents of one, as arrays by name for a file."""
+    final = {f"{kind} final: {name}": np.asarray(value) for name, value in solution.final.items()}
+    return final | {f"{kind} traces: {name}": np.asarray(value) for name, value in solution.traces.items()}
+
+
+def as_solution(kind: str, arrays: Mapping[str, Array]) -> Solution:
+    """The opposite of `as_arrays`."""
+
+    def part(name: str) -> dict[str, Array]:
+        head = f"{kind} {name}: "
+        return {key.removeprefix(head): value for key, value in arrays.items() if key.startswith(head)}
+
+    return Solution(part("final"), part("traces"))
