@@ -39,6 +39,10 @@ class PlanError(DiffsimError, ValueError):
     """A memory budget that cannot work."""
 
 
+class StorageError(DiffsimError, OSError):
+    """A file or a disk does not hold what it should, or cannot."""
+
+
 class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is not as it should be."""
 
