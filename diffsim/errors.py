@@ -43,6 +43,10 @@ class ReplayError(DiffsimError, RuntimeError):
     """A step that was run again did not do what it did the first time, so a gradient would be wrong."""
 
 
+class StorageError(DiffsimError, OSError):
+    """A file or a disk does not hold what it should, or cannot."""
+
+
 class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is not as it should be."""
 

@@ -11,10 +11,16 @@ from diffsim.checkpoint.actions import Reverse as Reverse
 from diffsim.checkpoint.actions import Save as Save
 from diffsim.checkpoint.actions import Undo as Undo
 from diffsim.checkpoint.binomial import Binomial as Binomial
+from diffsim.checkpoint.compression import Compression as Compression
+from diffsim.checkpoint.compression import Lossless as Lossless
+from diffsim.checkpoint.compression import Lossy as Lossy
+from diffsim.checkpoint.disk_store import DiskStore as DiskStore
 from diffsim.checkpoint.driver import Sweep as Sweep
+from diffsim.checkpoint.fingerprint import fingerprint as fingerprint
 from diffsim.checkpoint.growth import ChaosWarning as ChaosWarning
 from diffsim.checkpoint.growth import GrowthMonitor as GrowthMonitor
 from diffsim.checkpoint.guard import ReplayGuard as ReplayGuard
+from diffsim.checkpoint.host_store import HostStore as HostStore
 from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.memory import available_memory as available_memory
@@ -30,6 +36,8 @@ from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedule import tiers_of as tiers_of
 from diffsim.checkpoint.stepper import Portable as Portable
-from diffsim.checkpoint.stepper import Reversible as ReversibleStepper
+from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.stepper import Stepper as Stepper
+from diffsim.checkpoint.storage import StateLayout as StateLayout
+from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll

@@ -40,7 +40,7 @@ class Sweep:
 
     Args:
         schedule: what to do; `simulate` proves one legal beforehand, the sweep itself checks no more than the two ends.
-        stepper: what does it. Its working state is state 0. With slow tiers it must be `Portable`, to undo steps `Reversible`.
+        stepper: what does it. Its working state is state 0. With slow tiers it must be `Portable`, to undo steps `Undoable`.
         stores: one for each tier of the schedule after the first.
         guard: compares states that are computed again with those of the first run.
         on_action: called with each action after it is done, for a display. It may raise to stop the run.

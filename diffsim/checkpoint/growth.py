@@ -76,8 +76,8 @@ class GrowthMonitor:
         growth = self.found()
         if growth is not None:
             warnings.warn(
-                f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic, and its gradient, "
-                f"though exact, says little about changes that are not tiny; beyond about {growth.horizon} steps even rounding errors "
+                f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
+                f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
                 "decide the state. Shorten the run, or average over many short ones",
                 ChaosWarning,
                 stacklevel=stacklevel,

@@ -57,7 +57,7 @@ class Portable(Stepper, Protocol):
         """Go on reversing from such arrays."""
 
 
-class Reversible(Stepper, Protocol):
+class Undoable(Stepper, Protocol):
     """A stepper whose steps can be undone."""
 
     def undo(self, start: int, stop: int) -> None:

@@ -8,8 +8,20 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from diffsim.checkpoint import DiskStore, GrowthMonitor, HostStore, OnlineSchedule, Policy, ReplayGuard, Schedule, StateLayout, Store, Sweep
-from diffsim.checkpoint import SweepFile, tiers_of
+from diffsim.checkpoint import (
+    DiskStore,
+    GrowthMonitor,
+    HostStore,
+    OnlineSchedule,
+    Policy,
+    ReplayGuard,
+    Schedule,
+    StateLayout,
+    Store,
+    Sweep,
+    SweepFile,
+    tiers_of,
+)
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.stepper import Stepper
@@ -95,7 +107,7 @@ class Reversal:
     ) -> None:
         self.stepper, self.policy = stepper, policy
         online = isinstance(schedule, OnlineSchedule)
-        replays = online or not schedule.recorded == schedule.steps
+        replays = online or schedule.recorded != schedule.steps
         guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if policy.verify and replays else None
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, SweepFile, resolve
+from diffsim.checkpoint import Action, Checkpoint, OnlineSchedule, Policy, Schedule, SweepFile, resolve
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings

@@ -395,9 +395,7 @@ class Stepper:
 
     def state_arrays(self) -> list[Array]:
         """The working state with its earlier values, halos included; views on the host, valid until the stepper goes on."""
-        return [
-            self.launcher.memory.read(self.launcher.arrays[name], level) for name, ring in self.rings.items() for level in ring.working
-        ]
+        return [self.launcher.memory.read(self.launcher.arrays[name], level) for name, ring in self.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         """Make a state that `state_arrays` gave the working state."""
@@ -409,9 +407,10 @@ class Stepper:
     def cotangent_arrays(self) -> dict[str, Array]:
         """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""
         memory, arrays = self.launcher.memory, self.launcher.arrays
-        found = {f"{name}/{k}": memory.read(arrays[name], level) for name, ring in self.bars.items() for k, level in enumerate(ring.working)}
-        found |= {bar(name): memory.read(arrays[bar(name)]) for name in self.step.active}
-        found |= {bar(source_stream(forcing)): memory.read(arrays[bar(source_stream(forcing))]) for forcing in self.step.forcings}
+        sums = [*map(bar, self.step.active), *(bar(source_stream(forcing)) for forcing in self.step.forcings)]
+        found = {name: memory.read(arrays[name]) for name in sums}
+        for name, ring in self.bars.items():
+            found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
         found |= {f"{name}/late {late}": value for name, waiting in self._pending.items() for late, value in waiting.items()}
         return {name: value.copy() for name, value in found.items()}
 

@@ -1,0 +1,210 @@
+"""What keeps states outside the memory that the primal runs in: the layout of a state, and what every store offers.
+
+A *state* is a row of arrays of the same shapes and types at every step. A store copies states; it knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from diffsim.errors import ParameterError, ScheduleError, ShapeError
+
+ALIGNMENT = 64
+"""Bytes at a multiple of which each array of a row begins, so that it is aligned to a cache line and to the widest vectors."""
+KINDS = "?biufc"
+"""Kinds of NumPy types that a state may have: numbers, whose bytes are their value."""
+
+State = Sequence[np.ndarray]
+_Self = TypeVar("_Self", bound="Closing")
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """Shapes and types of a state's arrays.
+
+    Attributes:
+        shapes: one an array.
+        dtypes: one an array, of numbers, in either byte order.
+        offsets: where each array begins in a *row*, the bytes of a state one array after another.
+        row_bytes: length of a row; a few bytes more than `nbytes`, because each array begins aligned.
+        nbytes: sum of the arrays' sizes.
+
+    Raises:
+        ParameterError: not as many types as shapes, or a type that is not a number's.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+    offsets: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    row_bytes: int = field(init=False, repr=False, compare=False)
+    nbytes: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.shapes) != len(self.dtypes):
+            raise ParameterError(f"expected a type for each of {len(self.shapes)} shapes, got {len(self.dtypes)}; give one an array")
+        for dtype in self.dtypes:
+            if dtype.kind not in KINDS:
+                raise ParameterError(f"expected arrays of numbers in a state, got {dtype}; keep other things outside the state")
+        sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(self.shapes, self.dtypes, strict=True)]
+        offsets = [0]
+        for size in sizes:
+            offsets.append(round_up(offsets[-1] + size, ALIGNMENT))
+        object.__setattr__(self, "offsets", tuple(offsets[:-1]))
+        object.__setattr__(self, "row_bytes", offsets[-1])
+        object.__setattr__(self, "nbytes", sum(sizes))
+
+    @classmethod
+    def of(cls, arrays: State) -> StateLayout:
+        """The layout of a state."""
+        return cls(tuple(array.shape for array in arrays), tuple(array.dtype for array in arrays))
+
+    def check(self, arrays: State) -> None:
+        """Raise unless a state has this layout.
+
+        Raises:
+            ShapeError: another number of arrays, or an array of another shape or type.
+        """
+        if len(arrays) != len(self.shapes):
+            raise ShapeError(f"expected a state of {len(self.shapes)} arrays, got {len(arrays)}; a store keeps states of one layout")
+        for number, array in enumerate(arrays):
+            if array.shape != self.shapes[number] or array.dtype != self.dtypes[number]:
+                raise ShapeError(
+                    f"array {number} of a state: expected {self.shapes[number]} of {self.dtypes[number]}, got {array.shape} of "
+                    f"{array.dtype}; a store keeps states of one layout"
+                )
+
+    def views(self, row: np.ndarray) -> list[np.ndarray]:
+        """The arrays in a row of bytes, without copying."""
+        return [
+            np.ndarray(shape, dtype, buffer=row, offset=offset)
+            for shape, dtype, offset in zip(self.shapes, self.dtypes, self.offsets, strict=True)
+        ]
+
+    def pack(self, arrays: State, row: np.ndarray) -> None:
+        """Copy a state of this layout into a row, bit for bit."""
+        for view, array in zip(self.views(row), arrays, strict=True):
+            np.copyto(view, array, casting="no")
+
+    def constants(self, row: np.ndarray) -> list[np.ndarray]:
+        """`views` that cannot be written to."""
+        out = self.views(row)
+        for view in out:
+            view.flags.writeable = False
+        return out
+
+
+class Store(Protocol):
+    """Slots for states of one layout. One thread may call it; what it does in the background is its own.
+
+    An error of the background is raised once, by the next call, and names slot and step; the slot then keeps what it kept before.
+
+    Attributes:
+        layout: of the states.
+        slots: how many states it keeps at most.
+    """
+
+    layout: StateLayout
+    slots: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory it holds now, buffers for reading and writing included."""
+
+    def write(self, slot: int, step: int, arrays: State) -> None:
+        """Keep a copy of state `step` in `slot`, in place of what it kept. The arrays may change as soon as this returns."""
+
+    def fetch(self, slot: int) -> None:
+        """Begin to bring the state in `slot`, for the next `read` of it. A hint: it costs nothing but time if that never comes."""
+
+    def read(self, slot: int, step: int) -> list[np.ndarray]:
+        """Return state `step`, which `slot` keeps and goes on keeping: arrays that cannot be written to.
+
+        They are valid until the next `read`, or until the slot is written to.
+        """
+
+    def free(self, slot: int) -> None:
+        """Empty a slot."""
+
+    def kept(self) -> dict[int, int]:
+        """Return the step of the state in each slot that has one, after all writes are done."""
+
+    def close(self) -> None:
+        """Give everything back, the states included. Closing twice is harmless."""
+
+    def __enter__(self) -> Store:
+        """Return the store."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+
+
+class Closing:
+    """A store in a `with` statement."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def require_slot(slot: int, slots: int) -> None:
+    """Raise ScheduleError unless a store of so many slots has this one."""
+    if not 0 <= slot < slots:
+        raise ScheduleError(f"expected a slot from 0 to {slots - 1}, got {slot}; make the store with as many slots as the schedule uses")
+
+
+def require_step(step: int) -> None:
+    """Raise ScheduleError unless this may be the number of a state."""
+    if step < 0:
+        raise ScheduleError(f"expected the step of a state, counted from 0, got {step}; check the schedule with simulate()")
+
+
+def require_kept(slot: int, found: int | None, step: int | None = None) -> None:
+    """Raise ScheduleError unless the step that a slot keeps is there, and is `step` if that is given."""
+    if found is None:
+        raise ScheduleError(f"expected a state in slot {slot}, got none; write it before, and check the schedule with simulate()")
+    if step is not None and found != step:
+        raise ScheduleError(f"expected state {step} in slot {slot}, got state {found}; check the schedule with simulate()")
+
+
+def row_buffer(size: int) -> np.ndarray:
+    """Bytes that begin on a page and are in memory already, so that a shortage shows here and not in the middle of a run."""
+    page = mmap.PAGESIZE
+    memory = np.empty(size + page, dtype=np.uint8)
+    memory.fill(0)
+    begin = -memory.ctypes.data % page
+    return memory[begin : begin + size]
+
+
+def pieces(array: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Cut an array into flat parts of at most `most` bytes, in the order of its elements.
+
+    Where the cuts are depends on shape and type alone. Parts of a contiguous array are views, others copies.
+    """
+    if array.nbytes <= most:
+        yield np.ascontiguousarray(array).reshape(-1)
+        return
+    row = array.nbytes // len(array)
+    if row > most:
+        for part in array:
+            yield from pieces(part, most)
+        return
+    count = most // row
+    for start in range(0, len(array), count):
+        yield np.ascontiguousarray(array[start : start + count]).reshape(-1)
+
+
+def round_up(size: int, unit: int) -> int:
+    """The next multiple of `unit`."""
+    return -(-size // unit) * unit
