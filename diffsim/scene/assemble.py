@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Schedule
+from diffsim.checkpoint import OnlineSchedule, Schedule
 from diffsim.errors import SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
@@ -44,7 +44,7 @@ class Problem:
     free: Mapping[str, Mask]
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
-    schedule: Schedule
+    schedule: Schedule | OnlineSchedule
 
     @property
     def theta(self) -> npt.NDArray[np.float64]:

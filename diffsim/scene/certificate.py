@@ -18,7 +18,7 @@ import numpy as np
 from diffsim.certificate import Line, taylor
 from diffsim.certificate.certify import MOST_REPEATED, SLOTS
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
-from diffsim.checkpoint import Binomial, Schedule, StoreAll
+from diffsim.checkpoint import Binomial, OnlineSchedule, Schedule, StoreAll
 from diffsim.errors import SceneError
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
@@ -113,7 +113,7 @@ class _Check:
         """Every schedule against the one that stores all."""
         problem = self.problem
         steps, simulation = problem.setup.steps, problem.setup.simulation
-        stored: Schedule = StoreAll(steps)
+        stored: Schedule | OnlineSchedule = StoreAll(steps)
         if simulation.schedule(steps).recorded < steps:  # not enough memory here
             stored = simulation.schedule(steps)
         expected = self.objective.evaluate(self.theta, stored)
@@ -154,5 +154,5 @@ class _Check:
         return direction / np.linalg.norm(direction)
 
 
-def _called(schedule: Schedule) -> str:
+def _called(schedule: Schedule | OnlineSchedule) -> str:
     return "all stored" if isinstance(schedule, StoreAll) else f"{schedule.slots} slots"

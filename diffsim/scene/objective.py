@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Schedule
+from diffsim.checkpoint import Checkpoint
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.assemble import Problem
@@ -73,7 +73,7 @@ class Objective:
         found = self.evaluate(theta)
         return found.value, found.gradient
 
-    def evaluate(self, theta: Array, schedule: Schedule | None = None) -> Evaluation:
+    def evaluate(self, theta: Array, schedule: Checkpoint | None = None) -> Evaluation:
         """Loss, its parts, its gradients and the predictions at theta.
 
         Args:
@@ -121,7 +121,7 @@ class Objective:
         return values, bars
 
     def _misfit(
-        self, fields: Mapping[str, Array], schedule: Schedule
+        self, fields: Mapping[str, Array], schedule: Checkpoint
     ) -> tuple[dict[str, float], dict[tuple[str, str], Array], dict[str, Array]]:
         problem, setup = self.problem, self.problem.setup
         parts = dict.fromkeys(self._misfits, 0.0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diffsim.checkpoint import Checkpoint
+from diffsim.simulation.reversal import Until
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.tangent import dot
@@ -27,6 +28,8 @@ class RecordedRun:
         names: of the inputs, in the order of the arguments.
         outputs: of the values: ("final", state) or ("traces", state).
         points: where sources and receivers were; the simulation may have been moved since.
+        until: where the run ends before `steps`.
+        every: ask `until` after each so many steps.
     """
 
     simulation: Simulation
@@ -35,6 +38,8 @@ class RecordedRun:
     steps: int
     checkpoint: Checkpoint
     points: Mapping[str, PointTable]
+    until: Until | None = None
+    every: int = 1
 
     @contextmanager
     def _in_place(self) -> Iterator[Simulation]:
@@ -64,11 +69,11 @@ class RecordedRun:
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         with self._in_place() as simulation:
-            return self._values(simulation.run(self._named(args), self.steps))
+            return self._values(simulation.run(self._named(args), self.steps, self.every, until=self.until))
 
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         with self._in_place() as simulation:
-            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint)
+            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)
             run = simulation._runs
         used = False
 
@@ -77,7 +82,7 @@ class RecordedRun:
             with self._in_place() as simulation:
                 again = pullback
                 if used or simulation._runs != run:  # its states were overwritten: run it again
-                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint)[1]
+                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)[1]
                 used = True
                 bars = again(self.solution(cts))
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
@@ -89,4 +94,5 @@ class RecordedRun:
         names = tuple(dot(name, simulation.order) for name in self.names)
         outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
         points = self.simulation._with_tangents(self.points, simulation.order)
-        return RecordedRun(simulation, (*self.names, *names), (*self.outputs, *outputs), self.steps, self.checkpoint, points)
+        names, outputs = (*self.names, *names), (*self.outputs, *outputs)
+        return RecordedRun(simulation, names, outputs, self.steps, self.checkpoint, points, self.until, self.every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -107,11 +108,11 @@ class Reversal:
     ) -> None:
         self.stepper, self.policy = stepper, policy
         online = isinstance(schedule, OnlineSchedule)
-        replays = online or schedule.recorded != schedule.steps
+        replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if policy.verify and replays else None
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]
-        runs = UntilStepper(stepper, until, steps, every) if online else stepper
+        runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
         stores = stores_for(schedule, stepper, policy, key)
         self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
         with ExitStack() as stack:

@@ -217,29 +217,34 @@ class Simulation:
         every: int = 0,
         watch: Callable[[int, dict[str, Array]], None] | None = None,
         checkpoint: Checkpoint = "auto",
+        until: Until | None = None,
     ) -> Solution:
         """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation of the record.
 
         Args:
             inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
-            steps: time steps.
-            every: call `watch` after each `every` steps, if positive; not while it is differentiated.
-            watch: is given the number of steps done and the states then.
+            steps: time steps, or the most there may be.
+            every: call `watch`, and ask `until`, after each `every` steps; 0: never watch, and ask after each step.
+            watch: is given the number of steps done and the states then; not while the run is differentiated.
             checkpoint: of the reverse sweep, if it is differentiated; see `vjp`.
+            until: (steps done, states) -> whether the run is over; its traces then have that many steps.
         """
         if any(isinstance(value, DifferentiatedArray) for value in inputs.values()):
-            return self._run_recorded(inputs, steps, checkpoint)
+            return self._run_recorded(inputs, steps, checkpoint, until, every)
         stepper = self._stepper
         self._start(stepper, self._checked(inputs, steps), steps)
-        interval = every if every > 0 and watch is not None else steps
+        interval = max(every, 1) if until is not None else every if every > 0 and watch is not None else steps
         for begin in range(0, steps, interval):
             end = min(begin + interval, steps)
             stepper.advance(begin, end)
             if watch is not None and every > 0:
                 watch(end, stepper.state())
+            if until is not None and end % interval == 0 and until(end, stepper.state()):
+                stepper.end_at(end)
+                break
         return self._solution(stepper)
 
-    def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint) -> Solution:
+    def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint, until: Until | None, every: int) -> Solution:
         """Solve forward as an operation of the record."""
         _check_names("inputs", inputs, self.inputs, "inputs")
         names = tuple(inputs)
@@ -252,7 +257,7 @@ class Simulation:
         cores = [core(inputs[n]) for n in names]
         cores = [c if getattr(c, "dtype", None) == self.dtype else astype(c, dtype=self.dtype) for c in cores]
         outputs = (*(("final", s) for s in self._step.states), *(("traces", s) for s in self.receivers))
-        run = RecordedRun(self, names, outputs, steps, checkpoint, dict(self._points))
+        run = RecordedRun(self, names, outputs, steps, checkpoint, dict(self._points), until, max(every, 1))
         return run.solution([wrap(value) for value in apply(run, cores)])
 
     def vjp(
@@ -287,11 +292,10 @@ class Simulation:
         self._stepper.plan(schedule.slots, schedule.recorded)
         coefficients = self._start(self._stepper, fields, steps)
         watchers = () if on_action is None else (on_action,)
-        file = self._sweep_file(fields, steps, policy) if policy.resume else None
-        kept = None if file is None else file.load()
-        if kept is not None:
+        key = self._key(fields, steps) if policy.folder is not None else ""
+        file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if policy.resume else None
+        if file is not None and (kept := file.load()) is not None:
             return self._resumed(inputs, fields, coefficients, policy, file, *kept)
-        key = "" if file is None else file.key
         reversal = Reversal(self._stepper, schedule, policy, steps, watchers, until, every, key)
         solution = self._solution(self._stepper)
 
@@ -323,7 +327,7 @@ class Simulation:
         schedule = self._schedule(remaining, policy, online=False)
         self._stepper.plan(schedule.slots, schedule.recorded)
         self._start(self._stepper, fields, steps)
-        reversal = Reversal(self._stepper, schedule, policy, remaining, key=file.key)
+        reversal = Reversal(self._stepper, schedule, policy, remaining, key=self._key(fields, steps))
 
         def back(cotangents: Solution) -> dict[str, Array]:
             given = as_arrays("seed", cotangents)
@@ -379,18 +383,14 @@ class Simulation:
         stepper = self._stepper
         return resolve(policy, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes(), online)
 
-    def _sweep_file(self, fields: Mapping[str, Array], steps: int, policy: Policy) -> SweepFile:
-        """Where the reverse sweep of this run is kept: its name and key tell it from all others."""
+    def _key(self, fields: Mapping[str, Array], steps: int) -> str:
+        """What tells a run from all others."""
         digest = hashlib.blake2b(f"{steps} {self.dtype} {self.source()} {self.wrt}".encode(), digest_size=16)
         for name, values in fields.items():
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(values))
+            digest.update(name.encode() + values.tobytes())
         for name, table in self._points.items():
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(table.cells))
-            digest.update(np.ascontiguousarray(table.weights))
-        key = digest.hexdigest()
-        return SweepFile(policy.file(f"sweep-{key[:12]}.npz"), key)
+            digest.update(name.encode() + table.cells.tobytes() + table.weights.tobytes())
+        return digest.hexdigest()
 
     def value_and_grad(
         self,
