@@ -13,10 +13,14 @@ from diffsim.checkpoint.actions import Undo as Undo
 from diffsim.checkpoint.binomial import Binomial as Binomial
 from diffsim.checkpoint.driver import Stepper as Stepper
 from diffsim.checkpoint.driver import Sweep as Sweep
+from diffsim.checkpoint.gaps import gaps_advances as gaps_advances
+from diffsim.checkpoint.gaps import reverse_gaps as reverse_gaps
 from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.memory import available_memory as available_memory
 from diffsim.checkpoint.memory import parse_memory as parse_memory
+from diffsim.checkpoint.multi_tier import MultiTier as MultiTier
+from diffsim.checkpoint.online import Online as Online
 from diffsim.checkpoint.plan import choose as choose
 from diffsim.checkpoint.plan import peak_states as peak_states
 from diffsim.checkpoint.plan import resolve as resolve
@@ -25,4 +29,5 @@ from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedule import tiers_of as tiers_of
+from diffsim.checkpoint.splits import Kept as Kept
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
