@@ -29,5 +29,6 @@ from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedule import tiers_of as tiers_of
+from diffsim.checkpoint.spilling import Spilling as Spilling
 from diffsim.checkpoint.splits import Kept as Kept
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
