@@ -17,6 +17,8 @@ from diffsim.checkpoint.compression import Lossy as Lossy
 from diffsim.checkpoint.disk_store import DiskStore as DiskStore
 from diffsim.checkpoint.driver import Sweep as Sweep
 from diffsim.checkpoint.fingerprint import fingerprint as fingerprint
+from diffsim.checkpoint.gaps import gaps_advances as gaps_advances
+from diffsim.checkpoint.gaps import reverse_gaps as reverse_gaps
 from diffsim.checkpoint.growth import ChaosWarning as ChaosWarning
 from diffsim.checkpoint.growth import GrowthMonitor as GrowthMonitor
 from diffsim.checkpoint.guard import ReplayGuard as ReplayGuard
@@ -25,6 +27,8 @@ from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.memory import available_memory as available_memory
 from diffsim.checkpoint.memory import parse_memory as parse_memory
+from diffsim.checkpoint.multi_tier import MultiTier as MultiTier
+from diffsim.checkpoint.online import Online as Online
 from diffsim.checkpoint.plan import choose as choose
 from diffsim.checkpoint.plan import peak_states as peak_states
 from diffsim.checkpoint.plan import resolve as resolve
@@ -35,9 +39,11 @@ from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedule import tiers_of as tiers_of
+from diffsim.checkpoint.spilling import Spilling as Spilling
+from diffsim.checkpoint.splits import Kept as Kept
 from diffsim.checkpoint.stepper import Portable as Portable
-from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.stepper import Stepper as Stepper
+from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.storage import StateLayout as StateLayout
 from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll

@@ -7,6 +7,7 @@ by then, its own among them: those that were free all along, and those of the ga
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from diffsim.checkpoint.actions import Action, Fetch, Load
 from diffsim.checkpoint.schedule import require_count
@@ -77,7 +78,7 @@ def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:
     """
     require_count("stop", stop)
     steps = [base.step for base in kept]
-    if not steps or steps[0] != 0 or steps[-1] >= stop or any(b <= a for a, b in zip(steps, steps[1:], strict=False)):
+    if not steps or steps[0] != 0 or steps[-1] >= stop or any(b <= a for a, b in pairwise(steps)):
         raise ScheduleError(
             f"expected kept states that begin at 0 and rise to at most {stop - 1}, got {_shown(steps)}; "
             f"give the states kept of the first {stop} steps in ascending order"
