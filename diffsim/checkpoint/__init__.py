@@ -34,3 +34,4 @@ from diffsim.checkpoint.schedule import tiers_of as tiers_of
 from diffsim.checkpoint.storage import StateLayout as StateLayout
 from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
+from diffsim.checkpoint.suspend import SweepFile as SweepFile
