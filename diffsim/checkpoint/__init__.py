@@ -47,3 +47,4 @@ from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.storage import StateLayout as StateLayout
 from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
+from diffsim.checkpoint.suspend import SweepFile as SweepFile
