@@ -3,7 +3,7 @@
 from diffsim.ad.check import check_grads
 from diffsim.ad.custom import custom_jvp, custom_vjp
 from diffsim.ad.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
-from diffsim.ad.loops import cond, fori_loop, remat, while_loop
+from diffsim.ad.loops import cond, fori_loop, integrate, remat, while_loop
 from diffsim.ad.operators import map, reduce, reduce_by_index, scan, scatter
 from diffsim.ad.tape import label, show_tape
 from diffsim.ad.transform import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
@@ -20,6 +20,7 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "integrate",
     "jacfwd",
     "jacobian",
     "jacrev",

@@ -13,8 +13,9 @@ from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, in_order, unflatten
-from diffsim.checkpoint import Schedule, Sweep, resolve
-from diffsim.errors import ParameterError, ShapeError
+from diffsim.checkpoint import Checkpoint, Policy, ReplayGuard, Sweep, fingerprint, open_stores, resolve
+from diffsim.checkpoint.schedule import require_count
+from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
 
 Step = Callable[[int, Cores, Cores], Cores]
 """(number of the step, state, captured values) -> state: a pure function of core values."""
@@ -63,17 +64,19 @@ class _Record:
 class _LoopStepper:
     """A loop as the checkpointing schedules see it."""
 
-    def __init__(self, step: Step, first: int, state: Cores, captured: Cores) -> None:
-        self.step, self.first, self.captured = step, first, captured
+    def __init__(self, step: Step, first: int, steps: int, state: Cores, captured: Cores) -> None:
+        self.step, self.first, self.steps, self.captured = step, first, steps, captured
         self.state = state
         self.slots: dict[int, Cores] = {}
         self.records: dict[int, _Record] = {}
         self.cts: list[Any] = [None] * len(state)
         self.captured_cts: list[Any] = [None] * len(captured)
 
-    def advance(self, start: int, stop: int) -> None:
+    def advance(self, start: int, stop: int) -> int | None:
+        stop = min(stop, self.steps)
         for n in range(start, stop):
             self.state = self.step(self.first + n, self.state, self.captured)
+        return stop if stop == self.steps else None
 
     def record(self, start: int, stop: int) -> None:
         for n in range(start, stop):
@@ -98,6 +101,41 @@ class _LoopStepper:
                 if bar is not None:
                     self.captured_cts[k] = bar if self.captured_cts[k] is None else self.captured_cts[k] + bar
 
+    def state_arrays(self) -> list[np.ndarray]:
+        """The values of the state that are numbers."""
+        return _numbers(self.state)
+
+    def set_state(self, arrays: Sequence[np.ndarray]) -> None:
+        if any(isinstance(c, Tracer) for c in self.state):
+            raise PlanError(
+                "a loop that is differentiated twice keeps its states in memory; give checkpoint= a schedule without slow tiers"
+            )
+        values = iter(arrays)
+        self.state = tuple(_like(next(values), c) if _is_number(c) else c for c in self.state)
+
+
+def _is_number(core: Any) -> bool:
+    return isinstance(core, (bool, int, float, complex)) or hasattr(core, "dtype")
+
+
+def _numbers(cores: Cores) -> list[np.ndarray]:
+    return [np.asarray(bottom(c)) for c in cores if _is_number(c)]
+
+
+def _like(array: np.ndarray, core: Any) -> Any:
+    """A copy of a stored array as a value of the kind of `core`."""
+    if isinstance(core, (np.ndarray, np.generic)):
+        return array.copy() if isinstance(core, np.ndarray) else array[()]
+    return array.item()
+
+
+def _require_same(found: Cores, expected: Cores, what: str) -> None:
+    if fingerprint(_numbers(found)) != fingerprint(_numbers(expected)):
+        raise ReplayError(
+            f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
+            "changes; let it depend on its arguments alone"
+        )
+
 
 def _nbytes(cores: Cores) -> int:
     return sum(bottom(c).nbytes for c in cores if hasattr(c, "dtype"))
@@ -121,16 +159,17 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
         return out, lambda cts: [*cts, *(None for _ in captured)]
     avals = [aval(c) if is_floating(c) else None for c in cores]
 
+    policy = Policy.of(params["checkpoint"])
+
     def pullback(cts: Sequence[Any]) -> list[Any]:
-        stepper = _LoopStepper(step, first, state, captured)
-        state_bytes = max(_nbytes(state), 1)
-        if isinstance(params["checkpoint"], str):
-            recorded = _Record(step, first, state, captured).nbytes()
-            schedule = resolve(params["checkpoint"], steps, state_bytes, _nbytes(captured), max(recorded, 1))
-        else:
-            schedule = resolve(params["checkpoint"], steps, state_bytes)
-        with Sweep(schedule, stepper) as sweep:
+        stepper = _LoopStepper(step, first, steps, state, captured)
+        recorded = 1 if policy.slots else max(_Record(step, first, state, captured).nbytes(), 1)
+        schedule = resolve(policy, steps, max(_nbytes(state), 1), _nbytes(captured), recorded)
+        guard = ReplayGuard(stepper.state_arrays) if policy.verify else None
+        with Sweep(schedule, stepper, stores=open_stores(schedule, stepper.state_arrays, policy), guard=guard) as sweep:
             sweep.forward()
+            if policy.verify:
+                _require_same(stepper.state, out, "a loop")
             stepper.cts = list(cts)
             sweep.reverse()
         bars = [*stepper.cts, *stepper.captured_cts]
@@ -219,7 +258,7 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
     return bind(_loop, (*init, *captured), params)
 
 
-def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: str | int | Schedule = "auto") -> Any:
+def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: Checkpoint = "auto") -> Any:
     """`state = body(i, state)` for i from `lower` to `upper` - 1, as one operation whose memory is bounded.
 
     Args:
@@ -229,7 +268,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
             around it, which are differentiated too, but not assign to arrays made outside.
         init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
         checkpoint: memory for the reverse sweep ("auto" is half of what is available, or a size such as "100 MB"), or a number
-            of states to keep, or a schedule of `diffsim.checkpoint`.
+            of states to keep, or a schedule or `Policy` of `diffsim.checkpoint`.
 
     Returns:
         The last state.
@@ -249,7 +288,7 @@ def while_loop(
     body: Callable[[Any], Any],
     init: Any,
     *,
-    checkpoint: str | int | Schedule = "auto",
+    checkpoint: Checkpoint = "auto",
     max_steps: int | None = None,
 ) -> Any:
     """`state = body(state)` while `cond(state)` holds, as one operation whose memory is bounded.
@@ -278,6 +317,39 @@ def while_loop(
 
     found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
     return public(found, tree)
+
+
+def integrate(
+    step: Callable[[Any], Any],
+    state: Any,
+    *,
+    steps: int | None = None,
+    until: Callable[[Any], Any] | None = None,
+    max_steps: int | None = None,
+    checkpoint: Checkpoint = "auto",
+) -> Any:
+    """Take `state = step(state)` many times, as one differentiable operation whose memory is bounded.
+
+    Args:
+        step: state -> state, one time step; see `fori_loop` for what it may do. A step that depends on time has the time in its state.
+        state: the first state.
+        steps: how many.
+        until: instead of `steps`: state -> whether that is the last one. It is read, not differentiated.
+        max_steps: with `until`: raise if it takes more; None: no limit.
+        checkpoint: see `fori_loop`.
+
+    Returns:
+        The last state.
+
+    Raises:
+        ParameterError: neither or both of `steps` and `until`, or more than `max_steps` steps.
+        ReplayError: by the reverse sweep: the step does not do the same each time.
+    """
+    if steps is None and until is not None:
+        return while_loop(lambda now: not until(now), step, state, checkpoint=checkpoint, max_steps=max_steps)
+    if steps is None or until is not None:
+        raise ParameterError("expected either steps= or until=, got both or neither; give one")
+    return fori_loop(0, require_count("steps", steps), lambda _, now: step(now), state, checkpoint=checkpoint)
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
@@ -323,7 +395,9 @@ def _remat_record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bo
     out = bind(_remat, cores, params)
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
-        return _Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:])).pull(cts)
+        record = _Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
+        _require_same(record.state, out, "a function of remat")
+        return record.pull(cts)
 
     return out, pullback
 

@@ -47,4 +47,5 @@ from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.storage import StateLayout as StateLayout
 from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
+from diffsim.checkpoint.stores import open_stores as open_stores
 from diffsim.checkpoint.suspend import SweepFile as SweepFile

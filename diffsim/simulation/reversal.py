@@ -9,20 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import (
-    DiskStore,
-    GrowthMonitor,
-    HostStore,
-    OnlineSchedule,
-    Policy,
-    ReplayGuard,
-    Schedule,
-    StateLayout,
-    Store,
-    Sweep,
-    SweepFile,
-    tiers_of,
-)
+from diffsim.checkpoint import GrowthMonitor, OnlineSchedule, Policy, ReplayGuard, Schedule, Sweep, SweepFile, open_stores
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.stepper import Stepper
@@ -66,21 +53,6 @@ class UntilStepper:
         return None
 
 
-def stores_for(schedule: Schedule | OnlineSchedule, stepper: Stepper, policy: Policy, key: str) -> list[Store]:
-    """Storage for the slow tiers of a schedule."""
-    slow = tiers_of(schedule)[1:]
-    if not slow:
-        return []
-    layout = StateLayout.of(stepper.state_arrays())
-    out: list[Store] = []
-    for number, tier in enumerate(slow):
-        if tier.name == "disk":
-            out.append(DiskStore(policy.file(f"states{number or ''}"), layout, tier.slots, policy.compression, key))
-        else:
-            out.append(HostStore(layout, tier.slots))
-    return out
-
-
 class Reversal:
     """A forward run, then its reverse sweep.
 
@@ -113,7 +85,7 @@ class Reversal:
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
-        stores = stores_for(schedule, stepper, policy, key)
+        stores = open_stores(schedule, stepper.state_arrays, policy, key)
         self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
         with ExitStack() as stack:
             stack.push(self.sweep)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from diffsim.errors import DerivativeError, DivergenceError, ParameterError, Sha
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.recorded import RecordedRun
-from diffsim.simulation.reversal import Keeper, Reversal, Until, as_arrays, as_solution
+from diffsim.simulation.reversal import Keeper, Reversal, Until, Watcher, as_arrays, as_solution
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
@@ -295,7 +295,7 @@ class Simulation:
         key = self._key(fields, steps) if policy.folder is not None else ""
         file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if policy.resume else None
         if file is not None and (kept := file.load()) is not None:
-            return self._resumed(inputs, fields, coefficients, policy, file, *kept)
+            return self._resumed(inputs, fields, coefficients, policy, watchers, file, *kept)
         reversal = Reversal(self._stepper, schedule, policy, steps, watchers, until, every, key)
         solution = self._solution(self._stepper)
 
@@ -317,6 +317,7 @@ class Simulation:
         fields: dict[str, Array],
         coefficients: dict[str, Array],
         policy: Policy,
+        watchers: Sequence[Watcher],
         file: SweepFile,
         remaining: int,
         arrays: Mapping[str, Array],
@@ -327,7 +328,7 @@ class Simulation:
         schedule = self._schedule(remaining, policy, online=False)
         self._stepper.plan(schedule.slots, schedule.recorded)
         self._start(self._stepper, fields, steps)
-        reversal = Reversal(self._stepper, schedule, policy, remaining, key=self._key(fields, steps))
+        reversal = Reversal(self._stepper, schedule, policy, remaining, watchers, key=self._key(fields, steps))
 
         def back(cotangents: Solution) -> dict[str, Array]:
             given = as_arrays("seed", cotangents)

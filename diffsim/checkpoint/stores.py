@@ -1,0 +1,45 @@
+"""Storage for the slow tiers of a schedule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import numpy.typing as npt
+
+from diffsim.checkpoint.disk_store import DiskStore
+from diffsim.checkpoint.host_store import HostStore
+from diffsim.checkpoint.policy import Policy
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.storage import StateLayout, Store
+
+
+def open_stores(
+    schedule: Schedule | OnlineSchedule, state: Callable[[], Sequence[npt.NDArray]], policy: Policy, key: str = ""
+) -> list[Store]:
+    """A store for each tier of a schedule after the first; tiers named "disk" are files, the others in host memory.
+
+    Args:
+        schedule: whose tiers.
+        state: gives the arrays of a state.
+        policy: says where files go, and how they are compressed.
+        key: what tells this run from others, so that it finds its own file again after a crash.
+
+    Raises:
+        StorageError: a file cannot be made.
+    """
+    slow = tiers_of(schedule)[1:]
+    if not slow:
+        return []
+    layout = StateLayout.of(state())
+    with ExitStack() as stack:
+        stores: list[Store] = []
+        for number, tier in enumerate(slow, 1):
+            if tier.name == "disk":
+                path = policy.file(f"states-{key[:12] or os.getpid()}-{number}")
+                stores.append(stack.enter_context(DiskStore(path, layout, tier.slots, policy.compression, key)))
+            else:
+                stores.append(stack.enter_context(HostStore(layout, tier.slots)))
+        stack.pop_all()
+    return stores
