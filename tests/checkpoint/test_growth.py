@@ -1,0 +1,63 @@
+"""A cotangent that grows exponentially is noticed; one that does not is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diffsim.checkpoint import Binomial, ChaosWarning, GrowthMonitor
+from diffsim.checkpoint.actions import Reverse
+
+STEPS = 4000
+RATE = 0.01
+
+
+def seen(size):
+    """A monitor that saw `size(steps reversed)` along a run."""
+    now = 0.0
+    monitor = GrowthMonitor(lambda: now, STEPS, 1e-7)
+    for n in reversed(range(STEPS)):
+        now = size(STEPS - n)
+        monitor(Reverse(n, n + 1))
+    return monitor
+
+
+rng = np.random.default_rng(0)
+QUIET = {
+    "constant": lambda n: 1.0,
+    "noise": lambda n: rng.uniform(0.5, 1.5),
+    "a power": lambda n: float(n) ** 1.5,
+    "a jump at the start": lambda n: 1e9 if n > 30 else 1.0,
+    "decay": lambda n: np.exp(-RATE * n),
+    "zero": lambda n: 0.0,
+    "no number": lambda n: np.nan,
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_no_alarm_without_exponential_growth(name, recwarn):
+    monitor = seen(QUIET[name])
+    assert monitor.found() is None
+    monitor.warn()
+    assert not recwarn
+
+
+def test_exponential_growth_is_measured():
+    found = seen(lambda n: rng.uniform(0.3, 3.0) * np.exp(RATE * n)).found()
+    assert found is not None
+    assert found.rate == pytest.approx(RATE, rel=0.05)
+    assert found.horizon == pytest.approx(np.log(1e7) / RATE, rel=0.05)
+    assert found.factor == pytest.approx(np.exp(RATE * STEPS), rel=10)
+
+
+def test_the_warning_gives_rate_and_horizon():
+    with pytest.warns(ChaosWarning, match=r"by exp\(1\.00e-02\) a step.*beyond about 16\d\d steps"):
+        seen(lambda n: np.exp(RATE * n)).warn()
+
+
+def test_few_samples_are_taken():
+    calls = []
+    monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 100_000, 1e-7)
+    for action in Binomial(100_000, 30).actions():
+        monitor(action)
+    assert 190 <= len(calls) <= 201

@@ -1,0 +1,161 @@
+"""Faults planted in a model: each is caught before it gives a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diffsim.checkpoint import Binomial, HostStore, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier
+from diffsim.errors import ReplayError
+
+from .toy_model import CELLS, ToyStepper, gradient, initial, step
+
+STEPS = 60
+
+
+class Portable(ToyStepper):
+    """A toy whose state can be taken out; `total` is what it records."""
+
+    def __init__(self, u, v, a):
+        super().__init__(u, v, a)
+        self.total = np.zeros(1)
+
+    def state_arrays(self):
+        return [self.u, self.v]
+
+    def set_state(self, arrays):
+        self.u[...], self.v[...] = arrays
+
+    def outputs(self):
+        return [self.total]
+
+
+class RandomStep(Portable):
+    rng = np.random.default_rng(3)
+
+    def advance(self, start, stop):
+        super().advance(start, stop)
+        if start > 20:
+            self.u[2] *= 1 + 1e-9 * self.rng.random()
+
+
+class HiddenHistory(Portable):
+    """A step reads what an earlier one left behind, which is not part of the state."""
+
+    before = 0.0
+
+    def advance(self, start, stop):
+        for n in range(start, stop):
+            super().advance(n, n + 1)
+            self.u[0] += 1e-6 * (self.before - 0.5)
+            self.before = self.u[1]
+
+
+class LossAddedTwice(Portable):
+    def advance(self, start, stop):
+        super().advance(start, stop)
+        self.total += self.u.sum()
+
+
+class FieldLeftOut(Portable):
+    """Neither saved nor told: v goes on from wherever it is."""
+
+    def state_arrays(self):
+        return [self.u]
+
+    def save(self, step, slot):
+        self.kept[slot] = self.u.copy(), None
+
+    def load(self, step, slot):
+        self.u[...] = self.kept[slot][0]
+        self.v[...] = np.where(np.isnan(self.v), 0.5, self.v)
+
+
+class SlotWrittenOver(Portable):
+    def save(self, step, slot):
+        self.kept[slot] = self.u, self.v
+
+
+FAULTS = [RandomStep, HiddenHistory, LossAddedTwice, FieldLeftOut, SlotWrittenOver]
+
+
+def guarded(kind, schedule, stride=None):
+    u, v, a, weights = initial(np.random.default_rng(7))
+    stepper = kind(u, v, a)
+    slow = getattr(schedule, "tiers", ())[1:]
+    stores = [HostStore(StateLayout.of(stepper.state_arrays()), tier.slots) for tier in slow]
+    guard = ReplayGuard(stepper.state_arrays, stepper.outputs, stride)
+    with Sweep(schedule, stepper, guard=guard, stores=stores) as sweep:
+        sweep.forward()
+        stepper.u_bar, stepper.v_bar = weights[0].copy(), 2 * weights[1] * stepper.v
+        sweep.reverse()
+    return np.stack([stepper.u_bar, stepper.v_bar, stepper.a_bar])
+
+
+TIERS = MultiTier(STEPS, (Tier("device", 2), Tier("host", 4, 1.0, 1.0)))
+
+
+@pytest.mark.parametrize("schedule", [Binomial(STEPS, 4), TIERS], ids=["binomial", "tiers"])
+@pytest.mark.parametrize("stride", [1, 3, None])
+def test_a_sound_model_passes_with_the_same_bits(schedule, stride):
+    assert guarded(Portable, schedule, stride).tobytes() == gradient(StoreAll(STEPS), initial(np.random.default_rng(7))).tobytes()
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_caught(fault, stride):
+    with pytest.raises(ReplayError):
+        guarded(fault, Binomial(STEPS, 4), stride)
+
+
+@pytest.mark.parametrize("fault", [RandomStep, HiddenHistory])
+def test_faults_are_caught_in_slow_tiers(fault):
+    with pytest.raises(ReplayError):
+        guarded(fault, TIERS, 1)
+
+
+def test_the_message_names_the_step():
+    with pytest.raises(ReplayError, match=r"^state 2[2-9], computed again from state \d+, differs .* not deterministic"):
+        guarded(RandomStep, Binomial(30, 5), 1)
+
+
+def test_the_grid_adapts_to_its_price(monkeypatch):
+    """With fingerprints as dear as steps, few states are compared; the gradient is still that of the model."""
+    guards = []
+    monkeypatch.setattr(ReplayGuard, "ended", lambda self: guards.append(self.stride))
+    u, v, a, _ = initial(np.random.default_rng(7))
+    stepper = Portable(u, v, a)
+    sweep = Sweep(Binomial(2000, 5), stepper, guard=ReplayGuard(stepper.state_arrays))
+    sweep.forward()
+    assert guards[0] > 1
+
+
+def test_a_guard_keeps_few_fingerprints(monkeypatch):
+    monkeypatch.setattr("diffsim.checkpoint.guard.SHARE", 1e9)
+    u, v, a, _ = initial(np.random.default_rng(7))
+    stepper = Portable(u, v, a)
+    guard = ReplayGuard(stepper.state_arrays)
+    Sweep(Binomial(5000, 5), stepper, guard=guard).forward()
+    assert guard.stride == 8
+    assert len(guard._known) <= 1024
+
+
+def test_states_are_compared_in_online_runs():
+    class Ends(RandomStep):
+        def advance(self, start, stop):
+            super().advance(start, min(stop, STEPS))
+            return STEPS if stop >= STEPS and start < STEPS else None
+
+    with pytest.raises(ReplayError):
+        guarded(Ends, Online(4), 1)
+
+
+def test_the_toy_is_what_it_says():
+    """The faults differ from the sound model, which the tests above would not notice if they did not."""
+    assert CELLS == 7
+    u, v, a, _ = initial(np.random.default_rng(7))
+    sound, faulty = Portable(u, v, a), HiddenHistory(u, v, a)
+    sound.advance(0, 3)
+    faulty.advance(0, 3)
+    assert not np.array_equal(sound.u, faulty.u)
+    assert np.array_equal(sound.u, step(*step(*step(u, v, a), a), a)[0])

@@ -1,0 +1,92 @@
+"""A chaotic equation of two coupled fields, to tell states apart that differ by a rounding; and a gradient of it.
+
+Usage: python -m tests.simulation.chaotic THREADS: prints digests of the gradient under several schedules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.checkpoint import Binomial, Lossless, Mixed, MultiTier, Online, Policy, Spilling, StoreAll, Tier
+from diffsim.expr.operators import laplacian
+
+STEPS = 90
+DISK = Tier("disk", 12, 2.0, 1.0)
+
+
+class LogisticLattice(ds.Equation):
+    """u' = g + laplacian(g) / 10 with g = a u (1 - u) (1 - v/10), v' = 0.9 v + 0.1 u u, and a force on v.
+
+    The logistic map at a = 3.9 doubles small changes about every step and a half; v remembers u.
+    """
+
+    forcings = ("f",)
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"u": ds.Variable("periodic"), "v": ds.Variable("mirror")}
+        self.parameters = {"a": ds.Variable("zero")}
+
+    def step(self, u: Any, v: Any, a: Any, f: Any) -> dict[str, Any]:
+        g = ds.stage(a * u * (1 - u) * (1 - 0.1 * v), "periodic")
+        return {"u": g + 0.1 * laplacian(g), "v": 0.9 * v + 0.1 * u * u + 0.01 * f}
+
+
+def simulation(precision: str | None = None, cells: int = 14) -> ds.Simulation:
+    grid = ds.Grid((cells, cells + 5), 1.0)
+    return ds.Simulation(LogisticLattice(grid), sources={"f": [[3.0, 4.0]]}, receivers={"u": [[2.5, 3.0]]}, precision=precision)
+
+
+def inputs(made: ds.Simulation, steps: int = STEPS) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    shape = made.grid.shape
+    fields = {"u": rng.uniform(0.2, 0.8, shape), "v": rng.uniform(0, 1, shape), "a": rng.uniform(3.7, 3.8, shape)}
+    return {**fields, "f": rng.uniform(0, 1, (steps, 1))}
+
+
+def cotangents(solution: ds.Solution) -> ds.Solution:
+    rng = np.random.default_rng(6)
+    return ds.Solution(
+        {k: rng.normal(size=v.shape) for k, v in solution.final.items()}, {k: rng.normal(size=v.shape) for k, v in solution.traces.items()}
+    )
+
+
+def gradient(made: ds.Simulation, checkpoint: Any, steps: int = STEPS, on_action: Callable[[Any], None] | None = None) -> str:
+    """Digest of the gradient."""
+    solution, pullback = made.vjp(inputs(made, steps), steps, checkpoint, on_action)
+    found = pullback(cotangents(solution))
+    return hashlib.blake2b(b"".join(found[name].tobytes() for name in sorted(found)), digest_size=12).hexdigest()
+
+
+def schedules(steps: int = STEPS, state: int = 2, record: int = 2) -> list[Any]:
+    return [
+        *(Binomial(steps, slots) for slots in (1, 2, 7, steps)),
+        *(Online(slots) for slots in (1, 4, 30)),
+        MultiTier(steps, [("device", 2, 0, 0), ("disk", 5, 2.0, 1.0)]),
+        MultiTier(steps, [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]),
+        Spilling(steps, 3, DISK),
+        Mixed(steps, 9 * record, state, record),
+    ]
+
+
+def policy(schedule: Any, folder: Path, **options: Any) -> Policy:
+    return Policy(schedule=schedule, folder=folder, **options)
+
+
+def main() -> None:
+    ds.init(arch="cpu", threads=int(sys.argv[1]), precision="f64")
+    made, folder = simulation(), Path(sys.argv[2])
+    print(gradient(made, StoreAll(STEPS)))
+    for schedule in schedules():
+        print(gradient(made, policy(schedule, folder, compression=Lossless())))
+
+
+if __name__ == "__main__":
+    main()

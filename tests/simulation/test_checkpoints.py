@@ -1,0 +1,217 @@
+"""The gradient of real models has the same bits under every schedule, tier, number of slots and of threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import Binomial, ChaosWarning, HostStore, Load, Lossless, Lossy, Online, Policy, Reversible, Spilling, StoreAll, Undo
+from diffsim.errors import ReplayError, ScheduleError, StorageError
+from tests.cases import CASES
+from tests.simulation import chaotic
+
+pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
+
+
+@pytest.fixture(scope="module")
+def made() -> ds.Simulation:
+    return chaotic.simulation()
+
+
+@pytest.fixture(scope="module")
+def stored(made: ds.Simulation) -> str:
+    return chaotic.gradient(made, StoreAll(chaotic.STEPS))
+
+
+def test_the_stored_gradient_is_right(made: ds.Simulation) -> None:
+    """Over few steps, before chaos drowns differences."""
+    steps, rng = 12, np.random.default_rng(1)
+    given = chaotic.inputs(made, steps)
+    solution, pullback = made.vjp(given, steps, StoreAll(steps))
+    weights = chaotic.cotangents(solution)
+    found = pullback(weights)
+    for _ in range(3):
+        direction = {k: rng.normal(size=v.shape) for k, v in given.items()}
+        _, moved = made.jvp(given, direction, steps)
+        forward = sum((moved.final[k] * w).sum() for k, w in weights.final.items())
+        forward += sum((moved.traces[k] * w).sum() for k, w in weights.traces.items())
+        backward = sum((found[k] * d).sum() for k, d in direction.items())
+        assert backward == pytest.approx(forward, rel=1e-11)
+
+
+@pytest.mark.parametrize("schedule", chaotic.schedules(), ids=lambda s: f"{type(s).__name__} {getattr(s, 'slots', '')}")
+def test_every_schedule_gives_the_stored_bits(schedule: object, made: ds.Simulation, stored: str, tmp_path) -> None:
+    assert chaotic.gradient(made, chaotic.policy(schedule, tmp_path)) == stored
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_forgotten_rounding_would_show(made: ds.Simulation, stored: str) -> None:
+    given = chaotic.inputs(made)
+    given["u"][3, 4] = np.nextafter(given["u"][3, 4], 1.0)
+    solution, pullback = made.vjp(given, chaotic.STEPS)
+    found = pullback(chaotic.cotangents(solution))
+    reference = made.vjp(chaotic.inputs(made), chaotic.STEPS)[1](chaotic.cotangents(solution))
+    assert not np.allclose(found["u"], reference["u"], rtol=1e-3)
+
+
+def test_chaos_is_told(made: ds.Simulation) -> None:
+    with pytest.warns(ChaosWarning, match="chaotic"):
+        chaotic.gradient(made, Binomial(chaotic.STEPS, 5))
+
+
+def test_lossless_compression_gives_the_bits_and_lossy_is_refused_unless_trusted(made: ds.Simulation, stored: str, tmp_path) -> None:
+    schedule = Spilling(chaotic.STEPS, 3, chaotic.DISK)
+    assert chaotic.gradient(made, chaotic.policy(schedule, tmp_path, compression=Lossless())) == stored
+    with pytest.raises(ReplayError):
+        chaotic.gradient(made, chaotic.policy(schedule, tmp_path, compression=Lossy(1e-4)))
+    trusted = chaotic.policy(schedule, tmp_path, compression=Lossy(1e-4), verify=False)
+    assert chaotic.gradient(made, trusted) != stored
+
+
+def test_any_number_of_threads_gives_the_same_bits(stored: str, tmp_path) -> None:
+    for threads in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "tests.simulation.chaotic", threads, str(tmp_path)], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert set(done.stdout.split()) == {stored}
+
+
+def test_a_corrupted_block_is_found(made: ds.Simulation, tmp_path) -> None:
+    def corrupt(action: object) -> None:
+        if isinstance(action, Load) and action.tier == 0:
+            for file in tmp_path.iterdir():
+                data = bytearray(file.read_bytes())
+                data[-4096:] = bytes(4096)
+                data[len(data) // 2] ^= 8
+                file.write_bytes(data)
+
+    with pytest.raises(StorageError):
+        solution, pullback = made.vjp(
+            chaotic.inputs(made), chaotic.STEPS, chaotic.policy(Spilling(chaotic.STEPS, 3, chaotic.DISK), tmp_path), on_action=corrupt
+        )
+        pullback(chaotic.cotangents(solution))
+
+
+def test_a_disk_that_fills_up_is_one_message(made: ds.Simulation, tmp_path, monkeypatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(StorageError, match="No space left"):
+        chaotic.gradient(made, chaotic.policy(Spilling(chaotic.STEPS, 3, chaotic.DISK), tmp_path))
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+    chaotic.gradient(made, chaotic.policy(Spilling(chaotic.STEPS, 3, chaotic.DISK), tmp_path))
+
+
+def test_a_step_that_is_not_deterministic_is_found(made: ds.Simulation, monkeypatch) -> None:
+    """The real stepper, with a cell nudged by less than any loss would notice in each replay."""
+    stepper, rng = made._stepper, np.random.default_rng(0)
+    advance = stepper.advance
+
+    def nudged(start: int, stop: int) -> None:
+        advance(start, stop)
+        state = stepper.state_arrays()[0]
+        state[tuple(n // 2 for n in state.shape)] *= 1 + 1e-13 * rng.integers(2)
+
+    monkeypatch.setattr(stepper, "advance", nudged)
+    with pytest.raises(ReplayError, match="not deterministic"):
+        chaotic.gradient(made, 4)
+
+
+LEAPFROGS = [c for c in CASES if c.name in ("acoustic 2-D order 8 zero", "acoustic 2-D mixed", "acoustic 3-D", "long wave, start only")]
+
+
+@pytest.mark.parametrize("case", LEAPFROGS, ids=lambda c: c.name)
+def test_steps_computed_backwards_give_the_gradient_to_rounding(case) -> None:
+    rng = np.random.default_rng(3)
+    made = case.simulation()
+    given = case.inputs(made, rng)
+    seen: list[object] = []
+    solution, pullback = made.vjp(given, case.steps, StoreAll(case.steps))
+    weights = chaotic.cotangents(solution)
+    expected = pullback(weights)
+    schedule = Reversible(case.steps, period=9)
+    found = made.vjp(given, case.steps, schedule, on_action=seen.append)[1](weights)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-11, atol=1e-11 * np.abs(value).max())
+    assert sum(a.stop - a.start for a in seen if isinstance(a, Undo)) > 0
+
+
+def test_a_step_that_cannot_be_undone_says_so(made: ds.Simulation) -> None:
+    with pytest.raises(ScheduleError, match="cannot be undone"):
+        chaotic.gradient(made, Reversible(chaotic.STEPS, period=9))
+
+
+def test_drift_beyond_use_is_refused() -> None:
+    """A sponge damps, so its steps cannot be undone for long."""
+    case = next(c for c in CASES if c.name == "acoustic 2-D order 2 mirror sponge")
+    made = case.simulation()
+    solution, pullback = made.vjp(case.inputs(made, np.random.default_rng(3)), case.steps, Reversible(case.steps, period=12))
+    with pytest.raises(ReplayError, match="computed backwards, differs from the kept one"):
+        pullback(chaotic.cotangents(solution))
+
+
+@pytest.mark.parametrize("end", [1, 30, 37, 90])
+def test_a_run_that_ends_by_a_condition_has_the_gradient_of_its_steps(made: ds.Simulation, end: int) -> None:
+    given = chaotic.inputs(made)
+    solution, pullback = made.vjp(given, chaotic.STEPS, 5, until=lambda n, states: n >= end)
+    assert solution.traces["u"].shape == (end + 1, 1)
+    plain = made.run(given, chaotic.STEPS, until=lambda n, states: n >= end)
+    assert plain.final["u"].tobytes() == solution.final["u"].tobytes()
+    assert plain.traces["u"].tobytes() == solution.traces["u"].tobytes()
+    made.vjp(given, chaotic.STEPS, Online(5), until=lambda n, states: n >= end)
+    solution, pullback = made.vjp(given, chaotic.STEPS, 5, until=lambda n, states: n >= end)
+    weights = chaotic.cotangents(solution)
+    found = pullback(weights)
+    short = {**given, "f": given["f"][:end]}
+    expected = made.vjp(short, end, StoreAll(end))[1](weights)
+    for name in ("u", "v", "a"):
+        assert found[name].tobytes() == expected[name].tobytes()
+    assert found["f"][:end].tobytes() == expected["f"].tobytes()
+    assert not found["f"][end:].any()
+
+
+def test_the_condition_is_asked_now_and_then(made: ds.Simulation) -> None:
+    asked: list[int] = []
+    made.vjp(chaotic.inputs(made), chaotic.STEPS, 5, until=lambda n, states: bool(asked.append(n)), every=20)
+    assert asked == [20, 40, 60, 80]
+
+
+def test_a_run_with_a_condition_is_differentiated_in_array_code(made: ds.Simulation) -> None:
+    import diffsim.numpy as dnp
+
+    given = chaotic.inputs(made)
+
+    def loss(a: object) -> object:
+        return dnp.sum(made.run({**given, "a": a}, chaotic.STEPS, until=lambda n, states: n >= 10).final["u"] ** 2)
+
+    ds.check_grads(loss, (given["a"],), order=1)
+
+
+def test_an_offline_schedule_needs_to_know_the_end(made: ds.Simulation) -> None:
+    with pytest.raises(ScheduleError, match=r"use Online\(5\)"):
+        made.vjp(chaotic.inputs(made), chaotic.STEPS, Binomial(chaotic.STEPS, 5), until=lambda n, states: n > 3)
+
+
+def test_second_derivatives_follow_the_schedule(made: ds.Simulation, tmp_path) -> None:
+    """State and tangent are kept together, and the Hessian-vector product has the same bits whatever is kept."""
+    steps, rng = 15, np.random.default_rng(2)
+    given = chaotic.inputs(made, steps)
+    direction = rng.normal(size=made.grid.shape)
+
+    def product(checkpoint: object) -> np.ndarray:
+        def loss(a: object) -> object:
+            return (made.run({**given, "a": a}, steps, checkpoint=checkpoint).final["u"] ** 2).sum()
+
+        return np.asarray(ds.hvp(loss, given["a"], direction))
+
+    stored = product(StoreAll(steps))
+    for checkpoint in (1, 4, Online(3), Policy(schedule=Spilling(steps, 2, chaotic.DISK), folder=tmp_path)):
+        assert product(checkpoint).tobytes() == stored.tobytes()
+    assert HostStore is not None
