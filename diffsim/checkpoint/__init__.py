@@ -32,3 +32,4 @@ from diffsim.checkpoint.schedule import tiers_of as tiers_of
 from diffsim.checkpoint.spilling import Spilling as Spilling
 from diffsim.checkpoint.splits import Kept as Kept
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
+from diffsim.checkpoint.weighted import Weighted as Weighted
