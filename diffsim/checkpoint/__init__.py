@@ -49,3 +49,4 @@ from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
 from diffsim.checkpoint.stores import open_stores as open_stores
 from diffsim.checkpoint.suspend import SweepFile as SweepFile
+from diffsim.checkpoint.weighted import Weighted as Weighted
