@@ -191,6 +191,18 @@ def test_compressed_states_take_less_memory():
         assert store.nbytes < 10 * layout.nbytes
 
 
+def test_states_that_cannot_be_compressed_take_no_more_than_themselves():
+    state = [np.frombuffer(np.random.default_rng(0).bytes(100_000), dtype="u1")]
+    layout = StateLayout.of(state)
+    with HostStore(layout, SLOTS, Lossless()) as store:
+        for step in range(2):
+            store.write(0, step, state)
+            assert store.nbytes == 2 * layout.row_bytes  # the state, and a buffer for reading
+            assert same(store.read(0, step), state)
+        store.write(0, 2, [np.zeros_like(state[0])])
+        assert store.nbytes < 1.01 * layout.row_bytes
+
+
 def test_layouts_are_of_numbers():
     with pytest.raises(ParameterError, match="expected arrays of numbers in a state, got object"):
         StateLayout.of([np.array([None])])
