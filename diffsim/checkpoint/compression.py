@@ -1,14 +1,17 @@
 """Smaller states for slow tiers: exact, or within a relative error if that is asked for.
 
 Numbers that are neighbours in space have like exponents and unlike last digits. So the bytes of a block are sorted by their place in the
-number (*shuffled*), which makes long runs of the like ones, and zlib packs them. A state becomes one zlib stream.
+number (*shuffled*), into *planes*: all first bytes, all second ones, and so on. zlib packs the planes of like bytes; those of unlike
+ones, which would take it longest for no gain, are left as they are. A state becomes a stream of planes, each after four bytes that say
+how many bytes follow and, in the lowest bit, whether they are packed.
 
-Rounding to fewer binary digits turns the unlike bytes into zeros, which take next to no room.
+Rounding to fewer binary digits turns unlike bytes into zeros, which take next to no room.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -22,6 +25,11 @@ BLOCK = 1 << 20
 """Bytes that are shuffled at a time."""
 SCRATCH = 8 * BLOCK
 """Memory that packing or unpacking takes at most beside the state: a block, its copies while it is rounded and shuffled, zlib's own."""
+SAMPLE = 4096
+"""Bytes from the middle of a plane that are packed to see whether the whole is worth it."""
+WORTH = 0.95
+"""What a sample must shrink to."""
+_SIZE = struct.Struct("<I")
 _SIGNIFICAND_BITS = {"f2": 10, "f4": 23, "f8": 52}
 """Binary digits after the point, by type. Longer types have no integer of their size, and are kept exactly."""
 
@@ -54,11 +62,12 @@ class Lossless:
 
     def encode(self, arrays: State) -> Iterator[bytes]:
         """See `Compression`."""
-        packer = zlib.compressobj(self.level)
         for array in arrays:
             for block in pieces(array, BLOCK):
-                yield packer.compress(_shuffled(self._rounded(block)).data)
-        yield packer.flush()
+                for plane in _planes(self._rounded(block)):
+                    packed = _packed(plane, self.level)
+                    yield _SIZE.pack(2 * len(plane)) if packed is None else _SIZE.pack(2 * len(packed) + 1)
+                    yield plane if packed is None else packed
 
     def _rounded(self, block: np.ndarray) -> np.ndarray:
         return block
@@ -131,18 +140,27 @@ def decode(parts: Iterable[bytes], arrays: State) -> None:
     stream = _Stream(parts)
     for array in arrays:
         for block in pieces(array, BLOCK):
-            size = block.dtype.itemsize
             if block.size:
-                shuffled = np.frombuffer(stream.read(block.nbytes), dtype=np.uint8)
-                block.view(np.uint8).reshape(-1, size)[...] = shuffled.reshape(size, -1).T
+                for column in block.view(np.uint8).reshape(-1, block.dtype.itemsize).T:
+                    column[...] = np.frombuffer(stream.plane(block.size), dtype=np.uint8)
     stream.finish()
 
 
-def _shuffled(block: np.ndarray) -> np.ndarray:
+def _planes(block: np.ndarray) -> Iterator[bytes]:
     """The first bytes of all numbers, then the second ones, and so on."""
-    if not block.size:
-        return np.empty(0, dtype=np.uint8)
-    return np.ascontiguousarray(block.view(np.uint8).reshape(-1, block.dtype.itemsize).T).reshape(-1)
+    if block.size:
+        for column in block.view(np.uint8).reshape(-1, block.dtype.itemsize).T:
+            yield column.tobytes()
+
+
+def _packed(plane: bytes, level: int) -> bytes | None:
+    """A plane packed, or None if it is not worth it."""
+    middle = len(plane) // 2
+    sample = plane[middle : middle + SAMPLE]
+    if len(plane) > 4 * SAMPLE and len(zlib.compress(sample, level)) > WORTH * SAMPLE:
+        return None
+    packed = zlib.compress(plane, level)
+    return packed if len(packed) < len(plane) else None
 
 
 def _rounded_to(native: np.ndarray, bits: int, dropped: int) -> np.ndarray:
@@ -161,32 +179,39 @@ def _rounded_to(native: np.ndarray, bits: int, dropped: int) -> np.ndarray:
 
 
 class _Stream:
-    """A zlib stream, unpacked as it is read."""
+    """A stream of planes that comes in parts."""
 
     def __init__(self, parts: Iterable[bytes]) -> None:
         self._parts = iter(parts)
-        self._unpacker = zlib.decompressobj()
+        self._part = memoryview(b"")
 
-    def read(self, count: int) -> bytes:
-        """The next `count` bytes."""
-        found = bytearray()
-        while len(found) < count:
-            found += self._next(count - len(found))
-        return bytes(found)
+    def plane(self, size: int) -> bytes:
+        """The next plane, which has `size` bytes."""
+        (head,) = _SIZE.unpack(self._read(_SIZE.size))
+        stored = self._read(head // 2)
+        if head % 2:
+            unpacker = zlib.decompressobj()
+            stored = unpacker.decompress(stored, size + 1)
+            if not unpacker.eof:
+                raise zlib.error("a plane is longer than its array")
+        if len(stored) != size:
+            raise zlib.error("a plane is not as long as its array")
+        return stored
 
     def finish(self) -> None:
-        """Raise unless everything was read; zlib checks its own sum of it."""
-        while not self._unpacker.eof:
-            if self._next(1):
-                raise zlib.error("the stream is longer than the state")
-        if self._unpacker.unused_data or any(self._parts):
-            raise zlib.error("something follows the stream")
+        """Raise unless everything was read."""
+        if self._part or any(self._parts):
+            raise zlib.error("the stream is longer than the state")
 
-    def _next(self, most: int) -> bytes:
-        packed = self._unpacker.unconsumed_tail
-        if not packed:
-            part = next(self._parts, None)
-            if part is None or self._unpacker.eof:
-                raise zlib.error("the stream is shorter than the state")
-            packed = part
-        return self._unpacker.decompress(packed, most)
+    def _read(self, count: int) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            if not self._part:
+                part = next(self._parts, None)
+                if part is None:
+                    raise zlib.error("the stream is shorter than the state")
+                self._part = memoryview(part)
+            taken = self._part[: count - len(found)]
+            found += taken
+            self._part = self._part[len(taken) :]
+        return bytes(found)

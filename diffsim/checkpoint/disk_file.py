@@ -215,10 +215,10 @@ class DiskFile:
         os.ftruncate(self._descriptor, self.nbytes)
 
     def _put_packed(self, parts: Iterator[bytes], place: int) -> tuple[int, int] | None:
-        """Write a stream; return its length and checksum, or None if it gets no shorter than a row."""
+        """Write a stream; return its length and checksum, or None if it gets no shorter than the state."""
         stored = checksum = 0
         for part in parts:
-            if stored + len(part) >= self.layout.row_bytes:
+            if stored + len(part) >= self.layout.nbytes:
                 return None
             self._put(part, place + stored)
             stored += len(part)

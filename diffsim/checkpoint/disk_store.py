@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -135,7 +137,7 @@ class DiskStore(Closing):
         try:
             self.layout.pack(arrays, buffer)
             what = f"writing state {step} to slot {slot}"
-            future = self._thread.submit(self._guarded, what, self._file.put, slot, step, buffer, self.compression)
+            future = self._submit(what, self._file.put, slot, step, buffer, self.compression)
         except BaseException:
             self._free.append(buffer)
             raise
@@ -196,7 +198,7 @@ class DiskStore(Closing):
         self._begin("free", slot)
         require_kept(slot, self._steps.get(slot))
         self._forget(slot)
-        self._changes.append(_Change(slot, self._thread.submit(self._guarded, f"emptying slot {slot}", self._file.erase, slot), None))
+        self._changes.append(_Change(slot, self._submit(f"emptying slot {slot}", self._file.erase, slot), None))
         del self._steps[slot]
 
     def kept(self) -> dict[int, int]:
@@ -243,14 +245,9 @@ class DiskStore(Closing):
         require_slot(slot, self.slots)
         self._collect()
 
-    def _guarded(self, what: str, function, *arguments) -> None:  # type: ignore[no-untyped-def]
-        """In the background: call, and name what failed."""
-        try:
-            function(*arguments)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise failure(self.path, what, error, self._file.nbytes) from error
+    def _submit(self, what: str, call: Callable[..., None], *arguments: Any) -> Future[None]:
+        # A job must not refer to the store, or the thread might be the last to do so and have to end itself.
+        return self._thread.submit(_guarded, self._file, what, call, *arguments)
 
     def _collect(self, wait: bool = False) -> None:
         """Take back the buffers of changes that are done, and raise the first error among them."""
@@ -274,7 +271,7 @@ class DiskStore(Closing):
             self._steps[slot] = entry.step
 
     def _read_ahead(self, slot: int, buffer: np.ndarray) -> None:
-        future = self._thread.submit(self._guarded, f"reading state {self._steps[slot]} from slot {slot}", self._file.get, slot, buffer)
+        future = self._submit(f"reading state {self._steps[slot]} from slot {slot}", self._file.get, slot, buffer)
         self._ahead[slot] = _Ahead(future, buffer)
 
     def _take(self) -> np.ndarray:
@@ -308,7 +305,20 @@ class DiskStore(Closing):
             self._free.append(self._ahead.pop(slot).buffer)
 
 
+def _guarded(file: DiskFile, what: str, call: Callable[..., None], *arguments: Any) -> None:
+    """In the background: call, and name what failed."""
+    try:
+        call(*arguments)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise failure(file.path, what, error, file.nbytes) from error
+
+
 def _discard(thread: ThreadPoolExecutor, file: DiskFile) -> None:
     """A store that nobody closed is no longer referred to, or the interpreter ends."""
-    thread.shutdown(wait=True)
-    file.close(keep=False)
+    try:
+        thread.submit(file.close, False)  # after what is under way; this may be the thread itself, which cannot wait for its end
+    except RuntimeError:  # with the interpreter it has ended
+        file.close(False)
+    thread.shutdown(wait=False)

@@ -48,6 +48,18 @@ def test_longer_than_a_block(level, dtype):
     assert bits(round_trip(Lossless(level), [array, array[:3]], cut=100_000)[0]) == bits(array)
 
 
+def test_planes_of_unlike_bytes_are_left_as_they_are():
+    rng = np.random.default_rng(0)
+    array = rng.uniform(1.0, 1.9, BLOCK // 4)  # 1 or 2 of 8 bytes are alike
+    parts = list(Lossless().encode([array]))
+    assert sum(len(part) == BLOCK // 8 for part in parts) == 2 * 6
+    assert bits(round_trip(Lossless(), [array])[0]) == bits(array)
+    deceptive = np.zeros(BLOCK, dtype="u1")  # where the sample is
+    deceptive[: BLOCK // 2] = rng.integers(0, 256, BLOCK // 2)
+    (got,) = round_trip(Lossless(), [deceptive])
+    assert bits(got) == bits(deceptive)
+
+
 def test_memory_order_does_not_matter():
     wide = np.random.default_rng(0).standard_normal((400, 600))
     for array in (wide[3:-3, 5:-5], wide.T, wide[::-2], wide[0, 0], np.broadcast_to(wide[0], (500, 600))):
