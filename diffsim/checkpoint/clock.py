@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
 
 
@@ -57,3 +59,38 @@ class Clock:
                     return None
                 left += steps * seconds
         return left
+
+
+MOST_TIMES = 256
+
+
+class StepTimes:
+    """What each part of the first run took: at most 256 rows of steps, however long it is."""
+
+    def __init__(self) -> None:
+        self.bounds = [0]
+        self.seconds: list[float] = []
+
+    def note(self, start: int, stop: int, seconds: float) -> None:
+        """Steps start..stop-1 took so long; rows come in order."""
+        if start != self.bounds[-1]:
+            return
+        self.bounds.append(stop)
+        self.seconds.append(seconds)
+        if len(self.seconds) > MOST_TIMES:
+            self.bounds = [*self.bounds[:-1:2], self.bounds[-1]]
+            self.seconds = [sum(self.seconds[k : k + 2]) for k in range(0, len(self.seconds), 2)]
+
+    def uneven(self, factor: float) -> bool:
+        """Whether steps of some row took so many times longer than those of the middle one; the first row compiles kernels."""
+        each = self._each()
+        return len(each) > 3 and max(each) > factor * median(each)
+
+    def costs(self) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """The rows' bounds and seconds, the first with the pace of the second."""
+        each = self._each()
+        return tuple(self.bounds), tuple(t * (b - a) for t, a, b in zip(each, self.bounds, self.bounds[1:], strict=False))
+
+    def _each(self) -> list[float]:
+        each = [t / (b - a) for t, a, b in zip(self.seconds, self.bounds, self.bounds[1:], strict=False)]
+        return each[1:2] + each[1:]

@@ -9,14 +9,22 @@ from types import TracebackType
 from typing import Any
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
-from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock
+from diffsim.checkpoint.binomial import Binomial
+from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.splits import Kept
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage import Store
+from diffsim.checkpoint.weighted import Weighted
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass
+UNEVEN = 1.5  # times the usual cost of a step, from which on a new plan is tried
+SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
+PIECES = 128  # of the first run that are timed, where its length is known
+PIECE_SECONDS = 1e-3  # of a piece at least
+WORTH = 0.5  # seconds, likewise: planning takes some itself
 
 
 class _Phase(enum.Enum):
@@ -49,6 +57,7 @@ class Sweep:
     Attributes:
         clock: work done, and time left.
         drift: largest relative error of a state computed backwards, where a kept state told.
+        replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
 
     Raises:
         ParameterError: `reverse_weight` is not a positive number, or stores are missing.
@@ -82,6 +91,9 @@ class Sweep:
         self._since = 0  # the state that the working one was computed from
         self._at = 0
         self._undone = False
+        binomial = isinstance(schedule, (Binomial, OnlineSchedule))  # the way back is from gap to gap, in slots of the first tier
+        self._times = StepTimes() if binomial else None
+        self.replanned: Weighted | None = None
 
     def _work(self) -> dict[str, int]:
         """Steps of each kind in the whole sweep, as far as they are known."""
@@ -136,18 +148,6 @@ class Sweep:
                 return
         raise ScheduleError("expected EndForward, got the end of the schedule; check the schedule with simulate()")
 
-    def replan(self, actions: Iterator[Action], advances: int) -> None:
-        """Go back another way: after `forward`, with other actions for the states that are kept.
-
-        Args:
-            actions: from here to the end.
-            advances: steps that they advance.
-        """
-        if self._phase is not _Phase.AT_END:
-            raise self._stale("replan")
-        self._actions = actions
-        self.clock.total["advance"] = self.clock.done["advance"] + advances
-
     def reverse(self) -> None:
         """Run the adjoint from the final state back to the initial one, and use the schedule up.
 
@@ -161,6 +161,13 @@ class Sweep:
         self._phase = _Phase.REVERSE
         for action in self._actions:
             self._execute(action)
+            if self._times is not None and (isinstance(action, Reverse) or isinstance(self.schedule, OnlineSchedule)):
+                self._replan(self._times)
+                self._times = None
+                if self.replanned is not None:
+                    break
+        for action in () if self.replanned is None else self.replanned.actions():
+            self._execute(action)
         if self.remaining or self._in_use:
             raise ScheduleError(
                 f"expected all steps reversed and all slots freed at the end of the schedule, got {self.remaining} steps left and slots "
@@ -169,6 +176,15 @@ class Sweep:
         if self._guard is not None:
             self._guard.finished()
         self._phase = _Phase.DONE
+
+    def _replan(self, times: StepTimes) -> None:
+        """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order."""
+        if not times.uneven(UNEVEN):
+            return
+        kept = tuple(sorted((Kept(step, slot, tier) for (tier, slot), step in self._in_use.items()), key=lambda state: state.step))
+        plan = Weighted(kept, self.remaining, self.schedule.slots, *times.costs())
+        if plan.plain_cost - plan.cost >= max(SAVING * plan.plain_cost, WORTH):
+            self.replanned = plan
 
     def close(self) -> None:
         """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless."""
@@ -221,12 +237,15 @@ class Sweep:
     def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
         began = time.perf_counter()
         found = call(start, stop)
-        self.clock.note(kind, stop - start, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.clock.note(kind, stop - start, seconds)
+        if self._times is not None and kind != "reverse":
+            self._times.note(start, stop, seconds)
         return found
 
     def _advance(self, start: int, stop: int) -> None:
         guard = self._guard
-        for begin, end in [(start, stop)] if guard is None else guard.pieces(start, stop):
+        for begin, end in self._timed_pieces(start, stop) if guard is None else guard.pieces(start, stop):
             final = self._timed("advance", self._stepper.advance, begin, end)
             self._at = end
             if final is not None and self.end is None:
@@ -234,6 +253,17 @@ class Sweep:
                 return
             if guard is not None:
                 guard.reached(end, self._since)
+
+    def _timed_pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Cut an advance of the first run for the times of its parts, where that costs little."""
+        while start < stop:
+            end = stop
+            if self._times is not None and self._phase is _Phase.FORWARD and (self.end is None or self.end >= PIECES):
+                pace = self.clock.step_seconds("advance")
+                least = 1 if pace is None else int(PIECE_SECONDS / max(pace, 1e-9))
+                end = min(stop, start + max((self.end or 0) // PIECES, least, 1))
+            yield start, end
+            start = end
 
     def _found_end(self, final: int, asked: int) -> None:
         self.end = self._at = final

@@ -1,0 +1,81 @@
+"""Steps that take unlike times: the way back is planned anew, for the same bits in less time."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from diffsim.checkpoint import Advance, Binomial, Online, StoreAll, Sweep
+from diffsim.checkpoint import driver as module
+
+from .toy_model import ToyStepper, gradient, initial
+
+STEPS = 400
+SLOW = range(200, 210)
+
+
+class Clocked(ToyStepper):
+    """A toy whose steps take what a clock made up for the test says: 1 s, and those of `SLOW` more."""
+
+    now = 0.0
+    more = 99.0
+
+    def advance(self, start, stop):
+        stop = min(stop, STEPS)
+        super().advance(start, stop)
+        Clocked.now += sum(1.0 + self.more * (n in SLOW) for n in range(start, stop))
+        return STEPS if stop == STEPS else None
+
+
+def run(schedule, monkeypatch, kind=Clocked):
+    """The sweep, its gradient, and seconds that its advances took."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: Clocked.now))
+    u, v, a, weights = initial(np.random.default_rng(7))
+    stepper, began, actions = kind(u, v, a), Clocked.now, []
+    with Sweep(schedule, stepper, on_action=actions.append) as sweep:
+        sweep.forward()
+        stepper.u_bar, stepper.v_bar = weights[0].copy(), 2 * weights[1] * stepper.v
+        sweep.reverse()
+    return sweep, np.stack([stepper.u_bar, stepper.v_bar, stepper.a_bar]), Clocked.now - began, actions
+
+
+def test_slow_steps_are_repeated_less(monkeypatch):
+    stored = gradient(StoreAll(STEPS), initial(np.random.default_rng(7)))
+    sweep, found, seconds, actions = run(Online(8), monkeypatch)
+    assert sweep.replanned is not None
+    assert found.tobytes() == stored.tobytes()
+    with monkeypatch.context() as plain:
+        plain.setattr(Sweep, "_replan", lambda self, times: None)
+        other, same, longer, _ = run(Online(8), plain)
+    assert other.replanned is None
+    assert same.tobytes() == stored.tobytes()
+    assert seconds < 0.8 * longer
+    saved = sweep.replanned.plain_cost - sweep.replanned.cost
+    assert longer - seconds == pytest.approx(saved, rel=0.3)  # the costs are known for blocks of steps only
+    assert any(isinstance(action, Advance) for action in actions)
+
+
+@pytest.mark.parametrize("schedule", [Online(8), Binomial(STEPS, 8), Binomial(STEPS, 3)], ids=repr)
+def test_even_steps_follow_the_schedule(schedule, monkeypatch):
+    class Even(Clocked):
+        more = 0.0
+
+    sweep, found, seconds, _ = run(schedule, monkeypatch, Even)
+    assert sweep.replanned is None
+    expected = schedule.advances_of(STEPS) if isinstance(schedule, Online) else schedule.advances
+    assert seconds == expected + (isinstance(schedule, Binomial))  # and the recorded step
+    assert found.tobytes() == gradient(StoreAll(STEPS), initial(np.random.default_rng(7))).tobytes()
+
+
+@pytest.mark.parametrize("slots", [2, 5, 12, 40])
+def test_a_new_plan_never_costs_more(slots, monkeypatch):
+    sweep, found, seconds, _ = run(Binomial(STEPS, slots), monkeypatch)
+    with monkeypatch.context() as plain:
+        plain.setattr(Sweep, "_replan", lambda self, times: None)
+        _, same, longer, _ = run(Binomial(STEPS, slots), plain)
+    assert seconds <= longer
+    assert found.tobytes() == same.tobytes()
+    assert time.perf_counter() > 0  # only the driver's clock is made up
