@@ -34,6 +34,7 @@ from diffsim.checkpoint.plan import peak_states as peak_states
 from diffsim.checkpoint.plan import resolve as resolve
 from diffsim.checkpoint.policy import Checkpoint as Checkpoint
 from diffsim.checkpoint.policy import Policy as Policy
+from diffsim.checkpoint.progress import ProgressBar as ProgressBar
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule
 from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared

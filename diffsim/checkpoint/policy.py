@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -78,6 +78,18 @@ class Policy:
                 f"expected 'auto', a size such as '4 GB', a number of slots, a Schedule or a Policy, got {checkpoint!r}; give one of these"
             )
         return cls(slots=int(checkpoint))
+
+    def for_rest(self, steps: int) -> Policy:
+        """The policy for the first `steps` steps of the run that it was made for."""
+        schedule = self.schedule
+        if not isinstance(schedule, Schedule):
+            return self if self.slots is None else replace(self, slots=min(self.slots, steps))
+        slots = max(min(schedule.slots, steps), 1)
+        if not is_dataclass(schedule):
+            return replace(self, schedule="auto", slots=slots)
+        names = {f.name for f in fields(schedule)}
+        shorter = replace(schedule, steps=steps, slots=slots) if "slots" in names else replace(schedule, steps=steps)
+        return replace(self, schedule=shorter)
 
     def file(self, name: str) -> Path:
         """A file of this name in the folder, which is made, or else in the system's folder for temporary files."""

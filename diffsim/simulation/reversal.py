@@ -11,6 +11,7 @@ import numpy as np
 
 from diffsim.checkpoint import GrowthMonitor, OnlineSchedule, Policy, ReplayGuard, Schedule, Sweep, SweepFile, open_stores
 from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.progress import OnProgress, Teller
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array
@@ -62,6 +63,7 @@ class Reversal:
         policy: what the user asked for beside the schedule.
         steps: of the run, or the most there may be.
         watchers: called after each action.
+        on_progress: told the share of the work that is done, and the seconds left.
         until: where the run ends before `steps`, for an online schedule.
         every: ask `until` after each so many steps.
         key: what tells this run from others.
@@ -74,6 +76,7 @@ class Reversal:
         policy: Policy,
         steps: int,
         watchers: Sequence[Watcher] = (),
+        on_progress: OnProgress | None = None,
         until: Until | None = None,
         every: int = 1,
         key: str = "",
@@ -87,6 +90,8 @@ class Reversal:
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
         stores = open_stores(schedule, stepper.state_arrays, policy, key)
         self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
+        if on_progress is not None:
+            self._watchers.append(Teller(self.sweep, on_progress))
         with ExitStack() as stack:
             stack.push(self.sweep)
             self.sweep.forward()

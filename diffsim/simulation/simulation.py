@@ -16,6 +16,7 @@ from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.checkpoint import Action, Checkpoint, OnlineSchedule, Policy, Schedule, SweepFile, resolve
+from diffsim.checkpoint.progress import OnProgress
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
@@ -268,6 +269,7 @@ class Simulation:
         on_action: Callable[[Action], None] | None = None,
         until: Until | None = None,
         every: int = 1,
+        on_progress: OnProgress | None = None,
     ) -> tuple[Solution, Pullback]:
         """Solve forward, ready for the reverse sweep.
 
@@ -278,6 +280,7 @@ class Simulation:
             on_action: called after each action of the schedule.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
             every: ask `until` after each so many steps.
+            on_progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`.
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
@@ -295,8 +298,8 @@ class Simulation:
         key = self._key(fields, steps) if policy.folder is not None else ""
         file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if policy.resume else None
         if file is not None and (kept := file.load()) is not None:
-            return self._resumed(inputs, fields, coefficients, policy, watchers, file, *kept)
-        reversal = Reversal(self._stepper, schedule, policy, steps, watchers, until, every, key)
+            return self._resumed(inputs, fields, coefficients, policy, (watchers, on_progress), file, *kept)
+        reversal = Reversal(self._stepper, schedule, policy, steps, watchers, on_progress, until, every, key)
         solution = self._solution(self._stepper)
 
         def back(cotangents: Solution) -> dict[str, Array]:
@@ -317,7 +320,7 @@ class Simulation:
         fields: dict[str, Array],
         coefficients: dict[str, Array],
         policy: Policy,
-        watchers: Sequence[Watcher],
+        watching: tuple[Sequence[Watcher], OnProgress | None],
         file: SweepFile,
         remaining: int,
         arrays: Mapping[str, Array],
@@ -325,17 +328,18 @@ class Simulation:
         """What `vjp` gives, of a run whose reverse sweep was cut off with so many steps remaining."""
         solution, seeds = as_solution("solution", arrays), as_solution("seed", arrays)
         steps = self._stepper.steps
-        schedule = self._schedule(remaining, policy, online=False)
+        schedule = self._schedule(remaining, policy.for_rest(remaining), online=False)
         self._stepper.plan(schedule.slots, schedule.recorded)
         self._start(self._stepper, fields, steps)
-        reversal = Reversal(self._stepper, schedule, policy, remaining, watchers, key=self._key(fields, steps))
+        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=self._key(fields, steps))
 
         def back(cotangents: Solution) -> dict[str, Array]:
             given = as_arrays("seed", cotangents)
             if given.keys() != as_arrays("seed", seeds).keys() or any(not np.array_equal(given[n], arrays[n]) for n in given):
                 reversal.close()
                 file.remove()  # another loss: the sweep that was kept is of no use
-                return self.vjp(inputs, steps, policy)[1](cotangents)
+                (watchers, on_progress), none = watching, None
+                return self.vjp(inputs, steps, policy, *(watchers or (none,)), on_progress=on_progress)[1](cotangents)
             moved = {n.removeprefix("sweep: "): value for n, value in arrays.items() if n.startswith("sweep: ")}
 
             def seed() -> None:

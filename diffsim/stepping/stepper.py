@@ -394,15 +394,18 @@ class Stepper:
     # states outside of this stepper
 
     def state_arrays(self) -> list[Array]:
-        """The working state with its earlier values, halos included; views on the host, valid until the stepper goes on."""
-        return [self.launcher.memory.read(self.launcher.arrays[name], level) for name, ring in self.rings.items() for level in ring.working]
+        """The working state over the cells, with its earlier values, oldest first; views on the host, valid until the stepper goes on.
+
+        Halos follow from the cells, and what is beside them in memory means nothing.
+        """
+        return [self.launcher.cells(name, level) for name, ring in self.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
-        """Make a state that `state_arrays` gave the working state."""
+        """Make a copy of a state that `state_arrays` gave the working state."""
         values = iter(arrays)
         for name, ring in self.rings.items():
             for level in ring.renew():
-                self.launcher.memory.write(self.launcher.arrays[name], next(values), level)
+                self.launcher.put_field(name, next(values), self.step.states[name].rules, level)
 
     def cotangent_arrays(self) -> dict[str, Array]:
         """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Lossless, Mixed, MultiTier, Online, Policy, Spilling, StoreAll, Tier
+from diffsim.checkpoint import Binomial, Lossless, MultiTier, Online, Policy, Spilling, StoreAll, Tier
 from diffsim.expr.operators import laplacian
 
 STEPS = 90
@@ -72,7 +72,6 @@ def schedules(steps: int = STEPS, state: int = 2, record: int = 2) -> list[Any]:
         MultiTier(steps, [("device", 2, 0, 0), ("disk", 5, 2.0, 1.0)]),
         MultiTier(steps, [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]),
         Spilling(steps, 3, DISK),
-        Mixed(steps, 9 * record, state, record),
     ]
 
 

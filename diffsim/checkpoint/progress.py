@@ -1,0 +1,74 @@
+"""Progress of a sweep, with a time left that comes from the work left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from diffsim.checkpoint.actions import Action
+
+if TYPE_CHECKING:
+    from diffsim.checkpoint.driver import Sweep
+
+OnProgress = Callable[[float, float | None], None]
+"""Told the share of the work that is done, from 0 to 1, and the seconds that the rest will take, or None while that is not known."""
+
+TELL_SECONDS = 0.1
+
+
+class Teller:
+    """Called with each action of a sweep, it tells the progress now and then, and when all is done."""
+
+    def __init__(self, sweep: Sweep, tell: OnProgress) -> None:
+        self._sweep, self._tell = sweep, tell
+        self._told = time.monotonic()
+
+    def __call__(self, action: Action) -> None:
+        now = time.monotonic()
+        if now - self._told >= TELL_SECONDS or self._sweep.progress == 1.0:
+            self._told = now
+            self._tell(self._sweep.progress, self._sweep.clock.seconds_left)
+
+
+class ProgressBar:
+    """A line on the terminal that fills up, for `on_progress=`.
+
+    ```
+    with ProgressBar("gradient") as bar:
+        solution, pullback = simulation.vjp(inputs, steps, on_progress=bar)
+        gradient = pullback(cotangents)
+    ```
+
+    Args:
+        text: what stands before the bar.
+    """
+
+    def __init__(self, text: str = "gradient") -> None:
+        from rich.progress import BarColumn, Progress, TextColumn  # late: it takes a tenth of a second to import
+
+        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %   {task.fields[left]}"))
+        self._task = self._bar.add_task(text, total=1.0, left="")
+
+    def __call__(self, share: float, seconds_left: float | None) -> None:
+        self._bar.update(self._task, completed=share, left="" if seconds_left is None else f"{time_text(seconds_left)} left")
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+
+def time_text(seconds: float) -> str:
+    """A duration for people: 0.8 s, 43 s, 5 min 20 s, 3 h 07 min."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,58 @@
+"""A process is killed in the middle of a reverse sweep; the next one goes on there, to the same bits."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.killed_run import STEPS
+
+
+def run(folder: Path, schedule: str, below: int, *loss: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation.killed_run", str(folder), schedule, str(below), *loss]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def ends(done: subprocess.CompletedProcess[str]) -> tuple[str, str, int]:
+    assert done.returncode == 0, done.stderr[-2000:]
+    gradient, solution, steps = done.stdout.split()
+    return gradient, solution, int(steps)
+
+
+@pytest.mark.parametrize("schedule", ["binomial", "disk"])
+def test_it_goes_on_inside_the_reverse_sweep(schedule: str, tmp_path: Path) -> None:
+    undisturbed = ends(run(tmp_path / "whole", schedule, -1))
+    assert undisturbed[2] == STEPS
+    killed = run(tmp_path / "cut", schedule, 250)
+    assert killed.returncode == -signal.SIGKILL
+    assert list((tmp_path / "cut").iterdir())
+    killed = run(tmp_path / "cut", schedule, 100)  # and once more, in what was resumed
+    assert killed.returncode == -signal.SIGKILL
+    gradient, solution, steps = ends(run(tmp_path / "cut", schedule, -1))
+    assert (gradient, solution) == undisturbed[:2]
+    assert steps < 110
+    assert not list((tmp_path / "cut").iterdir())
+
+
+def test_another_loss_starts_anew(tmp_path: Path) -> None:
+    assert run(tmp_path, "binomial", 250).returncode == -signal.SIGKILL
+    gradient, _, steps = ends(run(tmp_path, "binomial", -1, "another"))
+    assert steps >= STEPS
+    assert gradient == ends(run(tmp_path, "binomial", -1, "another"))[0]
+    assert gradient != ends(run(tmp_path, "binomial", -1))[0]
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    assert run(tmp_path, "binomial", 250).returncode == -signal.SIGKILL
+    (file,) = tmp_path.iterdir()
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+    done = run(tmp_path, "binomial", -1)
+    assert done.returncode == 1
+    assert "StorageError" in done.stderr
+    assert str(file) in done.stderr
