@@ -27,6 +27,7 @@ from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.memory import available_memory as available_memory
 from diffsim.checkpoint.memory import parse_memory as parse_memory
+from diffsim.checkpoint.mixed import Mixed as Mixed
 from diffsim.checkpoint.multi_tier import MultiTier as MultiTier
 from diffsim.checkpoint.online import Online as Online
 from diffsim.checkpoint.plan import choose as choose
@@ -35,6 +36,7 @@ from diffsim.checkpoint.plan import resolve as resolve
 from diffsim.checkpoint.policy import Checkpoint as Checkpoint
 from diffsim.checkpoint.policy import Policy as Policy
 from diffsim.checkpoint.progress import ProgressBar as ProgressBar
+from diffsim.checkpoint.reversible import Reversible as Reversible
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule
 from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared

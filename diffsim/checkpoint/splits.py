@@ -59,6 +59,28 @@ class Pool:
         self._freed.append(slot)
 
 
+class Share(Pool):
+    """Some of the free slots of a pool.
+
+    Args:
+        pool: has at least as many.
+        free: of them.
+    """
+
+    def __init__(self, pool: Pool, free: int) -> None:
+        self._pool, self.free = pool, free
+
+    def take(self) -> int:
+        """Return a slot that was free."""
+        self.free -= 1
+        return self._pool.take()
+
+    def give(self, slot: int) -> None:
+        """Take back a slot that is free again."""
+        self.free += 1
+        self._pool.give(slot)
+
+
 def fewest_advances(length: int, s: int) -> int:
     """Return t(l, s) = r l - beta(s+1, r-1), the advances that reverse `length` >= 1 steps with s >= 1 slots."""
     r = repetitions(length, s)
