@@ -129,6 +129,23 @@ def test_states_that_are_whole_are_found_again(path):
     assert not path.exists()
 
 
+def test_a_run_that_was_reopened_goes_on_where_the_other_stopped(path, monkeypatch):
+    left_behind(path)
+    with reopen(path) as store:
+        store.write(0, 8, state(8))
+        store.close(keep=True)
+    with reopen(path) as store:
+        assert store.kept() == {0: 8, 1: 4}  # its entry is the newer one
+        Failing(monkeypatch, 1, some=30)
+        store.write(1, 9, state(9))
+        with pytest.raises(StorageError, match="writing state 9 to slot 1"):
+            store.close(keep=True)
+    monkeypatch.undo()
+    with reopen(path) as store:
+        assert store.kept() == {0: 8, 1: 4}  # what was torn is not the only entry of the slot
+        assert same(store.read(1, 4), state(4))
+
+
 @pytest.mark.parametrize("compression", [None, Lossless()])
 def test_a_damaged_state_is_not_found_again(path, compression):
     places = left_behind(path, compression)
