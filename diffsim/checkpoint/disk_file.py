@@ -1,85 +1,26 @@
-"""The file of a `DiskStore`: a header, an index, and blocks for states. All input and output of the store happens here.
-
-```
-header       magic, length, JSON (version, key, layout, slots), checksum                 rounded up to pages
-index        two entries of 64 bytes a slot, written in turns                            rounded up to pages
-blocks       slots + 1 of them, each for a row of bytes or for its shorter stream        whole pages each
-```
-
-A state goes to the block that no slot uses, and then an entry that says so goes over the older of its slot's two. Whenever the process is
-killed, the newest whole entry of a slot speaks of a block that was whole before the entry was begun. Entries are numbered throughout,
-so that of two that claim one block the newer is right. After a power cut data may be missing where the entry is not: checksums find it.
-"""
+"""The file of a `DiskStore`, open and locked. All input and output of the store happens here, in its thread; see `disk_format`."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
-import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from hashlib import blake2b
-from mmap import PAGESIZE
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from diffsim.checkpoint.compression import BLOCK, Compression, decode
-from diffsim.checkpoint.storage import StateLayout, round_up
+from diffsim.checkpoint.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
+from diffsim.checkpoint.storage import StateLayout
 from diffsim.errors import StorageError
 
 try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
-
-MAGIC = b"DSSTATES"
-VERSION = 1
-_HEAD = struct.Struct("<8sI")
-_CHECKSUM = struct.Struct("<I")
-_ENTRY = struct.Struct("<QqqQQII")
-_ENTRY_BYTES = 64
-_NOTHING = -1
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What a slot keeps, or that it keeps nothing.
-
-    Attributes:
-        number: of this entry in the order of their writing, from 1.
-        slot: whose entry it is.
-        step: of the state, -1 if there is none.
-        block: where the state is.
-        stored: bytes it takes there.
-        checksum: of these bytes.
-        packed: they are a compressed stream, not a row.
-    """
-
-    number: int
-    slot: int
-    step: int = _NOTHING
-    block: int = 0
-    stored: int = 0
-    checksum: int = 0
-    packed: bool = False
-
-    def to_bytes(self) -> bytes:
-        body = _ENTRY.pack(self.number, self.slot, self.step, self.block, self.stored, self.checksum, self.packed)
-        return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(_ENTRY_BYTES, b"\0")
-
-    @staticmethod
-    def from_bytes(found: bytes | bytearray) -> Entry | None:
-        """The entry, or None if it is not whole or was never written."""
-        body = found[: _ENTRY.size]
-        if len(found) < _ENTRY_BYTES or found[_ENTRY.size :][:4] != _CHECKSUM.pack(zlib.crc32(body)):
-            return None
-        number, slot, step, block, stored, checksum, packed = _ENTRY.unpack(body)
-        return Entry(number, slot, step, block, stored, checksum, bool(packed)) if number else None
 
 
 class DiskFile:
@@ -91,7 +32,7 @@ class DiskFile:
         self.slots = slots
         self._descriptor = descriptor
         self._header = header
-        self._index, self._blocks, self._stride, self.nbytes = _places(len(header), layout, slots)
+        self._index, self._blocks, self._stride, self.nbytes = places(len(header), layout, slots)
         self.entries: dict[int, Entry] = {}
         self._spare = list(range(slots, -1, -1))
         self._number = 0
@@ -106,13 +47,13 @@ class DiskFile:
         """
         descriptor = _open_locked(path, os.O_CREAT)
         try:
-            found = _read_header(descriptor)
-            if os.fstat(descriptor).st_size and (found is None or found.get("key") != _digest(key)):
+            found = read_header(descriptor)
+            if os.fstat(descriptor).st_size and (found is None or found.get("key") != key_digest(key)):
                 what = "something else" if found is None else "the states of a run with another key"
                 raise StorageError(
                     f"{path}: expected no file, or what a killed run with this key left, got {what}; name another file, or delete this one"
                 )
-            file = cls(path, descriptor, layout, slots, _header(layout, slots, key))
+            file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
         except BaseException:
             os.close(descriptor)
             raise
@@ -137,8 +78,8 @@ class DiskFile:
         """
         descriptor = _open_locked(path, 0)
         try:
-            _require_same(path, _read_header(descriptor), layout, slots, key)
-            file = cls(path, descriptor, layout, slots, _header(layout, slots, key))
+            require_same(path, read_header(descriptor), layout, slots, key)
+            file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
             size = os.fstat(descriptor).st_size
             if size < file.nbytes:
                 raise StorageError(f"{path}: expected {file.nbytes} bytes, got {size}: it was cut off; delete it and start anew")
@@ -229,21 +170,21 @@ class DiskFile:
         self._number += 1
         entry = replace(entry, number=self._number)
         turn = self._turn[entry.slot]
-        self._put(entry.to_bytes(), self._index + (2 * entry.slot + turn) * _ENTRY_BYTES)
+        self._put(entry.to_bytes(), self._index + (2 * entry.slot + turn) * ENTRY_BYTES)
         self._turn[entry.slot] = 1 - turn
         old = self.entries.pop(entry.slot, None)
         if old is not None:
             self._spare.append(old.block)
-        if entry.step != _NOTHING:
+        if not entry.is_empty:
             self.entries[entry.slot] = entry
 
     def _find_entries(self) -> None:
         """Take the newest whole entry of each slot whose state is whole too."""
-        index = bytearray(2 * self.slots * _ENTRY_BYTES)
+        index = bytearray(2 * self.slots * ENTRY_BYTES)
         self._get(memoryview(index), self._index)
         found = []
         for position in range(2 * self.slots):
-            entry = Entry.from_bytes(index[position * _ENTRY_BYTES : (position + 1) * _ENTRY_BYTES])
+            entry = Entry.from_bytes(index[position * ENTRY_BYTES : (position + 1) * ENTRY_BYTES])
             if entry is not None and entry.slot == position // 2:
                 found.append((entry.number, position, entry))
         decided = set()
@@ -252,13 +193,11 @@ class DiskFile:
             self._number = max(self._number, number)
             if entry.slot in decided:
                 continue
-            if entry.step == _NOTHING:
+            if entry.is_empty or (entry.block in self._spare and self._is_whole(entry, row)):
                 decided.add(entry.slot)
                 self._turn[entry.slot] = 1 - position % 2
-            elif entry.block in self._spare and self._is_whole(entry, row):
-                decided.add(entry.slot)
-                self._turn[entry.slot] = 1 - position % 2
-                self._spare.remove(entry.block)
+                if not entry.is_empty:
+                    self._spare.remove(entry.block)
 
     def _is_whole(self, entry: Entry, row: np.ndarray) -> bool:
         self.entries[entry.slot] = entry
@@ -284,11 +223,6 @@ class DiskFile:
                 break
             done += count
         return done
-
-
-def planned_file_bytes(layout: StateLayout, slots: int) -> int:
-    """Size of the file on disk."""
-    return _places(len(_header(layout, slots, "")), layout, slots)[-1]
 
 
 def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
@@ -356,49 +290,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _digest(key: str) -> str:
-    return blake2b(key.encode(), digest_size=16).hexdigest()
-
-
-def _description(layout: StateLayout, slots: int, key: str) -> dict[str, Any]:
-    arrays = [[dtype.str, list(shape)] for shape, dtype in zip(layout.shapes, layout.dtypes, strict=True)]
-    return {"version": VERSION, "key": _digest(key), "slots": slots, "layout": arrays}
-
-
-def _header(layout: StateLayout, slots: int, key: str) -> bytes:
-    text = json.dumps(_description(layout, slots, key)).encode()
-    body = _HEAD.pack(MAGIC, len(text)) + text
-    return body + _CHECKSUM.pack(zlib.crc32(body))
-
-
-def _read_header(descriptor: int) -> dict[str, Any] | None:
-    """What the header says, or None if this is no whole header of a file of states."""
-    head = os.pread(descriptor, _HEAD.size, 0)
-    if len(head) < _HEAD.size or not head.startswith(MAGIC):
-        return None
-    length = min(_HEAD.unpack(head)[1], os.fstat(descriptor).st_size)  # a broken length may say anything
-    body = os.pread(descriptor, _HEAD.size + length, 0)
-    if os.pread(descriptor, _CHECKSUM.size, len(body)) != _CHECKSUM.pack(zlib.crc32(body)):
-        return None
-    return json.loads(body[_HEAD.size :])
-
-
-def _require_same(path: Path, found: dict[str, Any] | None, layout: StateLayout, slots: int, key: str) -> None:
-    if found is None:
-        raise StorageError(f"{path}: expected a file of states, got something else or a damaged one; name another file, or delete this one")
-    for name, expected in _description(layout, slots, key).items():
-        if found.get(name) != expected:
-            raise StorageError(
-                f"{path}: expected states of {name} {expected}, got {found.get(name)}; restore the settings of the run that was killed, or "
-                "delete the file and start anew"
-            )
-
-
-def _places(header: int, layout: StateLayout, slots: int) -> tuple[int, int, int, int]:
-    """Where the index begins, where the blocks begin, the length of a block, and of the file."""
-    index = round_up(header, PAGESIZE)
-    blocks = index + round_up(2 * slots * _ENTRY_BYTES, PAGESIZE)
-    stride = round_up(layout.row_bytes, PAGESIZE)
-    return index, blocks, stride, blocks + (slots + 1) * stride

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from diffsim.checkpoint.compression import SCRATCH, Compression
-from diffsim.checkpoint.disk_file import DiskFile, failure, planned_file_bytes
+from diffsim.checkpoint.disk_file import DiskFile, failure
+from diffsim.checkpoint.disk_format import planned_file_bytes
 from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage import Closing, State, StateLayout, require_kept, require_slot, require_step, row_buffer
 from diffsim.errors import ParameterError, StaleValueError, StorageError
@@ -47,7 +48,7 @@ class DiskStore(Closing):
     buffer.
 
     The file is as large as it ever gets from the start, with one block more than slots, so that a state that is written over another
-    does not destroy it before it is whole (see `disk_file` for what survives). A killed process leaves the file. The next run may
+    does not destroy it before it is whole (see `disk_format` for what survives). A killed process leaves the file. The next run may
     then `reopen` it; or make a `DiskStore` of the same key and path, which starts empty in its place. Whatever else is found at the
     path is refused and left alone. Without a key all runs are taken for the same, and `reopen` is refused.
 

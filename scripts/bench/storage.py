@@ -61,7 +61,7 @@ def stores(folder: Path, nbytes: int, turns: int) -> Iterator[Row]:
             codec = compression()
             with HostStore(layout, SLOTS, codec) if kind == "host" else DiskStore(folder / "states", layout, SLOTS, codec) as store:
                 times: dict[str, list[float]] = {"write": [], "through": [], "read": []}
-                for turn in range(turns + 1):
+                for turn in range(turns + SLOTS + 1):  # once through all blocks, to warm up
                     slot = turn % SLOTS
                     begin = time.perf_counter()
                     store.write(slot, turn, state)
@@ -70,7 +70,7 @@ def stores(folder: Path, nbytes: int, turns: int) -> Iterator[Row]:
                     times["through"].append(time.perf_counter() - begin)
                     times["read"].append(timed(lambda slot=slot, turn=turn: store.read(slot, turn)))
                 for what in times if kind == "disk" else ("write", "read"):
-                    speed = layout.nbytes / 1e9 / median(times[what][1:])
+                    speed = layout.nbytes / 1e9 / median(times[what][SLOTS + 1 :])
                     yield f"{kind}, {name}, {nbytes >> 20} MiB, {what}", speed, "GB/s"
                 if kind == "host" and codec is not None:
                     yield f"{kind}, {name}, {nbytes >> 20} MiB, bytes stored", (store.nbytes - layout.row_bytes) / SLOTS / layout.nbytes, ""

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import DiskStore, Lossless, StateLayout, disk_file
+from diffsim.checkpoint import DiskStore, Lossless, StateLayout, disk_file, disk_format
 from diffsim.errors import ParameterError, StorageError
 
 SLOTS = 3
@@ -129,6 +129,23 @@ def test_states_that_are_whole_are_found_again(path):
     assert not path.exists()
 
 
+def test_a_run_that_was_reopened_goes_on_where_the_other_stopped(path, monkeypatch):
+    left_behind(path)
+    with reopen(path) as store:
+        store.write(0, 8, state(8))
+        store.close(keep=True)
+    with reopen(path) as store:
+        assert store.kept() == {0: 8, 1: 4}  # its entry is the newer one
+        Failing(monkeypatch, 1, some=30)
+        store.write(1, 9, state(9))
+        with pytest.raises(StorageError, match="writing state 9 to slot 1"):
+            store.close(keep=True)
+    monkeypatch.undo()
+    with reopen(path) as store:
+        assert store.kept() == {0: 8, 1: 4}  # what was torn is not the only entry of the slot
+        assert same(store.read(1, 4), state(4))
+
+
 @pytest.mark.parametrize("compression", [None, Lossless()])
 def test_a_damaged_state_is_not_found_again(path, compression):
     places = left_behind(path, compression)
@@ -151,17 +168,17 @@ def test_an_entry_torn_while_it_was_written_leaves_the_one_before(path):
 
 
 def test_no_two_slots_are_given_one_block(path):
-    """An entry is damaged, and the one before it speaks of a block that another slot has got since."""
+    """An entry is damaged, and the one before it speaks of a block that another slot has got since, for the same values."""
     store = DiskStore(path, LAYOUT, SLOTS, key=KEY)
     store.write(0, 1, state(1))
     store.write(0, 2, state(2))
-    store.write(1, 3, state(3))  # goes where state 1 was
+    store.write(1, 3, state(1))  # goes where state 1 was
     store.kept()
     newest = store._file._index + 1 * 64
     store.close(keep=True)
     flip(path, newest + 20)
     with reopen(path) as store:
-        assert store.kept() == {1: 3} and same(store.read(1, 3), state(3))
+        assert store.kept() == {1: 3} and same(store.read(1, 3), state(1))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +200,7 @@ def test_files_of_other_runs_are_refused_and_left_alone(path, wrong, name):
         assert store.kept() == {0: 5, 1: 4}
 
 
-@pytest.mark.parametrize("content", [b"x", b"precious data" * 1000, disk_file.MAGIC, disk_file.MAGIC + b"\xff" * 100])
+@pytest.mark.parametrize("content", [b"x", b"precious data" * 1000, disk_format.MAGIC, disk_format.MAGIC + b"\xff" * 100])
 def test_foreign_files_are_refused_and_left_alone(path, content):
     path.write_bytes(content)
     with pytest.raises(StorageError, match="expected a file of states, got something else or a damaged one"):
@@ -405,6 +422,28 @@ def test_a_write_that_fails_in_the_background(path, monkeypatch, calls, some, th
         store.write(step % SLOTS, step, state(step))
     assert all(same(store.read(step % SLOTS, step), state(step)) for step in (17, 18, 19))
     store.close()
+
+
+def test_a_later_write_of_the_same_slot_counts(path, monkeypatch):
+    """It is under way already when the one before it fails."""
+    real, calls = os.pwrite, []
+
+    def fail_once(*arguments):
+        calls.append(arguments)
+        time.sleep(0.02)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(*arguments)
+
+    with DiskStore(path, LAYOUT, SLOTS) as store:
+        store.write(0, 1, state(1))
+        store.kept()
+        monkeypatch.setattr(os, "pwrite", fail_once)
+        store.write(0, 9, state(9))
+        store.write(0, 10, state(10))
+        with pytest.raises(StorageError, match="writing state 9 to slot 0: Input/output error; check the disk"):
+            store.kept()
+        assert store.kept() == {0: 10} and same(store.read(0, 10), state(10))
 
 
 def test_an_error_does_not_hide_what_went_wrong_first(path, monkeypatch):
