@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Lossless, MultiTier, Online, Policy, Spilling, StoreAll, Tier
+from diffsim.checkpoint import Binomial, Lossless, Mixed, MultiTier, Online, Policy, Spilling, StoreAll, Tier
 from diffsim.expr.operators import laplacian
 
-STEPS = 90
+STEPS = 130
 DISK = Tier("disk", 12, 2.0, 1.0)
 
 
 class LogisticLattice(ds.Equation):
-    """u' = g + laplacian(g) / 10 with g = a u (1 - u) (1 - v/10), v' = 0.9 v + 0.1 u u, and a force on v.
+    """u' = g + laplacian(g) / 10 with g = a u (1 - u) (1 - v/50), v' = 0.9 v + 0.1 u u, and a force on v.
 
-    The logistic map at a = 3.9 doubles small changes about every step and a half; v remembers u.
+    The logistic map at a = 3.9 doubles small changes about every step and a half, the lattice more slowly; v remembers u.
     """
 
     forcings = ("f",)
@@ -35,7 +35,7 @@ class LogisticLattice(ds.Equation):
         self.parameters = {"a": ds.Variable("zero")}
 
     def step(self, u: Any, v: Any, a: Any, f: Any) -> dict[str, Any]:
-        g = ds.stage(a * u * (1 - u) * (1 - 0.1 * v), "periodic")
+        g = ds.stage(a * u * (1 - u) * (1 - 0.02 * v), "periodic")
         return {"u": g + 0.1 * laplacian(g), "v": 0.9 * v + 0.1 * u * u + 0.01 * f}
 
 
@@ -47,7 +47,7 @@ def simulation(precision: str | None = None, cells: int = 14) -> ds.Simulation:
 def inputs(made: ds.Simulation, steps: int = STEPS) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     shape = made.grid.shape
-    fields = {"u": rng.uniform(0.2, 0.8, shape), "v": rng.uniform(0, 1, shape), "a": rng.uniform(3.7, 3.8, shape)}
+    fields = {"u": rng.uniform(0.2, 0.8, shape), "v": rng.uniform(0, 1, shape), "a": rng.uniform(3.9, 3.99, shape)}
     return {**fields, "f": rng.uniform(0, 1, (steps, 1))}
 
 
@@ -72,6 +72,7 @@ def schedules(steps: int = STEPS, state: int = 2, record: int = 2) -> list[Any]:
         MultiTier(steps, [("device", 2, 0, 0), ("disk", 5, 2.0, 1.0)]),
         MultiTier(steps, [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]),
         Spilling(steps, 3, DISK),
+        Mixed(steps, 9 * record, state, record),
     ]
 
 
