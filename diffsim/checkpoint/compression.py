@@ -45,8 +45,8 @@ class Lossless:
     """Gives the same bits back.
 
     Args:
-        level: zlib's, from 1 (fast) to 9 (small). Good value: 1; higher ones gain a few per cent on floating-point numbers and take several
-            times as long.
+        level: zlib's, from 1 (fast) to 9 (small). Good value: 1; higher ones gain a per cent or two on floating-point numbers and
+            take twice as long or more.
 
     Raises:
         ParameterError: another level.
