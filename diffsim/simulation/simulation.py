@@ -338,8 +338,9 @@ class Simulation:
             if given.keys() != as_arrays("seed", seeds).keys() or any(not np.array_equal(given[n], arrays[n]) for n in given):
                 reversal.close()
                 file.remove()  # another loss: the sweep that was kept is of no use
-                (watchers, on_progress), none = watching, None
-                return self.vjp(inputs, steps, policy, *(watchers or (none,)), on_progress=on_progress)[1](cotangents)
+                watchers, on_progress = watching
+                on_action = watchers[0] if watchers else None
+                return self.vjp(inputs, steps, policy, on_action, on_progress=on_progress)[1](cotangents)
             moved = {n.removeprefix("sweep: "): value for n, value in arrays.items() if n.startswith("sweep: ")}
 
             def seed() -> None:

@@ -72,7 +72,7 @@ def test_even_steps_follow_the_schedule(schedule, monkeypatch):
 
 @pytest.mark.parametrize("slots", [2, 5, 12, 40])
 def test_a_new_plan_never_costs_more(slots, monkeypatch):
-    sweep, found, seconds, _ = run(Binomial(STEPS, slots), monkeypatch)
+    _, found, seconds, _ = run(Binomial(STEPS, slots), monkeypatch)
     with monkeypatch.context() as plain:
         plain.setattr(Sweep, "_replan", lambda self, times: None)
         _, same, longer, _ = run(Binomial(STEPS, slots), plain)

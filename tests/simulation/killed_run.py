@@ -1,6 +1,7 @@
 """A gradient that is killed in its reverse sweep, or goes on where another process was.
 
-Usage: python -m tests.simulation.killed_run FOLDER SCHEDULE KILL_BELOW [LOSS]: prints the gradient's digest and the steps that were reversed.
+Usage: python -m tests.simulation.killed_run FOLDER SCHEDULE KILL_BELOW [LOSS]: prints digests of gradient and
+solution, and how many steps were reversed.
 """
 
 from __future__ import annotations
