@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import kernels
+from diffsim import buffers, kernels
 from diffsim.ad import histograms, scalar, scans
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.associative import NEUTRAL, Op, apply, as_function, same_record, traced
@@ -275,7 +275,7 @@ def _histogram_by_calls(op: Callable[..., Any], dsts: Sequence[Any], places: np.
 
 def _positions(index: Any) -> np.ndarray:
     """An index as an array of its own, which the record refers to."""
-    places = np.array(index) if isinstance(index, np.ndarray) and local.depth else np.asarray(bottom(core(index)))
+    places = buffers.copy(index) if isinstance(index, np.ndarray) and local.depth else np.asarray(bottom(core(index)))
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or places.ndim != 1:

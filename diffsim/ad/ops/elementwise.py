@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import buffers
 from diffsim.ad.core import Primitive, Tracer, bind, bottom
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 
@@ -61,6 +62,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
     constant = all(p is None for p in partials)
+    if isinstance(evaluate, np.ufunc) and not constant:
+        evaluate = buffers.reusing(evaluate)
     TABLE[name] = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=keeps, constant=constant)
     return TABLE[name]
 
