@@ -7,6 +7,7 @@ their views is gone, for the next arrays of about that size.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -65,7 +66,13 @@ class Pool:
         self._settle()
         del dropped  # not while the lock is held: it takes time
 
+    def forked(self) -> None:
+        """In a child process: the thread that held the lock is not there."""
+        self._lock = threading.Lock()
+        self._free, self.held = {}, 0
+
     def _take(self, size: int) -> Block:
+        self._settle()
         found = None
         if self._lock.acquire(blocking=False):
             try:
@@ -142,14 +149,14 @@ def _memory() -> int:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it is "max"
             found.append(int(Path("/sys/fs/cgroup", name).read_text()))
-        except (OSError, ValueError):  # there is none
-            pass
     return min(found)
 
 
 _pool = Pool(min(MOST, _memory() // SHARE))
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.forked)
 empty = _pool.empty
 release = _pool.release
 

@@ -157,9 +157,7 @@ class HistogramAdjointSource(BinsSource):
         totals: e and seen hold what the histogram's kernel has left there.
     """
 
-    def __init__(
-        self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, totals: bool
-    ) -> None:
+    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, totals: bool) -> None:
         super().__init__(op, dtypes, workers, index, single)
         text = self.text
         for letter in "otzrhe":

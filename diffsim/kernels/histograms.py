@@ -100,7 +100,7 @@ def histogram_recorded(
     checked, index, vs = _checked(dsts, index, values, op)
     if checked[0].size and _large(index, vs, len(checked[0])):
         return compiled_bins.recorded(op, checked, index, vs)
-    return ((histogram(kind, *checked, index, *vs),) if kind else histogram_generic(op, checked, index, vs)), ()
+    return ((histogram(kind, checked[0], index, vs[0]),) if kind else histogram_generic(op, checked, index, vs)), ()
 
 
 def histogram_generic_vjp(

@@ -14,6 +14,7 @@ from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like
 Partial = tuple[Callable[..., Any], str]
 """(x, y, ..., out) -> partial derivative, and which of them it reads: letters of "xyo"."""
 
+_product = buffers.reusing(np.multiply)
 TABLE: dict[str, Primitive] = {}
 """All elementwise primitives by name."""
 
@@ -32,7 +33,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         if partial is ONE:
             return t
         if not singular:
-            return t * partial[0](*args, out)
+            p = partial[0](*args, out)
+            return _product(t, p) if isinstance(t, np.ndarray) and isinstance(p, np.ndarray) else t * p
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
             if np.isfinite(bottom(p)).all():
