@@ -258,7 +258,7 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
         out = [histograms.chosen(flat[0], flat[1], winners)]
     elif operator is not None:
         known = "*" if kind == "*" else None
-        out = list(histograms.histogram(*flat, op=operator, kind=known, index=_narrowed(places, bins), count=len(dsts)))
+        out = list(histograms.histogram(*flat, op=operator, kind=known, index=_copied(places), count=len(dsts)))
     else:
         return _histogram_by_calls(as_function(op, kind), dsts, places, arrays, tree)
     return unflatten(tree, [wrap(st.reshape(o, shape=d.shape)) for o, d in zip(out, dsts, strict=True)])
@@ -288,17 +288,6 @@ def _positions(index: Any, own: bool = True) -> np.ndarray:
 def _copied(places: np.ndarray) -> np.ndarray:
     """An index that the record may refer to."""
     return buffers.copy(places) if local.depth else places
-
-
-def _narrowed(places: np.ndarray, bins: int) -> np.ndarray:
-    """An index that the record may refer to, of 32 bits where that is enough: it is read several times."""
-    if not local.depth or places.nbytes < buffers.SMALLEST or bins > np.iinfo(np.int32).max:
-        return _copied(places)
-    if places.view(np.uint64).max() >= bins:  # negative ones are large then
-        return _copied(places)
-    narrow = buffers.empty(places.shape, np.int32)
-    np.copyto(narrow, places, casting="unsafe")
-    return narrow
 
 
 def scatter(dst: Any, index: Any, values: Any) -> Any:

@@ -16,7 +16,8 @@ from diffsim.typing import IntArray
 
 Arrays = tuple[npt.NDArray, ...]
 
-MOST_PARTS = 16
+MOST_PARTS = 64
+"""So many that a part of 10^7 rows is in the cache still when the adjoint comes back through it."""
 FEWEST_ROWS = 64
 """Rows that a part must have for each of its bins, since every part has all bins."""
 
