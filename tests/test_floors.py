@@ -12,7 +12,7 @@ import diffsim
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing"},
-    {"runtime"},
+    {"runtime", "buffers"},
     {"grid", "field"},
     {"expr"},
     {"kernels", "stepping"},

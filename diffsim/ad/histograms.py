@@ -93,23 +93,29 @@ def _histogram_evaluate(*arrays: Any, op: Any, kind: str | None, index: np.ndarr
     return tuple(kernels.histogram_generic(op, dsts, index, values))
 
 
-def _histogram_vjp(cts: Any, arrays: Any, out: Any, params: Any, wanted: Any) -> Any:
+def _histogram_record(arrays: Any, params: Any, wanted: Any) -> Any:
     op, kind, index, count = (params[name] for name in ("op", "kind", "index", "count"))
-    if not is_plain(*arrays, *cts):
-        return pullback_by_definition(_histogram_by_scan(op, index, count), arrays, cts)
-    dsts, values = contiguous(arrays[:count]), contiguous(arrays[count:])
-    if kind == "*":
-        return kernels.histogram_product_vjp(dsts[0], index, values[0], np.ascontiguousarray(cts[0]))
-    given = [None if d.dtype.kind != "f" else np.ascontiguousarray(c) for c, d in zip(cts, dsts, strict=True)]
-    bars = kernels.histogram_generic_vjp(op, dsts, index, values, given)
-    return [*bars[0], *bars[1]]
+    plain = is_plain(*arrays)
+    if plain:
+        dsts, values = contiguous(arrays[:count]), contiguous(arrays[count:])
+        out, totals = kernels.histogram_recorded(op, dsts, index, values, kind)
+    else:
+        out = histogram(*arrays, **params)
+
+    def pullback(cts: Any) -> Any:
+        if not plain or not is_plain(*cts):
+            return pullback_by_definition(_histogram_by_scan(op, index, count), arrays, cts)
+        given = [None if d.dtype.kind != "f" else np.ascontiguousarray(c) for c, d in zip(cts, dsts, strict=True)]
+        bars = kernels.histogram_generic_vjp(op, dsts, index, values, given, totals)
+        return [*bars[0], *bars[1]]
+
+    return out, pullback
 
 
 histogram = Primitive(
     "histogram",
     _histogram_evaluate,
     jvp=lambda arrays, dots, out, p: derivative_by_definition(_histogram_by_scan(p["op"], p["index"], p["count"]), arrays, dots),
-    vjp=_histogram_vjp,
-    keeps=lambda wanted: ((True,) * len(wanted), False),
+    record=_histogram_record,
     multiple=True,
 )

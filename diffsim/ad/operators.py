@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import kernels
+from diffsim import buffers, kernels
 from diffsim.ad import histograms, scalar, scans
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.associative import NEUTRAL, Op, apply, as_function, same_record, traced
@@ -237,7 +237,7 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
     """
     dsts, tree = _leaves(dst, "dst")
     arrays, found = _leaves(values, "values")
-    places = _positions(index)
+    places = _positions(index, own=False)
     if found != tree:
         raise ShapeError(f"values have the structure {found}, expected that of dst, {tree}")
     for d, v in zip(dsts, arrays, strict=True):
@@ -252,12 +252,13 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
     bins, n = dsts[0].shape[0], len(places)
     flat = [st.reshape(x, shape=(m, math.prod(x.shape[1:]))) for m, xs in ((bins, dsts), (n, arrays)) for x in xs]
     if kind == "+":
-        out = [histograms.add_histogram(*flat, index=places)]
+        out = [histograms.add_histogram(*flat, index=_copied(places))]
     elif kind in ("min", "max"):
         _, winners = kernels.histogram_winners(kind, np.ascontiguousarray(bottom(flat[0])), places, np.ascontiguousarray(bottom(flat[1])))
         out = [histograms.chosen(flat[0], flat[1], winners)]
     elif operator is not None:
-        out = list(histograms.histogram(*flat, op=operator, kind="*" if kind == "*" else None, index=places, count=len(dsts)))
+        known = "*" if kind == "*" else None
+        out = list(histograms.histogram(*flat, op=operator, kind=known, index=_copied(places), count=len(dsts)))
     else:
         return _histogram_by_calls(as_function(op, kind), dsts, places, arrays, tree)
     return unflatten(tree, [wrap(st.reshape(o, shape=d.shape)) for o, d in zip(out, dsts, strict=True)])
@@ -273,14 +274,20 @@ def _histogram_by_calls(op: Callable[..., Any], dsts: Sequence[Any], places: np.
     return unflatten(tree, [wrap(o) for o in _stacked(bins, 0, tree)])
 
 
-def _positions(index: Any) -> np.ndarray:
-    """An index as an array of its own, which the record refers to."""
-    places = np.array(index) if isinstance(index, np.ndarray) and local.depth else np.asarray(bottom(core(index)))
+def _positions(index: Any, own: bool = True) -> np.ndarray:
+    """An index; as an array of its own if the record is to refer to it."""
+    places = index if isinstance(index, np.ndarray) else np.asarray(bottom(core(index)))
+    places = _copied(places) if own else places
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or places.ndim != 1:
         raise ShapeError(f"index has the type {places.dtype} and the shape {places.shape}, expected integers of shape (n,)")
     return np.ascontiguousarray(places, np.int64)
+
+
+def _copied(places: np.ndarray) -> np.ndarray:
+    """An index that the record may refer to."""
+    return buffers.copy(places) if local.depth else places
 
 
 def scatter(dst: Any, index: Any, values: Any) -> Any:

@@ -8,13 +8,17 @@ single entries of an array linear as well.
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from diffsim import buffers
 from diffsim.ad.core import VALUE, Node, Tracer, is_plain
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
+
+_add = buffers.reusing(np.add)
 
 
 class _Cotangent:
@@ -38,6 +42,8 @@ class _Cotangent:
             self.value, self.owned = bar, owned
         elif self.owned and isinstance(self.value, np.ndarray) and isinstance(bar, np.ndarray):
             self.value += bar
+        elif isinstance(self.value, np.ndarray) and isinstance(bar, np.ndarray):
+            self.value, self.owned = _add(self.value, bar), True
         else:
             self.value = self.value + bar
             self.owned = not isinstance(self.value, Tracer)
@@ -101,10 +107,17 @@ def _own(cotangent: _Cotangent | None, shared: set[int]) -> Any:
     if cotangent is None:
         return None
     value = cotangent.value
-    if isinstance(value, np.ndarray) and (value.base is not None or id(value) in shared):
-        value = np.array(value)
+    if isinstance(value, np.ndarray) and (id(value) in shared or not _alone(value)):
+        value = buffers.copy(value)
     shared.add(id(value))
     return value
+
+
+def _alone(value: np.ndarray) -> bool:
+    """Whether an array has memory of its own, or is the one view of all of an array that nobody else refers to (it was reshaped)."""
+    if not isinstance(value.base, np.ndarray):
+        return value.base is None or buffers.is_lease(value.base)
+    return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
 def _pull(node: Node, found: Any) -> Sequence[Any]:

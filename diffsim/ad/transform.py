@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import buffers
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, ended, local, running
@@ -108,7 +109,7 @@ def _result(value: Any) -> Any:
     if isinstance(value, Tracer) and value.trace.ended:
         raise ended()
     if isinstance(value, np.ndarray):
-        value = np.array(value)
+        value = buffers.copy(value)
     return wrap(value)
 
 

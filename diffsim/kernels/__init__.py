@@ -5,6 +5,7 @@ from diffsim.kernels.histograms import (
     histogram_generic,
     histogram_generic_vjp,
     histogram_product_vjp,
+    histogram_recorded,
     histogram_winners,
     order_by_index,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "histogram_generic",
     "histogram_generic_vjp",
     "histogram_product_vjp",
+    "histogram_recorded",
     "histogram_winners",
     "linear_recurrence",
     "order_by_index",

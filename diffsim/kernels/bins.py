@@ -151,9 +151,13 @@ class HistogramAdjointSource(BinsSource):
 
     h holds what a bin has at the start of a part, then while its values go by. What each value found in its bin is in z,
     until its cotangent is there, and in l for components that have none.
+
+    Args:
+        op, dtypes, workers, index, single: see `BinsSource`.
+        totals: e and seen hold what the histogram's kernel has left there.
     """
 
-    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool) -> None:
+    def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, totals: bool) -> None:
         super().__init__(op, dtypes, workers, index, single)
         text = self.text
         for letter in "otzrhe":
@@ -163,7 +167,8 @@ class HistogramAdjointSource(BinsSource):
         self.arguments.append(Array("seen", np.dtype(np.int32)))
         text("@ti.kernel")
         with text.block(self.header("histogram_adjoint")):
-            self.write_totals()
+            if not totals:
+                self.write_totals()
             with self.shared_out("s", f"d[{BINS}] * d[{COLUMNS}]"):
                 self._starts()
                 self._ends()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import runtime
+from diffsim import buffers, runtime
 from diffsim.kernels.chains import LARGEST_GROUP, ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
@@ -53,9 +53,9 @@ def scan(op: Operator, xs: Arrays, reverse: bool, stored: tuple[int, ...] | None
     """The components `stored` of the inclusive scan, or all."""
     dtypes, shape, threads = [x.dtype for x in xs], xs[0].shape, workers()
     wanted = tuple(range(len(xs))) if stored is None else stored
-    ys = tuple(np.empty(shape, dtypes[k]) for k in wanted)
+    ys = tuple(buffers.empty(shape, dtypes[k]) for k in wanted)
     control = _control(shape, reverse)
-    totals = [np.empty(control[-1], t) for t in dtypes]
+    totals = [buffers.empty(control[-1], t) for t in dtypes]
     key = ("scan", op.value(dtypes), wanted)
     launch(key, lambda: ScanSource(op, dtypes, threads, wanted), control, [*xs, *ys, *totals])
     return ys
@@ -63,11 +63,11 @@ def scan(op: Operator, xs: Arrays, reverse: bool, stored: tuple[int, ...] | None
 
 def reduce(op: Operator, xs: Arrays) -> Arrays:
     dtypes, shape, threads = [x.dtype for x in xs], xs[0].shape, workers()
-    ys = tuple(np.empty((shape[0], shape[2]), t) for t in dtypes)
+    ys = tuple(buffers.empty((shape[0], shape[2]), t) for t in dtypes)
     control = _control(shape, False)
     if shape[1] == 1:
         control[3] = 0  # no edges, no blocks
-    totals = [np.empty(control[-1], t) for t in dtypes]
+    totals = [buffers.empty(control[-1], t) for t in dtypes]
     launch(("reduce", op.value(dtypes)), lambda: ReduceSource(op, dtypes, threads), control, [*xs, *ys, *totals])
     return ys
 
@@ -82,10 +82,10 @@ def scan_vjp(op: Operator, xs: Arrays, ys: Arrays, cotangents: Sequence[npt.NDAr
     for j in floats:
         given = cotangents[j]
         bars.append(np.zeros(shape, dtypes[j]) if given is None else given)
-    found = [np.empty(shape, dtypes[j]) for j in floats]
+    found = [buffers.empty(shape, dtypes[j]) for j in floats]
     control = _control(shape, reverse)
-    totals = [np.empty(control[-1], t) for t in dtypes]
-    owed = [np.empty(control[-1], dtypes[j]) for j in floats]
+    totals = [buffers.empty(control[-1], t) for t in dtypes]
+    owed = [buffers.empty(control[-1], dtypes[j]) for j in floats]
     key = ("adjoint", op.value(dtypes))
     launch(key, lambda: AdjointSource(op, dtypes, threads), control, [*xs, *ys, *bars, *found, *totals, *owed])
     for j, bar in zip(floats, found, strict=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim import buffers
 from diffsim.kernels.bins import CHUNK, HistogramAdjointSource, HistogramSource, SortSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator
@@ -14,7 +16,8 @@ from diffsim.typing import IntArray
 
 Arrays = tuple[npt.NDArray, ...]
 
-MOST_PARTS = 16
+MOST_PARTS = 64
+"""So many that a part of 10^7 rows is in the cache still when the adjoint comes back through it."""
 FEWEST_ROWS = 64
 """Rows that a part must have for each of its bins, since every part has all bins."""
 
@@ -39,35 +42,44 @@ def _signed(index: IntArray) -> IntArray:
 
 
 def generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arrays:
-    """The histogram; in one part if the parts' totals are not finite, since the result may well be.
+    """The histogram.
 
     If there is a value less than components, the last component, of type i32, is the number of the value's row.
     """
+    return recorded(op, dsts, index, values)[0]
+
+
+def recorded(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> tuple[Arrays, Arrays]:
+    """The histogram, and the totals of its parts, if there are several.
+
+    It is made in one part if the parts' totals are not finite, since the result may well be.
+    """
     index = _signed(index)
     count = parts(len(index), len(dsts[0]))
-    ys = _generic(op, dsts, index, values, count)
-    return ys if count == 1 or _finite(ys) else _generic(op, dsts, index, values, 1)
+    found = _generic(op, dsts, index, values, count)
+    return found if count == 1 or _finite(found[0]) else _generic(op, dsts, index, values, 1)
 
 
-def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count: int) -> Arrays:
+def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count: int) -> tuple[Arrays, Arrays]:
     dtypes, threads = [d.dtype for d in dsts], workers()
     bins, cols = dsts[0].shape
-    ys = tuple(d.copy() for d in dsts)
+    ys = tuple(buffers.copy(d) for d in dsts)
     slots = count * bins * cols
-    spare = [] if count == 1 else [*(np.empty(slots, t) for t in dtypes), np.zeros(slots, np.int32)]
+    totals = () if count == 1 else (*(buffers.empty(slots, t) for t in dtypes), np.zeros(slots, np.int32))
     variant = (index.dtype, cols == 1, len(values) < len(dsts), count > 1)
     launch(
         ("histogram", op.value(dtypes), *variant),
         lambda: HistogramSource(op, dtypes, threads, *variant),
         _control(len(index), bins, cols, count),
-        [index, *values, *ys, *spare],
+        [index, *values, *ys, *totals],
     )
-    return ys
+    return ys, totals
 
 
 def generic_vjp(
-    op: Operator, dsts: Arrays, index: IntArray, values: Arrays, cotangents: Sequence[npt.NDArray | None]
+    op: Operator, dsts: Arrays, index: IntArray, values: Arrays, cotangents: Sequence[npt.NDArray | None], totals: Arrays = ()
 ) -> tuple[list[npt.NDArray | None], list[npt.NDArray | None]]:
+    """Cotangents of dsts and values; `totals` are what `recorded` gave."""
     index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
     floats = op.pullback(dtypes).floats
     bins, cols = dsts[0].shape
@@ -80,20 +92,22 @@ def generic_vjp(
     count = parts(len(index), bins) if floats else 0
     while count:
         slots = count * bins * cols
-        found = [np.empty_like(values[j]) for j in floats]
-        back = [np.empty(slots, dtypes[j]) for j in floats]
-        starts = [np.empty(slots, t) for t in dtypes]
-        prefixes = [np.empty_like(v) for v in values if v.dtype.kind != "f"]
-        totals = [np.empty(slots if count > 1 else 1, t) for t in dtypes]
+        found = [buffers.empty_like(values[j]) for j in floats]
+        back = [buffers.empty(slots, dtypes[j]) for j in floats]
+        starts = [buffers.empty(slots, t) for t in dtypes]
+        prefixes = [buffers.empty_like(v) for v in values if v.dtype.kind != "f"]
+        variant = (index.dtype, cols == 1, bool(totals))
+        own = totals[:-1] or [buffers.empty(slots if count > 1 else 1, t) for t in dtypes]
+        seen = totals[-1] if totals else np.zeros(slots if count > 1 else 1, np.int32)
         launch(
-            ("histogram adjoint", op.value(dtypes), index.dtype, cols == 1),
-            lambda: HistogramAdjointSource(op, dtypes, threads, index.dtype, cols == 1),
+            ("histogram adjoint", op.value(dtypes), *variant),
+            partial(HistogramAdjointSource, op, dtypes, threads, *variant),
             _control(len(index), bins, cols, count),
-            [index, *values, *dsts, *bars, *found, *back, *starts, *totals, *prefixes, np.zeros(slots if count > 1 else 1, np.int32)],
+            [index, *values, *dsts, *bars, *found, *back, *starts, *own, *prefixes, seen],
         )
         for j, bar, value in zip(floats, back, found, strict=True):
             dst_bars[j], value_bars[j] = bar[: bins * cols].reshape(bins, cols), value
-        count = 1 if count > 1 and not _finite(back) else 0
+        count, totals = 1 if count > 1 and not _finite(back) else 0, ()
     return dst_bars, value_bars
 
 
@@ -104,7 +118,7 @@ def _finite(arrays: Sequence[npt.NDArray]) -> bool:
 def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
     index, threads = _signed(index), workers()
     count = parts(len(index), bins)
-    permutation, starts = np.empty(len(index), np.int64), np.empty(bins + 1, np.int64)
+    permutation, starts = buffers.empty(len(index), np.int64), buffers.empty(bins + 1, np.int64)
     launch(
         ("sort", index.dtype),
         lambda: SortSource(threads, index.dtype, permutation.dtype),

@@ -93,23 +93,36 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
     return way.generic(op, checked, index, vs)
 
 
+def histogram_recorded(
+    op: Operator, dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray], kind: str | None = None
+) -> tuple[Arrays, Arrays]:
+    """What `histogram` of a kind gives, or `histogram_generic`, and what spares `histogram_generic_vjp` to add up the values again."""
+    checked, index, vs = _checked(dsts, index, values, op)
+    if checked[0].size and _large(index, vs, len(checked[0])):
+        return compiled_bins.recorded(op, checked, index, vs)
+    return ((histogram(kind, checked[0], index, vs[0]),) if kind else histogram_generic(op, checked, index, vs)), ()
+
+
 def histogram_generic_vjp(
     op: Operator,
     dsts: Sequence[npt.NDArray],
     index: IntArray,
     values: Sequence[npt.NDArray],
     cotangents: Sequence[npt.NDArray | None],
+    totals: Arrays = (),
 ) -> tuple[Cotangents, Cotangents]:
     """Cotangents of dsts and values, given those of the histogram (None: zero); None for integers and booleans.
 
-    Values that were dropped get zero. Nothing is divided by.
+    Values that were dropped get zero. Nothing is divided by. `totals` are what `histogram_recorded` gave for the same arrays.
     """
     checked, index, vs = _checked(dsts, index, values, op)
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
     bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
-    way = compiled_bins if _large(index, vs, len(checked[0])) else plain_bins
-    dst_bars, value_bars = way.generic_vjp(op, checked, index, vs, bars)
+    if _large(index, vs, len(checked[0])):
+        dst_bars, value_bars = compiled_bins.generic_vjp(op, checked, index, vs, bars, totals)
+    else:
+        dst_bars, value_bars = plain_bins.generic_vjp(op, checked, index, vs, bars)
     return tuple(dst_bars), tuple(value_bars)
 
 

@@ -178,3 +178,18 @@ def test_what_does_not_fit_is_refused() -> None:
         kernels.histogram("+", dst, index.astype("f8"), values)
     with pytest.raises(ParameterError, match="bins = -1"):
         kernels.order_by_index(index, -1)
+
+
+@by_size
+@by_case
+def test_what_the_histogram_leaves_for_its_adjoint_changes_no_bits(implementation: str, case: Case, size: tuple[int, int, int]) -> None:
+    n, bins, cols = size
+    dsts, values, index = case.operands((bins, cols), 40), case.operands((n, cols), 41), indices(n, bins, 42)
+    bars = [np.random.default_rng(43).standard_normal(d.shape) if d.dtype.kind == "f" else None for d in dsts]
+    found, totals = kernels.histogram_recorded(case.operator, dsts, index, values)
+    for one, other in zip(found, kernels.histogram_generic(case.operator, dsts, index, values), strict=True):
+        assert np.array_equal(one, other)
+    again = kernels.histogram_generic_vjp(case.operator, dsts, index, values, bars, totals)
+    for ones, others in zip(again, kernels.histogram_generic_vjp(case.operator, dsts, index, values, bars), strict=True):
+        for one, other in zip(ones, others, strict=True):
+            assert (one is None) == (other is None) and (one is None or np.array_equal(one, other))

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import buffers
 from diffsim.ad.core import Primitive, Tracer, bind, bottom
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 
 Partial = tuple[Callable[..., Any], str]
 """(x, y, ..., out) -> partial derivative, and which of them it reads: letters of "xyo"."""
 
+_product = buffers.reusing(np.multiply)
 TABLE: dict[str, Primitive] = {}
 """All elementwise primitives by name."""
 
@@ -31,7 +33,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         if partial is ONE:
             return t
         if not singular:
-            return t * partial[0](*args, out)
+            p = partial[0](*args, out)
+            return _product(t, p) if isinstance(t, np.ndarray) and isinstance(p, np.ndarray) else t * p
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
             if np.isfinite(bottom(p)).all():
@@ -61,6 +64,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
     constant = all(p is None for p in partials)
+    if isinstance(evaluate, np.ufunc) and not constant:
+        evaluate = buffers.reusing(evaluate)
     TABLE[name] = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=keeps, constant=constant)
     return TABLE[name]
 

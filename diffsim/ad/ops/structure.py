@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import buffers
 from diffsim.ad.core import Primitive, aval, is_plain
 
 
@@ -65,7 +66,7 @@ transpose: Primitive = linear(
     lambda x, axes: np.transpose(x, axes),
     lambda ct, x, params: transpose(ct, axes=tuple(int(i) for i in np.argsort(params["axes"]))),
 )
-copy: Primitive = linear("copy", lambda x: np.array(x), lambda ct, x, params: ct)
+copy: Primitive = linear("copy", buffers.copy, lambda ct, x, params: ct)
 
 
 def _sum(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
