@@ -14,6 +14,7 @@ from diffsim.checkpoint.binomial import Binomial as Binomial
 from diffsim.checkpoint.compression import Compression as Compression
 from diffsim.checkpoint.compression import Lossless as Lossless
 from diffsim.checkpoint.compression import Lossy as Lossy
+from diffsim.checkpoint.continued import Continued as Continued
 from diffsim.checkpoint.disk_store import DiskStore as DiskStore
 from diffsim.checkpoint.driver import Sweep as Sweep
 from diffsim.checkpoint.fingerprint import fingerprint as fingerprint
@@ -50,6 +51,7 @@ from diffsim.checkpoint.stepper import Undoable as Undoable
 from diffsim.checkpoint.storage import StateLayout as StateLayout
 from diffsim.checkpoint.storage import Store as Store
 from diffsim.checkpoint.store_all import StoreAll as StoreAll
+from diffsim.checkpoint.stores import found_states as found_states
 from diffsim.checkpoint.stores import open_stores as open_stores
 from diffsim.checkpoint.suspend import SweepFile as SweepFile
 from diffsim.checkpoint.weighted import Weighted as Weighted

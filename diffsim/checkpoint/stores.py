@@ -12,11 +12,16 @@ from diffsim.checkpoint.disk_store import DiskStore
 from diffsim.checkpoint.host_store import HostStore
 from diffsim.checkpoint.policy import Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.splits import Kept
 from diffsim.checkpoint.storage import StateLayout, Store
 
 
 def open_stores(
-    schedule: Schedule | OnlineSchedule, state: Callable[[], Sequence[npt.NDArray]], policy: Policy, key: str = ""
+    schedule: Schedule | OnlineSchedule,
+    state: Callable[[], Sequence[npt.NDArray]],
+    policy: Policy,
+    key: str = "",
+    again: bool = False,
 ) -> list[Store]:
     """A store for each tier of a schedule after the first; tiers named "disk" are files, the others in host memory.
 
@@ -25,9 +30,10 @@ def open_stores(
         state: gives the arrays of a state.
         policy: says where files go, and how they are compressed.
         key: what tells this run from others, so that it finds its own file again after a crash.
+        again: take files that a run of this key left as they are, with the states that are whole.
 
     Raises:
-        StorageError: a file cannot be made.
+        StorageError: a file cannot be made, or is not what it should be.
     """
     slow = tiers_of(schedule)[1:]
     if not slow:
@@ -38,8 +44,14 @@ def open_stores(
         for number, tier in enumerate(slow, 1):
             if tier.name == "disk":
                 path = policy.file(f"states-{key[:12] or os.getpid()}-{number}")
-                stores.append(stack.enter_context(DiskStore(path, layout, tier.slots, policy.compression, key)))
+                kind = DiskStore.reopen if again and path.exists() else DiskStore
+                stores.append(stack.enter_context(kind(path, layout, tier.slots, key=key, compression=policy.compression)))
             else:
                 stores.append(stack.enter_context(HostStore(layout, tier.slots)))
         stack.pop_all()
     return stores
+
+
+def found_states(stores: Sequence[Store]) -> tuple[Kept, ...]:
+    """What the stores of slow tiers hold."""
+    return tuple(Kept(step, slot, tier) for tier, store in enumerate(stores, 1) for slot, step in store.kept().items())

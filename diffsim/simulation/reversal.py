@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import GrowthMonitor, OnlineSchedule, Policy, ReplayGuard, Schedule, Sweep, SweepFile, open_stores
+from diffsim.checkpoint import GrowthMonitor, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep, SweepFile, open_stores
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.progress import OnProgress, Teller
 from diffsim.simulation.solution import Solution
@@ -67,6 +67,7 @@ class Reversal:
         until: where the run ends before `steps`, for an online schedule.
         every: ask `until` after each so many steps.
         key: what tells this run from others.
+        stores: of the schedule's slow tiers; None: new ones.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Reversal:
         until: Until | None = None,
         every: int = 1,
         key: str = "",
+        stores: Sequence[Store] | None = None,
     ) -> None:
         self.stepper, self.policy = stepper, policy
         online = isinstance(schedule, OnlineSchedule)
@@ -88,7 +90,8 @@ class Reversal:
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
-        stores = open_stores(schedule, stepper.state_arrays, policy, key)
+        if stores is None:
+            stores = open_stores(schedule, stepper.state_arrays, policy, key)
         self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
         if on_progress is not None:
             self._watchers.append(Teller(self.sweep, on_progress))

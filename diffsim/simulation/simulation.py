@@ -15,7 +15,19 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.checkpoint import Action, Checkpoint, OnlineSchedule, Policy, Schedule, SweepFile, resolve
+from diffsim.checkpoint import (
+    Action,
+    Checkpoint,
+    Continued,
+    OnlineSchedule,
+    Policy,
+    Schedule,
+    SweepFile,
+    found_states,
+    open_stores,
+    resolve,
+    tiers_of,
+)
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
@@ -328,10 +340,16 @@ class Simulation:
         """What `vjp` gives, of a run whose reverse sweep was cut off with so many steps remaining."""
         solution, seeds = as_solution("solution", arrays), as_solution("seed", arrays)
         steps = self._stepper.steps
+        key = self._key(fields, steps)
+        whole = self._schedule(steps, policy, online=False)
         schedule = self._schedule(remaining, policy.for_rest(remaining), online=False)
+        stores = None
+        if len(tiers_of(whole)) > 1:
+            stores = open_stores(whole, self._stepper.state_arrays, policy, key, again=True)
+            schedule = Continued(remaining, tiers_of(whole), found_states(stores))
         self._stepper.plan(schedule.slots, schedule.recorded)
         self._start(self._stepper, fields, steps)
-        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=self._key(fields, steps))
+        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=key, stores=stores)
 
         def back(cotangents: Solution) -> dict[str, Array]:
             given = as_arrays("seed", cotangents)
