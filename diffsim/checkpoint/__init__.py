@@ -13,6 +13,7 @@ from diffsim.checkpoint.actions import Undo as Undo
 from diffsim.checkpoint.binomial import Binomial as Binomial
 from diffsim.checkpoint.driver import Stepper as Stepper
 from diffsim.checkpoint.driver import Sweep as Sweep
+from diffsim.checkpoint.foreign import Adapted as Adapted
 from diffsim.checkpoint.gaps import gaps_advances as gaps_advances
 from diffsim.checkpoint.gaps import reverse_gaps as reverse_gaps
 from diffsim.checkpoint.machine import Summary as Summary
