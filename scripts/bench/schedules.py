@@ -23,7 +23,7 @@ TRACED_STEPS = 50_000
 def online_actions(slots: int, steps: int) -> Iterator[Any]:
     """Yield the actions of an online schedule whose run ends after `steps` steps."""
     reached = 0
-    for action in Online(slots).online_actions(lambda: steps if reached >= steps else None):
+    for action in Online(slots).online_actions(lambda: steps if reached >= steps else None):  # noqa: B023
         if type(action) is Advance:
             reached = max(reached, action.stop)
         yield action
