@@ -18,6 +18,7 @@ from diffsim.checkpoint.continued import Continued as Continued
 from diffsim.checkpoint.disk_store import DiskStore as DiskStore
 from diffsim.checkpoint.driver import Sweep as Sweep
 from diffsim.checkpoint.fingerprint import fingerprint as fingerprint
+from diffsim.checkpoint.foreign import Adapted as Adapted
 from diffsim.checkpoint.gaps import gaps_advances as gaps_advances
 from diffsim.checkpoint.gaps import reverse_gaps as reverse_gaps
 from diffsim.checkpoint.growth import ChaosWarning as ChaosWarning

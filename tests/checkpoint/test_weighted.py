@@ -85,6 +85,15 @@ def test_any_plan_is_legal_and_costs_what_it_predicts(drawn):
     assert plan.cost <= plan.plain_cost * (1 + ROUND_OFF)
 
 
+@pytest.mark.parametrize("slots", [2, 4, 9])
+def test_blocks_of_many_steps_cost_what_is_predicted(slots):
+    rng = random.Random(5)
+    costs = tuple(rng.choice([1.0, 30.0]) * rng.uniform(50, 200) for _ in range(30))
+    plan = Weighted((Kept(0, 0), Kept(1234, 1)), 3000, slots, tuple(range(0, 3001, 100)), costs)
+    assert cost_of(plan.actions(), plan) == pytest.approx(plan.cost, rel=ROUND_OFF)
+    assert plan.cost < plan.plain_cost
+
+
 @pytest.mark.parametrize("kept", [(Kept(0, 0),), tuple(Kept(100 * n, n) for n in range(10))])
 def test_equal_costs_leave_the_binomial_splits(kept):
     plan = Weighted(kept, 1000, 10, tuple(range(0, 1001, 20)), (20.0,) * 50)
