@@ -6,23 +6,21 @@ around it again. If a program edits an array in place after that, the gradient w
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from typing import Any
 
 import numpy as np
 
 from diffsim.ad.core import local
+from diffsim.checkpoint.fingerprint import fingerprint as digest_of
 from diffsim.errors import DerivativeError, StaleValueError
 
 COPY_BYTES = 1 << 20
 """Arrays up to this size are copied."""
 REMEMBERED = 1 << 20
 """Bytes of arrays after whose use it is looked which are still held."""
-ROW = 512
-BLOCK = 128
-"""Words in a row that is summed up, and rows that are worked on while they are in the cache."""
-_WEIGHTS = np.random.default_rng(20).integers(0, 1 << 64, ROW, dtype=np.uint64) | np.uint64(1)
+SMALL = 4096
+"""Bytes up to which an array is compared itself."""
 
 
 class _Seen:
@@ -37,7 +35,7 @@ class _Seen:
 
     __slots__ = ("array", "copy", "look", "place", "reread")
 
-    def __init__(self, array: np.ndarray, copy: np.ndarray, look: bytes, reread: bool) -> None:
+    def __init__(self, array: np.ndarray, copy: np.ndarray, look: bytes | int, reread: bool) -> None:
         self.array, self.copy, self.look, self.reread = array, copy, look, reread
         self.place = caller() if reread or copy is array else ""
 
@@ -139,30 +137,12 @@ def _stale(seen: _Seen | _Read) -> StaleValueError:
     )
 
 
-def fingerprint(array: np.ndarray) -> bytes:
-    """A digest that changes when an entry does, or the order of entries, at the speed of a copy.
-
-    Small arrays are their own digest. Rows of words are summed with odd random weights, and the sums are hashed. A word is folded before:
-    in a sum modulo 2^64 an even number of changes of the sign bit would cancel.
-    """
+def fingerprint(array: np.ndarray) -> bytes | int:
+    """A digest that changes when an entry does, or the order of entries, at the speed of a copy; small arrays are their own."""
     array = array[tuple([slice(0, 1) if s == 0 else slice(None) for s in array.strides])]  # a broadcast array is no larger than its memory
-    if not array.flags.c_contiguous:
-        array = array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
-    if array.nbytes <= ROW * 8:
+    if array.nbytes <= SMALL:
         return array.tobytes()
-    flat = array.reshape(-1).view(np.uint8)
-    words = flat[: flat.size // 8 * 8].view(np.uint64)
-    rows = words[: words.size // ROW * ROW].reshape(-1, ROW)
-    sums, folded = np.empty(len(rows), np.uint64), np.empty((BLOCK, ROW), np.uint64)
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
-        part = np.right_shift(block, 31, out=folded[: len(block)])
-        part ^= block
-        np.einsum("ij,j->i", part, _WEIGHTS, out=sums[start : start + BLOCK])
-    digest = hashlib.blake2b(digest_size=16)
-    for piece in (sums, words[rows.size :], flat[words.size * 8 :]):
-        digest.update(piece.tobytes())
-    return digest.digest()
+    return digest_of([array.T if array.flags.f_contiguous else array])
 
 
 def caller() -> str:

@@ -198,10 +198,10 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 
 @outside(np)
 def flip(m: Any, axis: Any = None) -> Any:
-    """A view with the order along axes reversed, all by default."""
+    """A view with the order along axes reversed, all by default; without axes its number, as of NumPy."""
     m = asarray(m)
     axes = axes_of(axis, m.ndim)
-    return m[(*(slice(None, None, -1 if k in axes else None) for k in range(m.ndim)), ...)]
+    return m[tuple(slice(None, None, -1 if k in axes else None) for k in range(m.ndim))]
 
 
 @outside(np)
