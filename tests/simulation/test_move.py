@@ -5,7 +5,6 @@ import pytest
 
 from diffsim.errors import ParameterError, ShapeError, StaleValueError
 from diffsim.grid import Grid
-from diffsim.runtime import init
 from diffsim.simulation import Simulation, Solution
 from diffsim.solvers import Acoustic
 
@@ -16,7 +15,6 @@ HEAR, LISTEN = [[50.0, 50.0], [20.0, 90.0]], [[95.0, 33.0]]
 
 @pytest.fixture(scope="module")
 def equation():
-    init()
     return Acoustic(Grid((14, 13), 10.0), dt=1e-3, order=4)
 
 
