@@ -11,7 +11,7 @@ from diffsim.checkpoint.fingerprint import fingerprint
 from diffsim.checkpoint.schedule import require_count
 from diffsim.errors import ReplayError
 
-SHARE = 0.02  # of the time of the first run that may go into fingerprints
+SHARE = 0.05  # of the time of the first run that may go into fingerprints, about 2 % of the whole sweep
 MOST_KNOWN = 1024  # fingerprints kept, each of 8 bytes
 
 Arrays = Callable[[], Sequence[npt.NDArray]]
@@ -25,7 +25,7 @@ class ReplayGuard:
     Args:
         state: gives the working state's arrays.
         outputs: gives what the run has recorded beside its state, such as traces, which replays must leave as it is; or None.
-        stride: of the grid; None: as fine as fingerprints of 2 % of the time of the first run allow, and at most 1024 states.
+        stride: of the grid; None: as fine as 5 % of the time of the first run allows, and at most 1024 states.
     """
 
     def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:
@@ -37,6 +37,7 @@ class ReplayGuard:
         self._reached = 0  # the farthest state of the first run
         self._outputs_before: int | None = None
         self._ended = False
+        self._taken = 0  # fingerprints, in the first run
         self._worked = self._spent = 0.0
         self._mark = time.perf_counter()
 
@@ -59,9 +60,9 @@ class ReplayGuard:
         began = self._begin()
         if step > self._reached and not self._ended:
             self._known[step] = fingerprint(self._state())
-            self._reached = step
+            self._reached, self._taken = step, self._taken + 1
             self._spent += time.perf_counter() - began
-            if self._adapts and (self._spent > SHARE * self._worked or len(self._known) > MOST_KNOWN):
+            if self._adapts and (self._too_dear() or len(self._known) > MOST_KNOWN):
                 self.stride *= 2
                 self._known = {n: value for n, value in self._known.items() if n % self.stride == 0}
         elif step in self._known:
@@ -101,6 +102,11 @@ class ReplayGuard:
                 "what the run recorded changed when steps were run again: something is added up in each run of a step; let records be "
                 "written, not added to, by the number of the step"
             )
+
+    def _too_dear(self) -> bool:
+        """Whether a fingerprint takes more than its share of the steps between two."""
+        fingerprint_seconds, step_seconds = self._spent / self._taken, self._worked / self._reached
+        return fingerprint_seconds > SHARE * self.stride * step_seconds
 
     def _begin(self) -> float:
         now = time.perf_counter()
