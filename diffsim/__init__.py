@@ -37,7 +37,7 @@ from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
 from diffsim.scene import Scene
-from diffsim.simulation import Simulation, Solution
+from diffsim.simulation import Simulation, Solution, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.trace import stage
 
@@ -76,6 +76,7 @@ __all__ = [
     "linearize",
     "map",
     "numpy",
+    "plan",
     "reduce",
     "reduce_by_index",
     "register_pytree",

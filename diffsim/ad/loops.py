@@ -13,7 +13,7 @@ from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, in_order, unflatten
-from diffsim.checkpoint import Checkpoint, Policy, ReplayGuard, Sweep, fingerprint, open_stores, resolve
+from diffsim.checkpoint import Checkpoint, Policy, ReplayGuard, Sizes, Sweep, fingerprint, open_stores, resolve
 from diffsim.checkpoint.schedule import require_count
 from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
 
@@ -164,7 +164,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
     def pullback(cts: Sequence[Any]) -> list[Any]:
         stepper = _LoopStepper(step, first, steps, state, captured)
         recorded = 1 if policy.slots else max(_Record(step, first, state, captured).nbytes(), 1)
-        schedule = resolve(policy, steps, max(_nbytes(state), 1), _nbytes(captured), recorded)
+        schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
         guard = ReplayGuard(stepper.state_arrays) if policy.verify else None
         with Sweep(schedule, stepper, stores=open_stores(schedule, stepper.state_arrays, policy), guard=guard) as sweep:
             sweep.forward()

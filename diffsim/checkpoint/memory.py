@@ -50,6 +50,14 @@ def parse_memory(amount: str | int) -> int:
     return size
 
 
+def memory_text(size: int) -> str:
+    """An amount of memory with its unit, to three figures."""
+    for unit, bytes_ in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= 0.9995 * bytes_:
+            return f"{size / bytes_:.3g} {unit}" if size < 999.5 * bytes_ else f"{size / bytes_:.0f} {unit}"
+    return f"{size} B"
+
+
 def available_memory() -> int:
     """Return the bytes this process may still allocate without swapping or being killed.
 

@@ -79,6 +79,11 @@ class Mixed:
         return self.steps if self._all_fits else self._plan.recorded
 
     @property
+    def all_recorded(self) -> int:
+        """Steps that are recorded at some time: all, each once."""
+        return self.steps
+
+    @property
     def forward(self) -> int:
         """Steps run, recorded or not."""
         return self.steps if self._all_fits else self._plan.forward

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from diffsim.checkpoint.compression import Compression
 from diffsim.checkpoint.memory import parse_memory
@@ -15,16 +15,26 @@ from diffsim.errors import ParameterError
 KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")
 
 
+@runtime_checkable
+class Planned(Protocol):
+    """What has been decided already, such as a `Plan`."""
+
+    def as_policy(self) -> Policy:
+        """The policy that carries it out."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """How the states that a reverse sweep needs are kept.
 
     Args:
-        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available.
+        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available
+            (`plan.AUTO_FRACTION`).
         slots: states kept in memory, instead of what `memory` allows.
         schedule: a `Schedule`, an `OnlineSchedule`, or a kind of schedule: "auto" (the fastest within the memory), "store_all",
             "binomial", "online", "multi_tier", "spilling", "mixed", "reversible".
-        disk: the most that checkpoints may take on disk, or None for memory alone.
+        disk: the most that states may take on disk, or None for memory alone.
+        host: the most that states may take in the host's memory beside `memory`, for models that run on another device, or None.
         folder: where the file of the disk's states goes, and that of an interrupted sweep.
         compression: of states on disk.
         verify: compare states that are computed again with those of the first run.
@@ -38,19 +48,24 @@ class Policy:
     slots: int | None = None
     schedule: str | Schedule | OnlineSchedule = "auto"
     disk: str | int | None = None
+    host: str | int | None = None
     folder: Path | None = None
     compression: Compression | None = None
     verify: bool = True
     resume: float = 0.0
 
     def __post_init__(self) -> None:
-        for size in (self.memory, self.disk):
+        for size in (self.memory, self.disk, self.host):
             if size is not None:
                 parse_memory(size)
         if isinstance(self.schedule, str) and self.schedule not in KINDS:
             raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
         if self.memory is not None and self.slots is not None:
             raise ParameterError(f"expected memory or slots, got memory = {self.memory!r} and slots = {self.slots!r}; give one of them")
+        if self.slots is not None and self.schedule == "store_all":
+            raise ParameterError(
+                f'expected no slots with schedule = "store_all", which keeps every step, got {self.slots!r}; leave slots out'
+            )
         if self.disk is not None and self.folder is None:
             raise ParameterError("expected a folder for the states on disk, got none; give folder=")
         if self.resume and self.folder is None:
@@ -62,13 +77,15 @@ class Policy:
 
     @classmethod
     def of(cls, checkpoint: Any) -> Policy:
-        """The policy that a `checkpoint=` argument stands for: one already, "auto", a size, a number of slots, or a schedule.
+        """The policy that a `checkpoint=` argument stands for: one already, "auto", a size, a number of slots, a schedule, or a plan.
 
         Raises:
             ParameterError: none of these.
         """
         if isinstance(checkpoint, Policy):
             return checkpoint
+        if isinstance(checkpoint, Planned):
+            return checkpoint.as_policy()
         if isinstance(checkpoint, str):
             return cls() if checkpoint.strip().lower() == "auto" else cls(memory=checkpoint)
         if isinstance(checkpoint, (Schedule, OnlineSchedule)):
@@ -102,5 +119,5 @@ class Policy:
         return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
 
-Checkpoint: TypeAlias = str | int | Schedule | OnlineSchedule | Policy
-"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, or a policy."""
+Checkpoint: TypeAlias = str | int | Schedule | OnlineSchedule | Policy | Planned
+"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`."""

@@ -1,5 +1,7 @@
 """An equation with its sources and receivers: run it, and take derivatives through all of its time steps."""
 
+from diffsim.simulation.planning import plan as plan
+from diffsim.simulation.planning import plan_for as plan_for
 from diffsim.simulation.simulation import Simulation as Simulation
 from diffsim.simulation.solution import Pullback as Pullback
 from diffsim.simulation.solution import Solution as Solution

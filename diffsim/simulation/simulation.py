@@ -22,6 +22,7 @@ from diffsim.checkpoint import (
     OnlineSchedule,
     Policy,
     Schedule,
+    Sizes,
     SweepFile,
     found_states,
     open_stores,
@@ -32,6 +33,7 @@ from diffsim.checkpoint.progress import OnProgress
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
+from diffsim.simulation.planning import sizes_of
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Keeper, Reversal, Until, Watcher, as_arrays, as_solution
 from diffsim.simulation.solution import Pullback, Solution
@@ -171,6 +173,10 @@ class Simulation:
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
         return self._schedule(steps, Policy.of(checkpoint), online=False)
+
+    def sizes(self, steps: int) -> Sizes:
+        """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted."""
+        return sizes_of(self, steps)
 
     def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top."""
@@ -404,8 +410,7 @@ class Simulation:
         return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
     def _schedule(self, steps: int, policy: Policy, online: bool) -> Schedule | OnlineSchedule:
-        stepper = self._stepper
-        return resolve(policy, steps, stepper.state_bytes(), stepper.working_bytes(), stepper.recorded_bytes(), online)
+        return resolve(policy, steps, self.sizes(steps), online)
 
     def _key(self, fields: Mapping[str, Array], steps: int) -> str:
         """What tells a run from all others."""

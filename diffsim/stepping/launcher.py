@@ -61,6 +61,10 @@ class Launcher:
         self._bound.clear()
         return self.arrays[name]
 
+    def unbind(self) -> None:
+        """Let go of all arrays that kernels are bound to; they are bound anew when they are next launched."""
+        self._bound.clear()
+
     def field(self, name: str) -> Any:
         """The array `name`, allocated as one field if there is none."""
         return self.arrays[name] if name in self.arrays else self.allocate(name, self.layout.storage)

@@ -108,6 +108,14 @@ class Stepper:
                     self.bars[name] = Ring(depth, self.adjoint.program.in_place(name), capacity)
                     self.launcher.allocate(name, (capacity, *storage))
 
+    def release(self) -> None:
+        """Give the storage of all fields back. `plan` allocates it anew, no larger than is asked for then."""
+        arrays = self.launcher.arrays
+        for name in self._fields() & arrays.keys():
+            del arrays[name]
+        self.launcher.unbind()
+        self.rings, self.bars = {}, {}
+
     @staticmethod
     def _working_levels(program: Program, name: str, depth: int) -> int:
         return Ring.working_levels(depth, program.in_place(name))

@@ -1,0 +1,297 @@
+"""What a gradient of a simulation will take, before it is run: bytes by counting, seconds by running some steps."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Sizes, StateLayout, Sweep, choose
+from diffsim.checkpoint.storage import ALIGNMENT, Store, round_up
+from diffsim.errors import PlanError
+from diffsim.runtime import settings
+from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.simulation.simulation import Simulation
+    from diffsim.stepping.stepper import Stepper
+
+RECORDED = 4
+"""Numbers for a step and receiver: the trace as it is recorded, the solution's copy, its cotangent by the loss, and that of the sweep."""
+FORCED = 4
+"""Numbers for a step and source: the amplitude, its cotangent, and two copies of that while the gradient is handed over."""
+ON_DEVICE = 2
+"""Of both, those that are in a GPU's memory."""
+MOST_STEPS = 4096
+"""Steps of a measurement, at most."""
+PIECE = 0.03
+"""Seconds that a piece of a measurement takes about."""
+ROUNDS = 5
+FEW = 6
+"""Steps of a sweep that shows what comes beside its steps."""
+MOST_RECORD = 64
+"""Steps of a record that is measured."""
+
+
+def sizes_of(simulation: Simulation, steps: int) -> Sizes:
+    """Bytes of all that a gradient allocates."""
+    stepper, item = simulation._stepper, simulation.dtype.itemsize
+    cells = round_up(math.prod(simulation.grid.shape) * item, ALIGNMENT)
+    points = simulation._points
+    forced = steps * sum(points[source_points(f)].count for f in simulation._step.forcings)
+    recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in simulation.receivers)
+    on_host = settings().arch == "cpu"
+    streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
+    return Sizes(
+        state=stepper.state_bytes(),
+        recorded=stepper.recorded_bytes(),
+        working=stepper.working_bytes(),
+        around=cells * _fields_around(simulation) if on_host else 0,
+        streams=streams,
+        row=sum(stepper.depths.values()) * cells,
+    )
+
+
+def _fields_around(simulation: Simulation) -> int:
+    """Fields over the cells that are there when most are: as the final states' and coefficients' cotangents become those of the inputs.
+
+    The final states, the coefficients, the cotangents of both; then, of what is done once before the first step, what it reads, with
+    halos, the cotangents of what it gives, with halos, and those of what it reads.
+    """
+    states, coefficients = len(simulation._step.states), len(simulation._coefficients.traced.outputs)
+    once = (simulation._initial, simulation._coefficients)
+    pulled = max(2 * len(part.placed) + len(part.traced.outputs) for part in once)
+    return 2 * (states + coefficients) + pulled
+
+
+def plan(
+    simulation: Simulation,
+    memory: str | int | None = None,
+    *,
+    steps: int,
+    inputs: Mapping[str, npt.ArrayLike] | None = None,
+    seconds: float = 1.0,
+    **fields: Any,
+) -> Plan:
+    """Plan a gradient: measure what it takes, and choose how to keep the states that its reverse sweep needs.
+
+    Kernels are compiled first, which takes its time; some steps are run then, and their time is measured. All storage of the simulation is
+    given back afterwards, so a pullback that is still waiting cannot be called.
+
+    Args:
+        simulation: what is differentiated.
+        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available.
+        steps: time steps.
+        inputs: see `Simulation`; None: ones for parameters, and zeros, which take no longer and no shorter.
+        seconds: that the measurement may take, about.
+        **fields: others of `diffsim.checkpoint.Policy`: slots, schedule, disk, host, folder, compression, verify, resume.
+
+    Returns:
+        A plan, to print, to draw, and to give as `checkpoint=`.
+
+    Raises:
+        PlanError: the memory is too little; the message names the smallest that works.
+        ParameterError: fields that cannot be, or do not go together.
+    """
+    policy = Policy(memory=memory, **fields)
+    return plan_for(simulation, policy, steps, inputs, seconds)
+
+
+def plan_for(
+    simulation: Simulation, policy: Policy, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None, seconds: float = 1.0
+) -> Plan:
+    """`plan`, for a policy."""
+    sizes = sizes_of(simulation, steps)
+    first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
+    room = None if first.budget is None else first.budget - sizes.fixed - sizes.state
+    return choose(policy, steps, sizes, measure(simulation, policy, steps, inputs, seconds, room))
+
+
+def measure(
+    simulation: Simulation,
+    policy: Policy | None = None,
+    steps: int = MOST_STEPS,
+    inputs: Mapping[str, npt.ArrayLike] | None = None,
+    seconds: float = 1.0,
+    room: int | None = None,
+) -> Costs:
+    """Seconds of all that a gradient is made of, lower quartiles of several runs; compiling is not counted.
+
+    Args:
+        simulation: whose.
+        policy: says whether files and copies to the host are to be measured, and where.
+        steps: of the gradient; no more are run.
+        inputs: see `plan`.
+        seconds: that it may take, about.
+        room: bytes that a record may take; None: as many as it needs.
+    """
+    simulation._runs += 1  # a pullback that is waiting has lost its states
+    count = min(steps, MOST_STEPS)
+    stepper = simulation._stepper
+    if stepper.adjoint is None:
+        raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
+    try:
+        record = MOST_RECORD if room is None or not stepper.recorded_bytes() else room // stepper.recorded_bytes()
+        record = max(1, min(record, MOST_RECORD, count))
+        stepper.release()
+        stepper.plan(1, record)
+        once = _started(simulation, count, inputs)
+        return _Bench(stepper, count, record, seconds).costs(policy or Policy(), once)
+    finally:
+        stepper.release()
+
+
+def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayLike] | None) -> float:
+    """Put the simulation at its first step, and seed its reverse sweep with zeros; returns the seconds of both ends of a gradient."""
+    stepper = simulation._stepper
+    if inputs is None:
+        fields = _made_up(simulation, steps)
+    else:
+        cut = {name: np.asarray(value)[:steps] if name in simulation._step.forcings else value for name, value in inputs.items()}
+        fields = simulation._checked(cut, steps)
+    seconds = []
+    for _ in range(2):  # the first time touches memory
+        began = time.perf_counter()
+        coefficients = simulation._start(stepper, fields, steps)
+        if inputs is not None:
+            simulation._solution(stepper)
+        stepper.seed({}, {})
+        with np.errstate(all="ignore"):
+            bars, coefficient_bars, _ = stepper.cotangents()
+            simulation._initial.vjp({**fields, **coefficients}, bars)
+            simulation._coefficients.vjp(fields, coefficient_bars)
+        seconds.append(time.perf_counter() - began)
+    return seconds[-1]
+
+
+def _made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
+    """Inputs that keep every number finite and none tiny: ones for parameters, and zeros, which steps leave zeros or turn into ones."""
+    fields = {}
+    for name in simulation.inputs:
+        forcing = name in simulation._step.forcings
+        shape = (steps, simulation._points[source_points(name)].count) if forcing else simulation.grid.shape
+        fields[name] = np.full(shape, 1.0 if name in simulation.equation.parameters else 0.0, simulation.dtype)
+    return fields
+
+
+class _Bench:
+    """Times the parts of a gradient on a stepper that is at its first step, with its reverse sweep seeded.
+
+    Args:
+        stepper: with room for one slot.
+        count: steps that it may run.
+        record: steps of a record that it has room for.
+        seconds: for all of it.
+    """
+
+    def __init__(self, stepper: Stepper, count: int, record: int, seconds: float) -> None:
+        self._stepper, self._count, self._record = stepper, count, record
+        self._piece = min(PIECE, seconds / 40)
+
+    def costs(self, policy: Policy, once: float) -> Costs:
+        """All costs."""
+        stepper, record = self._stepper, self._record
+        stepper.save(0, 0)
+        advance_once, advance = self._paced(stepper.advance)
+        recorded, reversed_ = self._recorded(record)
+        single = self._single()
+        undo = None
+        if stepper.backward is not None:
+            undo = self._paced(lambda start, stop: stepper.undo(start, stop), ahead=True)[1]
+        host = self._transfers(HostStore(self._layout(), 1)) if policy.host is not None else (0.0, 0.0)
+        disk = self._on_disk(policy) if policy.disk is not None else (0.0, 0.0)
+        stepper.load(0, 0)
+        stepper.free(0)
+        call = self._bookkeeping(advance, single) if self._count > 2 else max(advance_once - advance, 0.0)
+        return Costs(advance, recorded, single, reversed_, undo, call, *disk, *host, once)
+
+    def _paced(self, run: Callable[[int, int], object], ahead: bool = False) -> tuple[float, float]:
+        """Seconds of a call of one step, and of each step of a long call; `ahead`: it goes back, and the stepper is advanced before."""
+        stepper = self._stepper
+
+        def seconds(steps: int) -> float:
+            stepper.load(0, 0)
+            if ahead:
+                stepper.advance(0, steps)
+            return _timed(lambda: run(0, steps))
+
+        steps = 1
+        seconds(1)  # compiles
+        while (taken := seconds(steps)) < self._piece and steps < self._count:
+            steps = min(2 * steps, self._count)
+        rounds = [seconds(1) for _ in range(ROUNDS)]
+        return _usual(rounds), _usual([taken, *(seconds(steps) for _ in range(ROUNDS - 1))]) / steps
+
+    def _recorded(self, steps: int) -> tuple[float, float]:
+        """Seconds of a step that is recorded, and of its adjoint."""
+        stepper = self._stepper
+        forward: list[float] = []
+        back: list[float] = []
+        began = time.perf_counter()
+        while len(forward) < 2 * ROUNDS or (time.perf_counter() - began < 2 * self._piece and len(forward) < 100):
+            stepper.load(0, 0)
+            forward.append(_timed(lambda: stepper.record(0, steps)))
+            back.append(_timed(lambda: stepper.reverse(0, steps)))
+        return _usual(forward[1:]) / steps, _usual(back[1:]) / steps
+
+    def _single(self) -> float:
+        """Seconds of the adjoint of a step from its state."""
+        stepper = self._stepper
+        stepper.load(0, 0)
+        taken = [_timed(lambda: stepper.reverse(0, 1)) for _ in range(2)]
+        rounds = max(ROUNDS, min(200, int(self._piece / max(taken[-1], 1e-7))))
+        return _usual(_timed(lambda: stepper.reverse(0, 1)) for _ in range(rounds))
+
+    def _bookkeeping(self, advance: float, single: float) -> float:
+        """Seconds that a reversed step takes beside the adjoint and the steps that lead to it: a short sweep has it."""
+        stepper, schedule = self._stepper, Binomial(min(self._count, FEW), 1)
+        others = schedule.steps - 1
+        rest = []
+        for _ in range(2 * ROUNDS):
+            with Sweep(schedule, stepper) as sweep:
+                sweep.forward()
+                rest.append(_timed(sweep.reverse))
+        found = (_usual(rest) - (schedule.advances - others) * advance - others * single) / others
+        return max(found, 0.0)
+
+    def _layout(self) -> StateLayout:
+        return StateLayout.of(self._stepper.state_arrays())
+
+    def _on_disk(self, policy: Policy) -> tuple[float, float]:
+        """Seconds until a state is in a file, and back from it."""
+        path = policy.file(f"speed-{os.getpid()}")
+        return self._transfers(DiskStore(path, self._layout(), 1, policy.compression))
+
+    def _transfers(self, store: Store) -> tuple[float, float]:
+        stepper = self._stepper
+        write: list[float] = []
+        read: list[float] = []
+
+        def keep() -> None:
+            store.write(0, 0, stepper.state_arrays())
+            store.kept()  # waits for the file
+
+        with store:
+            for _ in range(ROUNDS):
+                stepper.load(0, 0)
+                write.append(_timed(keep))
+                read.append(_timed(lambda: stepper.set_state(store.read(0, 0))))
+        return _usual(write[1:]), _usual(read[1:])
+
+
+def _usual(seconds: Iterable[float]) -> float:
+    """The lower quartile: what other processes do to a few of the times does not count."""
+    return quantiles(seconds, n=4, method="inclusive")[0]
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
