@@ -24,6 +24,7 @@ from diffsim.checkpoint.foreign import Adapted as Adapted
 from diffsim.checkpoint.gaps import gaps_advances as gaps_advances
 from diffsim.checkpoint.gaps import reverse_gaps as reverse_gaps
 from diffsim.checkpoint.growth import ChaosWarning as ChaosWarning
+from diffsim.checkpoint.growth import Growth as Growth
 from diffsim.checkpoint.growth import GrowthMonitor as GrowthMonitor
 from diffsim.checkpoint.guard import ReplayGuard as ReplayGuard
 from diffsim.checkpoint.host_store import HostStore as HostStore

@@ -2,6 +2,7 @@
 
 from diffsim.simulation.planning import plan as plan
 from diffsim.simulation.planning import plan_for as plan_for
+from diffsim.simulation.reversal import SweepReport as SweepReport
 from diffsim.simulation.simulation import Simulation as Simulation
 from diffsim.simulation.solution import Pullback as Pullback
 from diffsim.simulation.solution import Solution as Solution

@@ -5,11 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import GrowthMonitor, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep, SweepFile, open_stores
+from diffsim.checkpoint import (
+    Growth,
+    GrowthMonitor,
+    Lossy,
+    OnlineSchedule,
+    Policy,
+    ReplayGuard,
+    Schedule,
+    Store,
+    Sweep,
+    SweepFile,
+    open_stores,
+)
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.progress import OnProgress, Teller
 from diffsim.simulation.solution import Solution
@@ -18,6 +31,29 @@ from diffsim.typing import Array
 
 Until = Callable[[int, dict[str, Array]], bool]
 Watcher = Callable[[Action], None]
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What a gradient took, and what its states went through.
+
+    Attributes:
+        seconds: of the forward and the reverse run together, without what was done between them.
+        steps: run of each kind: "advance", "record", "undo", "reverse".
+        guard_seconds: of comparing states.
+        compression_error: largest relative error that `Lossy` compression made; None: no such compression.
+        drift: largest relative error of a state computed backwards that a kept state told; None: no step was undone.
+        replanned: whether the way back was planned anew because steps took unlike times.
+        growth: of the cotangent, if it was exponential.
+    """
+
+    seconds: float
+    steps: Mapping[str, int]
+    guard_seconds: float = 0.0
+    compression_error: float | None = None
+    drift: float | None = None
+    replanned: bool = False
+    growth: Growth | None = None
 
 
 class UntilStepper:
@@ -86,32 +122,47 @@ class Reversal:
         self.stepper, self.policy = stepper, policy
         online = isinstance(schedule, OnlineSchedule)
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
-        guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if policy.verify and replays else None
+        verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
+        self._guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if verify else None
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        self.sweep = Sweep(schedule, runs, stores=stores, guard=guard, on_action=self._watch)
+        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch)
         if on_progress is not None:
             self._watchers.append(Teller(self.sweep, on_progress))
+        began = time.perf_counter()
         with ExitStack() as stack:
             stack.push(self.sweep)
             self.sweep.forward()
             stack.pop_all()
+        self._seconds = time.perf_counter() - began
 
     def _watch(self, action: Action) -> None:
         for watcher in self._watchers:
             watcher(action)
 
-    def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> None:
-        """Seed the cotangents, and run the reverse sweep."""
+    def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> SweepReport:
+        """Seed the cotangents, run the reverse sweep, and tell how it went."""
+        began = time.perf_counter()
         with self.sweep:
             seed()
             if keeper is not None:
                 self._watchers.append(keeper)
             self.sweep.reverse()
+        self._seconds += time.perf_counter() - began
         self.growth.warn(stacklevel=5)
+        compression, done = self.policy.compression, dict(self.sweep.clock.done)
+        return SweepReport(
+            self._seconds,
+            done,
+            0.0 if self._guard is None else self._guard.seconds,
+            compression.error if isinstance(compression, Lossy) else None,
+            self.sweep.drift if done["undo"] else None,
+            self.sweep.replanned is not None,
+            self.growth.found(),
+        )
 
     def close(self) -> None:
         """Give up what is kept."""

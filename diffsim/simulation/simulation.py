@@ -35,7 +35,7 @@ from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.planning import sizes_of
 from diffsim.simulation.recorded import RecordedRun
-from diffsim.simulation.reversal import Keeper, Reversal, Until, Watcher, as_arrays, as_solution
+from diffsim.simulation.reversal import Keeper, Reversal, SweepReport, Until, Watcher, as_arrays, as_solution
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
@@ -85,6 +85,9 @@ class Simulation:
             linear equation whose parameters are all left out needs no stored states at all.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
 
+    Attributes:
+        last_sweep: what the last gradient took, and what its states went through.
+
     Raises:
         ShapeError: a source or receiver outside the grid, or a grid smaller than the stencil.
         ParameterError: an unknown forcing, state or precision.
@@ -130,6 +133,7 @@ class Simulation:
         self._stepper = Stepper(traced.step, points, receivers, self.dtype, differentiable)
         self._tangent: Simulation | None = None
         self._runs = 0
+        self.last_sweep: SweepReport | None = None
 
     def tangent(self, differentiable: bool = True) -> Simulation:
         """The same equation with a tangent beside every field: x has `dot(x, order)`, in inputs and in solutions.
@@ -325,7 +329,7 @@ class Simulation:
             if file is not None:
                 fixed = {**as_arrays("solution", solution), **as_arrays("seed", cotangents)}
                 keeper = Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays)
-            reversal.reverse(lambda: self._stepper.seed(cotangents.final, cotangents.traces), keeper)
+            self.last_sweep = reversal.reverse(lambda: self._stepper.seed(cotangents.final, cotangents.traces), keeper)
             if file is not None:
                 file.remove()
             return self._gradient(fields, coefficients, steps)
@@ -372,7 +376,7 @@ class Simulation:
                 self._stepper.set_cotangent(moved)
 
             fixed = {n: value for n, value in arrays.items() if not n.startswith("sweep: ")}
-            reversal.reverse(seed, Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays))
+            self.last_sweep = reversal.reverse(seed, Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays))
             file.remove()
             return self._gradient(fields, coefficients, steps)
 
