@@ -38,7 +38,8 @@ class Policy:
         folder: where the file of the disk's states goes, and that of an interrupted sweep.
         compression: of states on disk.
         verify: compare states that are computed again with those of the first run.
-        resume: seconds between copies of the reverse sweep in `folder`, from which a run that was killed goes on; 0: none.
+        resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
+            killed; 0: none. Runs that end by a condition (`until=`) are not kept.
 
     Raises:
         ParameterError: what cannot be, or does not go together.

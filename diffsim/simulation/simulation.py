@@ -318,7 +318,8 @@ class Simulation:
         coefficients = self._start(self._stepper, fields, steps)
         watchers = () if on_action is None else (on_action,)
         key = self._key(fields, steps) if policy.folder is not None else ""
-        file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if policy.resume else None
+        keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
+        file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if keeps else None
         if file is not None and (kept := file.load()) is not None:
             return self._resumed(inputs, fields, coefficients, policy, (watchers, on_progress), file, *kept)
         reversal = Reversal(self._stepper, schedule, policy, steps, watchers, on_progress, until, every, key)
