@@ -390,13 +390,15 @@ class Stepper:
             ring.working.reverse()
 
     def drift(self, slot: int) -> float:
-        """How far the working state is from the kept one, relative to that: the largest error over the largest value."""
+        """How far the working state is from the kept one: the largest error of a field over its largest value, earlier ones included."""
         found = 0.0
         for name, ring in self.rings.items():
+            error = size = float(np.finfo(self.dtype).tiny)
             for level, kept in zip(ring.working, ring.slots[slot], strict=True):
                 exact = self.launcher.cells(name, kept)
-                error = np.abs(self.launcher.cells(name, level) - exact).max()
-                found = max(found, float(error) / max(float(np.abs(exact).max()), float(np.finfo(self.dtype).tiny)))
+                error = max(error, float(np.abs(self.launcher.cells(name, level) - exact).max()))
+                size = max(size, float(np.abs(exact).max()))
+            found = max(found, error / size)
         return found
 
     # states outside of this stepper

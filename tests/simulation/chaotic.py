@@ -1,6 +1,6 @@
 """A chaotic equation of two coupled fields, to tell states apart that differ by a rounding; and a gradient of it.
 
-Usage: python -m tests.simulation.chaotic THREADS: prints digests of the gradient under several schedules.
+Usage: python -m tests.simulation.chaotic THREADS|ARCH FOLDER: prints digests of the gradient under several schedules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Lossless, Mixed, MultiTier, Online, Policy, Spilling, StoreAll, Tier
+from diffsim.checkpoint import Binomial, Lossless, Mixed, MultiTier, Online, Policy, Reversible, Spilling, StoreAll, Tier
 from diffsim.expr.operators import laplacian
+from diffsim.solvers import Acoustic
 
 STEPS = 130
 DISK = Tier("disk", 12, 2.0, 1.0)
@@ -80,9 +81,29 @@ def policy(schedule: Any, folder: Path, **options: Any) -> Policy:
     return Policy(schedule=schedule, folder=folder, **options)
 
 
+def on_device(arch: str, folder: Path) -> None:
+    """A few schedules where memory is not the host's, and steps that are undone."""
+    ds.init(arch=arch, precision="f32")
+    made, steps = simulation(), 30
+    print(gradient(made, StoreAll(steps), steps))
+    tiers = [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]
+    for schedule in (Binomial(steps, 4), Online(4), MultiTier(steps, tiers)):
+        print(gradient(made, policy(schedule, folder), steps))
+    wave = ds.Simulation(Acoustic(ds.Grid((12, 13), 10.0), 1e-3, 4, "mirror"), receivers={"p": [[40.0, 50.0]]}, wrt=["p"])
+    given = {"c": np.full((12, 13), 2000.0), "p": np.random.default_rng(1).normal(size=(12, 13))}
+    solution, pullback = wave.vjp(given, 12, StoreAll(12))
+    expected = pullback(solution)["p"]
+    found = wave.vjp(given, 12, Reversible(12, 6))[1](solution)["p"]
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
 def main() -> None:
-    ds.init(arch="cpu", threads=int(sys.argv[1]), precision="f64")
-    made, folder = simulation(), Path(sys.argv[2])
+    arch, folder = sys.argv[1], Path(sys.argv[2])
+    if not arch.isdecimal():
+        on_device(arch, folder)
+        return
+    ds.init(arch="cpu", threads=int(arch), precision="f64")
+    made = simulation()
     print(gradient(made, StoreAll(STEPS)))
     for schedule in schedules():
         print(gradient(made, policy(schedule, folder, compression=Lossless())))

@@ -13,6 +13,7 @@ from diffsim.checkpoint import Binomial, ChaosWarning, Load, Lossless, Lossy, On
 from diffsim.errors import ReplayError, ScheduleError, StorageError
 from tests.cases import CASES
 from tests.simulation import chaotic
+from tests.stepping.test_arches import vulkan_missing
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
 
@@ -85,13 +86,27 @@ def test_a_sweep_is_reported(made: ds.Simulation) -> None:
     assert 0 < report.guard_seconds < report.seconds
 
 
+def digests(where: str, folder) -> set[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.simulation.chaotic", where, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return set(done.stdout.split())
+
+
 def test_any_number_of_threads_gives_the_same_bits(stored: str, tmp_path) -> None:
-    for threads in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "tests.simulation.chaotic", threads, str(tmp_path)], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert set(done.stdout.split()) == {stored}
+    assert digests("1", tmp_path) == digests("2", tmp_path) == {stored}
+
+
+def test_states_of_a_gpu_go_to_slow_tiers_and_back(tmp_path) -> None:
+    """On whatever Vulkan there is; Mesa's software driver will do."""
+    if missing := vulkan_missing():
+        pytest.skip(f"no Vulkan here, the GPU's path is not tested: {missing}")
+    assert len(digests("vulkan", tmp_path)) == 1
+
+
+@pytest.mark.gpu
+def test_states_of_cuda_go_to_slow_tiers_and_back(tmp_path) -> None:
+    assert len(digests("cuda", tmp_path)) == 1
 
 
 def test_a_corrupted_block_is_found(made: ds.Simulation, tmp_path) -> None:
