@@ -1,4 +1,4 @@
-"""The command `diffsim`: run a scene, check its gradient, list and make scenes, show the machine.
+"""The command `diffsim`: plan and run a scene, check its gradient, list and make scenes, show the machine.
 
 Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
 130 interrupted.
@@ -41,8 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def plan(options: argparse.Namespace) -> int:
+    scene = _with_memory(Scene.load(options.scene, options.set), options.memory)
+    init(options.arch, options.precision, options.threads)
+    found = scene.plan()
+    print(found)
+    if options.draw:
+        found.draw(options.draw)
+        print(f"wrote {options.draw}")
+    return OK
+
+
 def run(options: argparse.Namespace) -> int:
-    scene = Scene.load(options.scene, options.set)
+    scene = _with_memory(Scene.load(options.scene, options.set), options.memory)
     init(options.arch, options.precision, options.threads)
     folder = Path(options.out or Path("runs") / scene.name)
     with Display() as display:
@@ -98,6 +109,14 @@ def info(options: argparse.Namespace) -> int:
     return OK
 
 
+def _with_memory(scene: Scene, memory: str | None) -> Scene:
+    """The scene with another limit on memory, in place of what it says of memory or slots."""
+    if memory is None:
+        return scene
+    checkpoint = scene.checkpoint.model_copy(update={"memory": memory, "slots": None})
+    return scene.model_copy(update={"checkpoint": checkpoint})
+
+
 def _print_lines(console: Console, title: str, lines: Sequence[Line]) -> None:
     console.print(f"{title}:")
     for line in lines:
@@ -126,7 +145,11 @@ def _parser() -> argparse.ArgumentParser:
         found.set_defaults(action=action)
         return found
 
-    running = command("run", run, "Find the unknowns of a scene.", about, hardware)
+    memory = argparse.ArgumentParser(add_help=False)
+    memory.add_argument("--memory", metavar="SIZE", help="the most that a gradient may take, such as 4GB, whatever the scene says")
+    planning = command("plan", plan, "Predict memory and time of a gradient, and how its states are kept.", about, memory, hardware)
+    planning.add_argument("--draw", metavar="FILE.png", help="also write a picture of the schedule")
+    running = command("run", run, "Find the unknowns of a scene.", about, memory, hardware)
     running.add_argument("--out", help="folder of the results (the default: runs/NAME)")
     running.add_argument("--resume", action="store_true", help="go on with the run in that folder")
     running.add_argument("--certify", action="store_true", help="measure the gradient's certificate too")

@@ -60,6 +60,40 @@ def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp
     assert Scene.load(tmp_path / "there" / "scene.toml").name == "warm"
 
 
+def test_plan_predicts_and_draws(written, capsys, tmp_path):
+    path = written(ACOUSTIC)
+    assert cli.main(["plan", path, "--memory", "120 kB", "--draw", "plan.png"]) == 0
+    found = capsys.readouterr().out
+    for word in ("Gradient of 24 steps, at most 120 kB of memory", "what is kept", "forward steps", "(binomial)", "more memory", "\n> "):
+        assert word in found
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+    assert not (tmp_path / "runs").exists()
+
+
+def test_memory_on_the_command_line_takes_the_place_of_the_scene(written, capsys, tmp_path):
+    path = written(ACOUSTIC, checkpoint={"slots": 3}, accept=[], optimise__iterations=1)
+    assert cli.main(["run", path, "--memory", "120 kB", "--out", "less"]) == 0
+    outcome = Outcome.load(tmp_path / "less")
+    assert outcome.gradient.peak_predicted <= 120_000
+    assert outcome.settings["checkpoint"] == {"memory": "120 kB"}
+    capsys.readouterr()
+    refused(["plan", path, "--memory", "2 kB"], ("checkpoint.memory:", "at least", "got 2000 bytes", "raise the budget"), capsys)
+    refused(["run", path, "--memory", "lots"], ("checkpoint.memory:", "'lots'", "write for example"), capsys)
+
+
+def test_states_on_disk_go_to_the_folder_of_the_run_and_leave_it(written, tmp_path):
+    """With the same search, bit for bit, as in memory."""
+    changes = {"accept": [], "optimise__iterations": 2}
+    disk = {"schedule": "spilling", "slots": 2, "disk": "1 MB", "compression": "lossless"}
+    assert cli.main(["run", written(ACOUSTIC, checkpoint=disk, **changes), "--out", "disk"]) == 0
+    assert cli.main(["run", written(ACOUSTIC, **changes), "--out", "memory"]) == 0
+    on_disk, in_memory = Outcome.load(tmp_path / "disk"), Outcome.load(tmp_path / "memory")
+    assert on_disk.schedule.startswith("Spilling(steps=24, slots=2") and in_memory.schedule == "StoreAll(steps=24)"
+    assert on_disk.unknowns["c"].answer.tobytes() == in_memory.unknowns["c"].answer.tobytes()
+    names = {path.name for path in (tmp_path / "disk").iterdir()}
+    assert names == {path.name for path in (tmp_path / "memory").iterdir()}
+
+
 def test_gradcheck(written, capsys, monkeypatch):
     path = written(HEAT)
     assert cli.main(["gradcheck", path]) == 0

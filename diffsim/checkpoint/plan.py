@@ -8,6 +8,7 @@ from os import PathLike
 
 from diffsim.checkpoint.costs import Costs, Sizes, forward_steps
 from diffsim.checkpoint.memory import available_memory, parse_memory
+from diffsim.checkpoint.mixed import Mixed
 from diffsim.checkpoint.options import Request, build
 from diffsim.checkpoint.policy import Checkpoint, Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
@@ -192,7 +193,8 @@ def _kinds(request: Request, online: bool) -> tuple[str, ...]:
 
 def _best(request: Request, kinds: Sequence[str]) -> Option:
     found = [build(kind, request) for kind in kinds]
-    options = [Option.of(schedule, request) for schedule in found if not isinstance(schedule, int)]
+    schedules = [schedule for schedule in found if not isinstance(schedule, int)]
+    options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]
     if options:
         return min(options, key=lambda option: option.rank)
     smallest = min(need for need in found if isinstance(need, int))
@@ -209,7 +211,7 @@ def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...
     schedules: list[tuple[Schedule | OnlineSchedule, bool]] = []
     for kind in _kinds(request, online):
         found = build(kind, request)
-        if not isinstance(found, int):
+        if not isinstance(found, int) and not _stores_all(found):
             schedules.append((found, True))
     if request.budget is not None:
         for factor in (2, 4):
@@ -226,6 +228,11 @@ def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...
             seen.add(schedule)
             options.append(Option.of(schedule, request, fits))
     return tuple(options)
+
+
+def _stores_all(schedule: Schedule | OnlineSchedule) -> bool:
+    """Whether it is `StoreAll` in other words."""
+    return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
 def _require_fitting(schedule: Schedule | OnlineSchedule, steps: int, online: bool) -> None:

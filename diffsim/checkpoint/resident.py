@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -19,6 +21,7 @@ class Resident:
     """
 
     def __init__(self) -> None:
+        _give_back()
         self.exact = _forget_peak()
         self.before = _status("VmRSS") or _largest()
 
@@ -27,6 +30,12 @@ class Resident:
         """Bytes by which the resident size has exceeded `before` at most."""
         now = _status("VmHWM") if self.exact else None
         return max((_largest() if now is None else now) - self.before, 0)
+
+
+def _give_back() -> None:
+    """Let the C library return what was freed to the system: else later arrays would take that, and not count."""
+    with suppress(OSError, AttributeError, TypeError):  # another C library, or another system
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _forget_peak() -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from diffsim.report.units import duration, number, plural, size
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Line, Outcome
+    from diffsim.scene.outcome import Line, Outcome, Taken
 
 Rows = list[tuple[str, ...]]
 
@@ -64,10 +64,28 @@ def memory(outcome: Outcome) -> Rows:
     apart = f" ({100 * (held.allocated - held.predicted) / held.predicted:+.1f} % of the prediction)" if held.predicted else ""
     return [
         ("schedule", outcome.schedule),
-        ("predicted, all fields of a gradient", size(held.predicted)),
-        ("allocated in the end, all fields", size(held.allocated) + apart),
+        *_gradient(outcome.gradient),
+        ("fields of a gradient, predicted", size(held.predicted)),
+        ("fields allocated in the end", size(held.allocated) + apart),
         ("peak of the whole process, with Python and all libraries", size(held.peak_process)),
     ]
+
+
+def _gradient(taken: Taken | None) -> Rows:
+    """What a gradient took, beside what was predicted."""
+    if taken is None:
+        return []
+    return [
+        ("time of a gradient, predicted", duration(taken.seconds_predicted)),
+        ("time of a gradient, measured", duration(taken.seconds) + _apart(taken.seconds, taken.seconds_predicted)),
+        ("time of the first gradient", duration(taken.first)),
+        ("peak memory of a gradient, predicted", size(taken.peak_predicted)),
+        ("peak memory of the first gradient, measured", size(taken.peak) + _apart(taken.peak, taken.peak_predicted)),
+    ]
+
+
+def _apart(measured: float, predicted: float) -> str:
+    return f" ({100 * (measured / predicted - 1):+.0f} % of the prediction)" if predicted else ""
 
 
 def circumstances(outcome: Outcome) -> list[tuple[str, Rows]]:

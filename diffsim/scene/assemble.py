@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import OnlineSchedule, Schedule
+from diffsim.checkpoint import Checkpoint, OnlineSchedule, Policy, Schedule
 from diffsim.errors import SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+from diffsim.scene.checkpoints import decided, policy_of
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
@@ -34,7 +36,8 @@ class Problem:
         free: cells of each unknown that may change.
         unknowns: theta <-> fields.
         penalties: label -> unknown, and what it costs.
-        schedule: of checkpoints.
+        policy: what the scene asks of checkpointing.
+        checkpoint: what comes of that: a policy with its schedule, or a plan.
     """
 
     scene: Description
@@ -44,7 +47,15 @@ class Problem:
     free: Mapping[str, Mask]
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
-    schedule: Schedule | OnlineSchedule
+    policy: Policy
+    checkpoint: Checkpoint
+
+    @property
+    def schedule(self) -> Schedule | OnlineSchedule:
+        """Of checkpoints."""
+        schedule = Policy.of(self.checkpoint).schedule
+        assert not isinstance(schedule, str)  # it was chosen
+        return schedule
 
     @property
     def theta(self) -> npt.NDArray[np.float64]:
@@ -62,12 +73,13 @@ class Problem:
         return variables[name].unit if name in variables else ""
 
 
-def assemble(scene: Description, precision: str) -> Problem:
+def assemble(scene: Description, precision: str, folder: Path | None = None) -> Problem:
     """Build all that a scene describes but its data.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
+        folder: for states on disk; None: that of the system for temporary files.
 
     Raises:
         SceneError: something in the scene cannot be; names the key.
@@ -105,9 +117,8 @@ def assemble(scene: Description, precision: str) -> Problem:
             name = penalty.unknown
             metres = scene.equation.metres(grid)
             penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], metres)
-    with blame("checkpoint.memory" if scene.checkpoint.slots is None else "checkpoint.slots"):
-        schedule = setup.simulation.schedule(setup.steps, scene.checkpoint.choice)
-    return Problem(scene, setup, known, start, free, Stacked(parts), penalties, schedule)
+    policy = policy_of(scene.checkpoint, folder)
+    return Problem(scene, setup, known, start, free, Stacked(parts), penalties, policy, decided(policy, setup))
 
 
 def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:

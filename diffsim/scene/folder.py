@@ -11,13 +11,13 @@ from typing import Any
 from diffsim.errors import SceneError
 from diffsim.runtime import lanes, settings
 from diffsim.scene.files import write_aside
-from diffsim.scene.schema import Description
+from diffsim.scene.schema import Checkpoint, Description
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
 
 RUN, SCENE, JOURNAL, LAST = "run.json", "scene.toml", "journal.bin", "last.npz"
 FREE = ("title", "summary", "accept", "certificate", "checkpoint")
-"""What may change when a run is resumed: it does not touch a bit of the search."""
+"""What may change when a run is resumed: it does not touch a bit of the search (but see `_rounding`)."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,17 @@ def identify(scene: Description, precision: str) -> Identity:
     tables = scene.model_dump(mode="json")
     whole = json.dumps(tables, sort_keys=True)
     decisive = {key: value for key, value in tables.items() if key not in FREE}
+    decisive["rounding"] = _rounding(scene.checkpoint)
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
     machine = [settings().arch, precision, lanes(precision_dtype(precision)), versions()["diffsim"]]
     text = json.dumps([decisive, machine, _files(tables)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
+
+
+def _rounding(checkpoint: Checkpoint) -> list[str]:
+    """What of the checkpoints changes the bits of a gradient, unlike all else about them."""
+    backwards = ["reversible"] if checkpoint.schedule == "reversible" else []
+    return backwards if checkpoint.compression in (None, "lossless") else [*backwards, repr(checkpoint.compression)]
 
 
 def precision_dtype(precision: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Checkpoint
+from diffsim.checkpoint import Checkpoint, Resident
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.assemble import Problem
@@ -47,11 +48,15 @@ class Objective:
 
     Attributes:
         evaluations: how often it was evaluated.
+        seconds: that the gradient took each time.
+        peak: bytes by which the first one exceeded what was resident before.
     """
 
     def __init__(self, problem: Problem, observed: Observed) -> None:
         self.problem, self.observed = problem, observed
         self.evaluations = 0
+        self.seconds: list[float] = []
+        self.peak = 0
         self._misfits: dict[str, tuple[tuple[str, str], list[L2Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             data = observed.of(model.of, model.state)
@@ -78,12 +83,12 @@ class Objective:
 
         Args:
             theta: where.
-            schedule: of checkpoints; None: the problem's.
+            schedule: of checkpoints; None: what the problem has.
         """
         problem = self.problem
         self.evaluations += 1
         fields = problem.unknowns.split(theta)
-        parts, predicted, by_cell = self._misfit(fields, schedule or problem.schedule)
+        parts, predicted, by_cell = self._misfit(fields, schedule or problem.checkpoint)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             by_cell[name] += penalty_bar
@@ -124,6 +129,7 @@ class Objective:
         self, fields: Mapping[str, Array], schedule: Checkpoint
     ) -> tuple[dict[str, float], dict[tuple[str, str], Array], dict[str, Array]]:
         problem, setup = self.problem, self.problem.setup
+        resident, began = None if self.seconds else Resident(), time.perf_counter()
         parts = dict.fromkeys(self._misfits, 0.0)
         predicted: dict[tuple[str, str], list[Array]] = {where: [] for where, _ in self._misfits.values()}
         by_cell: dict[str, Array] = {name: np.zeros(setup.grid.shape) for name in fields}
@@ -136,4 +142,7 @@ class Objective:
                 rows.append(solution.traces[state] if kind == "traces" else solution.final[state])
             for name, gradient in pullback(bars).items():
                 by_cell[name] += gradient
+        self.seconds.append(time.perf_counter() - began)
+        if resident is not None:
+            self.peak = resident.peak
         return parts, {where: np.stack(rows) for where, rows in predicted.items()}, by_cell

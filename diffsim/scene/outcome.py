@@ -117,6 +117,25 @@ class Memory:
     peak_process: int
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What a gradient of the loss takes, over all shots: predicted before the run, and as it was.
+
+    Attributes:
+        seconds: of each after the first, half of them took longer.
+        seconds_predicted: from measured parts, for all shots.
+        first: seconds of the first.
+        peak: bytes of memory that were needed beyond what the process had.
+        peak_predicted: by the plan.
+    """
+
+    seconds: float
+    seconds_predicted: float
+    first: float
+    peak: int
+    peak_predicted: int
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What a run of a scene found.
@@ -147,6 +166,7 @@ class Outcome:
         seed: of all random numbers.
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
+        gradient: what it took, beside the prediction.
     """
 
     name: str
@@ -174,6 +194,7 @@ class Outcome:
     seed: int
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    gradient: Taken | None = None
 
     @property
     def passed(self) -> bool:
@@ -212,6 +233,7 @@ class Outcome:
                 "accepted": tuple(Line(**p) for p in tree["accepted"]),
                 "certificate": tuple(Line(**p) for p in tree["certificate"]),
                 "memory": Memory(**tree["memory"]),
+                "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
             }
             return cls(**tree)
         except (OSError, KeyError, TypeError, ValueError) as error:

@@ -8,26 +8,33 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from diffsim.certificate import Line
+from diffsim.checkpoint import Plan
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
 from diffsim.runtime import lanes, settings, usable_cores
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
+from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import JOURNAL, LAST, Identity, check_folder, claim_folder, identify, precision_dtype
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
-from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, UnknownField, history_csv
+from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.versions import versions
 from diffsim.typing import Array
+
+PLAN_SECONDS = 0.2
+"""That measuring the parts of a gradient takes, about, beside compiling."""
 
 
 def run_scene(
@@ -57,7 +64,7 @@ def run_scene(
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
-    problem = assemble(scene, precision)
+    problem = assemble(scene, precision, out)
     identity = identify(scene, precision)
     truth = true_fields(scene, problem.setup.grid)
     if out is not None:
@@ -71,17 +78,20 @@ def run_scene(
         lines = certify(scene)
     seconds["certificate"] = time.perf_counter() - began - seconds["data"]
 
-    objective = Objective(problem, observed)
     if out is not None:
         claim_folder(out, scene, identity, resume)
+    watcher.phase(f"{scene.name}: compiling, planning the gradient")
+    plan = plan_of(problem, PLAN_SECONDS, brief=True)
+    problem = replace(problem, checkpoint=plan)
+    objective = Objective(problem, observed)
     mark = time.perf_counter()
-    watcher.phase(f"{scene.name}: compiling, first gradient")
+    watcher.phase(f"{scene.name}: first gradient")
     result = _search(problem, objective, out, identity, watcher)
     seconds["optimise"] = time.perf_counter() - mark
     watcher.phase(f"{scene.name}: judging the answer")
     first, last = objective.evaluate(problem.theta), objective.evaluate(result.x)
     seconds["all"] = time.perf_counter() - began
-    outcome = _outcome(problem, observed, truth, result, (first, last), lines, seconds)
+    outcome = _outcome(problem, observed, truth, result, (first, last), lines, seconds, _taken(objective, plan))
     if out is not None:
         outcome.save(out)
         (out / LAST).unlink(missing_ok=True)
@@ -157,6 +167,7 @@ def _outcome(
     ends: tuple[Evaluation, Evaluation],
     certificate: tuple[Line, ...],
     seconds: dict[str, float],
+    taken: Taken,
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
     first, last = ends
@@ -210,7 +221,15 @@ def _outcome(
         seed=scene.seed,
         seconds=seconds,
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+        gradient=taken,
     )
+
+
+def _taken(objective: Objective, plan: Plan) -> Taken:
+    first, *later = objective.seconds
+    shots, chosen = len(objective.problem.setup.shots), plan.chosen
+    assert chosen.seconds is not None
+    return Taken(median(later) if later else first, shots * chosen.seconds, first, objective.peak, chosen.peak)
 
 
 def machine(precision: str) -> dict[str, str | int]:

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.certificate import Line
+from diffsim.checkpoint import Plan
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
+from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.load import find_scene, read_scene, validated
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
@@ -70,6 +72,10 @@ class Scene(Description):
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
         return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher)
+
+    def plan(self, precision: str | None = None) -> Plan:
+        """What a gradient of one shot will take, and how its states will be kept; see `diffsim.plan`."""
+        return plan_of(self.problem(precision))
 
     def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> tuple[Line, ...]:
         """Measure the certificate; see `diffsim.scene.certificate`."""

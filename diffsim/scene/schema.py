@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from diffsim.scene.equations import EquationModel
-from diffsim.scene.model import CellWidths, Count, Model, Name, NotNegative, Point, Positive, Real, Widths
+from diffsim.scene.model import CellWidths, Count, Flag, Model, Name, NotNegative, Point, Positive, Real, Widths
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 
 ROUND_OFF = 1e-6
@@ -197,17 +197,39 @@ class Checkpoint(Model):
     """How the states of the forward run are kept for the reverse sweep.
 
     Attributes:
-        memory: "auto", or a size such as "4 GB".
+        memory: the most that a gradient may take: "auto", or a size such as "4 GB".
         slots: a number of states instead.
+        schedule: the fastest within the memory ("auto"), or of a certain kind; see `diffsim.checkpoint.Policy`.
+        disk: the most that states may take in the folder of the run, such as "20 GB"; None: memory alone.
+        compression: of states on disk: "lossless", or a relative error such as 1e-6; None: none.
+        verify: compare states that are computed again with those of the first run.
+        resume: seconds between copies of the reverse sweep, from which a run that was killed goes on; 0: none.
     """
 
     memory: Name = "auto"
     slots: Count | None = None
+    schedule: Literal["auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible"] = "auto"
+    disk: Name | None = None
+    compression: Literal["lossless"] | Positive | None = None
+    verify: Flag = True
+    resume: NotNegative = 0.0
 
-    @property
-    def choice(self) -> str | int:
-        """As `Simulation.vjp` takes it."""
-        return self.memory if self.slots is None else self.slots
+    @model_validator(mode="after")
+    def _together(self) -> Checkpoint:
+        if self.slots is not None and self.memory.strip().lower() != "auto":
+            raise ValueError(f"expected memory or slots, found memory = {self.memory!r} and slots = {self.slots}; give one of them")
+        if self.slots is not None and self.schedule == "store_all":
+            raise ValueError(f'expected no slots with schedule = "store_all", found slots = {self.slots}; leave slots out')
+        if self.schedule in ("multi_tier", "spilling") and self.disk is None:
+            raise ValueError(f'expected disk with schedule = {self.schedule!r}, found none; add disk, such as disk = "20 GB"')
+        if self.compression is not None and self.disk is None:
+            raise ValueError("expected compression together with disk, found it alone; add disk, or drop compression")
+        if self.compression not in (None, "lossless") and self.verify:
+            raise ValueError(
+                f"expected verify = false with a compression of relative error {self.compression}, which makes states differ from those of "
+                'the first run, found true; set verify = false, or compression = "lossless"'
+            )
+        return self
 
 
 class Certificate(Model):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Sizes, StateLayout, Sweep, choose
+from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Reversible, Sizes, StateLayout, Sweep, choose
 from diffsim.checkpoint.storage import ALIGNMENT, Store, round_up
 from diffsim.errors import PlanError
 from diffsim.runtime import settings
@@ -203,7 +203,8 @@ class _Bench:
         recorded, reversed_ = self._recorded(record)
         single = self._single()
         undo = None
-        if stepper.backward is not None:
+        asked = policy.schedule == "reversible" or isinstance(policy.schedule, Reversible)
+        if asked and stepper.backward is not None:
             undo = self._paced(lambda start, stop: stepper.undo(start, stop), ahead=True)[1]
         host = self._transfers(HostStore(self._layout(), 1)) if policy.host is not None else (0.0, 0.0)
         disk = self._on_disk(policy) if policy.disk is not None else (0.0, 0.0)

@@ -30,7 +30,7 @@ from diffsim.checkpoint import (
     tiers_of,
 )
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.errors import DerivativeError, DivergenceError, ParameterError, ShapeError, StaleValueError
+from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.planning import sizes_of
@@ -181,6 +181,14 @@ class Simulation:
     def sizes(self, steps: int) -> Sizes:
         """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted."""
         return sizes_of(self, steps)
+
+    def require_undoable(self) -> None:
+        """Raise PlanError unless steps can be run backwards."""
+        if self._stepper.backward is None:
+            raise PlanError(
+                'expected a step that can be undone for schedule = "reversible", got one whose oldest values do not follow from the newer '
+                "ones; choose another schedule"
+            )
 
     def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top."""

@@ -87,7 +87,18 @@ def test_the_page_says_every_number(written: Written) -> None:
     for line in (*outcome.accepted, *outcome.certificate):
         assert {line.name, line.limit, line.note} <= {*_cells(written.html), ""}
         assert units.number(line.value) in _cells(written.html)
-    expected = [outcome.summary, outcome.schedule, outcome.stopped, "182 MB", "183 MB", "1.61 GB", "+0.4 %", "1 min 15 s"]
+    expected = [
+        outcome.summary,
+        outcome.schedule,
+        outcome.stopped,
+        "182 MB",
+        "183 MB",
+        "1.61 GB",
+        "+0.4 %",
+        "4.2 s (+5 % of the prediction)",
+        "198 MB (-1 % of the prediction)",
+        "1 min 15 s",
+    ]
     expected += [*outcome.versions.values(), *map(str, outcome.machine.values()), str(outcome.seed), outcome.equation, outcome.name]
     for part, (start, end) in outcome.loss_parts.items():
         expected += [part, units.number(start), units.number(end)]

@@ -111,6 +111,10 @@ REFUSED = [
     (ACOUSTIC, {"checkpoint__slots": 25}, "checkpoint.slots: "),
     (ACOUSTIC, {"checkpoint__memory": "1 B"}, "checkpoint.memory: "),
     (ACOUSTIC, {"checkpoint__memory": "much"}, "checkpoint.memory: "),
+    (ACOUSTIC, {"checkpoint__disk": "much"}, "checkpoint.disk: expected an amount of memory"),
+    (ACOUSTIC, {"checkpoint": {"disk": "1 B", "schedule": "spilling"}}, "checkpoint.memory: expected room for a state"),
+    (HEAT, {"checkpoint": {"schedule": "reversible"}}, "checkpoint.schedule: expected a step that can be undone"),
+    (ACOUSTIC, {"checkpoint": {"disk": "1 MB", "compression": 0.7, "verify": False}}, "checkpoint.compression: expected a relative_error"),
     (
         ACOUSTIC,
         {"unknowns__d": ACOUSTIC["unknowns"]["c"], "truth__fields__d": {"constant": 1.0}, "accept": []},

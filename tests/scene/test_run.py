@@ -58,6 +58,9 @@ def test_outcome_holds_what_a_report_needs(finished):
     assert outcome.memory.allocated == outcome.memory.predicted
     assert outcome.memory.peak_process > outcome.memory.allocated
     assert outcome.machine["precision"] == "f64"
+    taken = outcome.gradient
+    assert taken.seconds > 0 and taken.first >= 0 and taken.seconds_predicted > 0
+    assert taken.peak_predicted > outcome.memory.predicted
     assert outcome.settings["equation"]["type"] == "acoustic"
 
 

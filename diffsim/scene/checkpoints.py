@@ -1,0 +1,86 @@
+"""How a scene keeps the states that its gradient needs: the policy that it asks for, and the plan of it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diffsim.checkpoint import Lossless, Lossy, Plan, Policy, StoreAll, parse_memory
+from diffsim.scene.schema import Checkpoint
+from diffsim.scene.setup import Setup, blame
+from diffsim.simulation import plan_for
+
+if TYPE_CHECKING:
+    from diffsim.scene.assemble import Problem
+
+
+def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
+    """The policy that a scene asks for.
+
+    Args:
+        model: its table.
+        folder: where files go; None: that of the system for temporary ones.
+
+    Raises:
+        SceneError: a value that cannot be, or values that do not go together; names the key.
+    """
+    memory = None if model.memory.strip().lower() == "auto" else model.memory
+    for name, size in (("memory", memory), ("disk", model.disk)):
+        if size is not None:
+            with blame(f"checkpoint.{name}"):
+                parse_memory(size)
+    compression: Lossless | None = None
+    if model.compression is not None:
+        with blame("checkpoint.compression"):
+            compression = Lossless() if model.compression == "lossless" else Lossy(float(model.compression))
+    with blame("checkpoint"):
+        return Policy(
+            memory=memory,
+            slots=model.slots,
+            schedule=model.schedule,
+            disk=model.disk,
+            folder=Path(tempfile.gettempdir()) if folder is None else folder,
+            compression=compression,
+            verify=model.verify,
+            resume=model.resume,
+        )
+
+
+def decided(policy: Policy, setup: Setup) -> Policy:
+    """A policy with its schedule, chosen by memory alone.
+
+    Raises:
+        SceneError: the memory, or the number of slots, cannot work; names the key.
+    """
+    with blame(_key(policy)):
+        if policy.schedule == "reversible":
+            setup.simulation.require_undoable()
+        return replace(policy, schedule=setup.simulation.schedule(setup.steps, policy), memory=None, slots=None)
+
+
+def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan:
+    """Measure what a gradient of one shot takes, and plan it.
+
+    Args:
+        problem: the scene, assembled.
+        seconds: that the measurement may take, about.
+        brief: where every step can be kept, that is done, and nothing else is compiled and measured.
+
+    Raises:
+        SceneError: see `decided`.
+    """
+    setup, policy = problem.setup, problem.policy
+    inputs = {**problem.inputs(problem.start), **setup.shots[0].amplitudes}
+    if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
+        policy = replace(policy, schedule="store_all")
+    with blame(_key(policy)):
+        return plan_for(setup.simulation, policy, setup.steps, inputs, seconds)
+
+
+def _key(policy: Policy) -> str:
+    """The key of a scene that decides whether a policy can work."""
+    if policy.slots is not None:
+        return "checkpoint.slots"
+    return "checkpoint.schedule" if policy.schedule == "reversible" else "checkpoint.memory"

@@ -1,0 +1,37 @@
+"""How much memory a gradient really takes, in a process of its own.
+
+Usage: python -m tests.simulation.resident SLOTS: prints predicted and measured bytes; 0 slots: every step is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.checkpoint import Resident, StoreAll
+from diffsim.solvers import Acoustic
+
+CELLS, STEPS, RECEIVERS = 600, 150, 10000
+
+
+def main(slots: int) -> None:
+    ds.init(arch="cpu", precision="f32")
+    grid = ds.Grid((CELLS, CELLS), 10.0)
+    places = np.random.default_rng(0).uniform(100, 5000, (RECEIVERS, 2))
+    simulation = ds.Simulation(Acoustic(grid, 1e-3, order=4), sources={"f": [[500.0, 500.0]]}, receivers={"p": places}, wrt=["c"])
+    inputs = {"c": np.full(grid.shape, 2000, np.float32), "f": np.ones((STEPS, 1), np.float32)}
+    schedule = slots or StoreAll(STEPS)
+    ds.plan(simulation, steps=STEPS, seconds=0.05)  # compiles
+    sizes, chosen = simulation.sizes(STEPS), simulation.schedule(STEPS, schedule)
+    resident = Resident()
+    solution, pullback = simulation.vjp(inputs, STEPS, schedule)
+    pullback(ds.Solution(traces={"p": solution.traces["p"] - 1}))
+    found = {"predicted": sizes.peak(chosen), "measured": resident.peak, "exact": resident.exact}
+    print(json.dumps(found | {"without": simulation.predicted_bytes(chosen)}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

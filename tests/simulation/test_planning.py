@@ -1,0 +1,145 @@
+"""What a plan says of a gradient: bytes as they are allocated and resident, seconds of the right parts, and a plan that is carried out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import Binomial, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
+from diffsim.errors import PlanError
+from diffsim.simulation import planning
+from tests.cases import CASES
+from tests.simulation import chaotic
+
+pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
+BRIEF = 0.02
+"""Seconds: what is measured does not matter here."""
+
+
+@pytest.fixture(scope="module")
+def made() -> ds.Simulation:
+    return chaotic.simulation()
+
+
+def schedules(steps: int) -> list[object]:
+    return [StoreAll(steps), Binomial(steps, 3), Mixed(steps, 12, 2, 2), Reversible(steps)]
+
+
+@pytest.mark.parametrize("case", CASES[::5], ids=lambda c: c.name)
+def test_the_fields_of_a_plan_are_what_is_allocated(case) -> None:
+    simulation, rng = case.simulation(), np.random.default_rng(0)
+    sizes = simulation.sizes(case.steps)
+    for schedule in schedules(case.steps)[:3]:
+        solution, pullback = simulation.vjp(case.inputs(simulation, rng), case.steps, schedule)
+        pullback(ds.Solution(traces=solution.traces))
+        assert simulation.allocated_bytes() == sizes.peak(schedule) - sizes.around - sizes.streams
+        simulation._stepper.release()
+        assert simulation.allocated_bytes() == 0
+
+
+@pytest.mark.parametrize("slots", [0, 75])
+def test_the_peak_is_what_becomes_resident(slots: int) -> None:
+    """At a size where fields matter, in a process of its own, traces included."""
+    done = subprocess.run([sys.executable, "-m", "tests.simulation.resident", str(slots)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    if not found["exact"]:
+        pytest.skip("this system does not tell the peak of resident memory")
+    assert found["measured"] == pytest.approx(found["predicted"], rel=0.05)
+    assert found["without"] != pytest.approx(found["predicted"], rel=0.05)  # what the test would not see
+
+
+@pytest.mark.parametrize("kind", ["store_all", "binomial", "online", "multi_tier", "spilling", "mixed"])
+def test_a_plan_of_each_kind_gives_the_stored_bits(kind: str, made: ds.Simulation, tmp_path) -> None:
+    stored = chaotic.gradient(made, StoreAll(chaotic.STEPS))
+    limit = {} if kind == "store_all" else {"slots": 5}
+    found = ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule=kind, disk="4 MB", folder=tmp_path, **limit)
+    assert chaotic.gradient(made, found) == stored
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_keeps_within_the_memory(made: ds.Simulation) -> None:
+    sizes = made.sizes(chaotic.STEPS)
+    least = sizes.fixed + sizes.record + sizes.state
+    for memory in (least, 2 * least, 4 * least):
+        found = ds.plan(made, memory, steps=chaotic.STEPS, seconds=BRIEF)
+        assert found.chosen.peak <= memory
+        chaotic.gradient(made, found)
+        assert made.allocated_bytes() <= memory - sizes.around - sizes.streams
+    with pytest.raises(PlanError, match=f"at least {least} bytes"):
+        ds.plan(made, least - 1, steps=chaotic.STEPS)
+
+
+def test_measuring_takes_no_more_memory_than_the_budget(made: ds.Simulation, monkeypatch) -> None:
+    seen = []
+    right = made._stepper.plan
+    monkeypatch.setattr(made._stepper, "plan", lambda *a: (right(*a), seen.append(made.allocated_bytes())))
+    sizes = made.sizes(chaotic.STEPS)
+    budget = sizes.fixed + 2 * sizes.record + sizes.state
+    ds.plan(made, budget, steps=chaotic.STEPS, seconds=BRIEF)
+    assert seen and max(seen) <= budget
+    assert made.allocated_bytes() == 0
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
+def test_all_that_a_plan_needs_is_measured(case, tmp_path) -> None:
+    """On made-up inputs and on given ones; every number stays finite."""
+    simulation = case.simulation()
+    for inputs in (None, case.inputs(simulation, np.random.default_rng(2))):
+        found = ds.plan(simulation, steps=case.steps, inputs=inputs, seconds=BRIEF, disk="10 MB", host="1 MB", folder=tmp_path)
+        costs = found.costs
+        assert min(costs.advance, costs.record, costs.reverse, costs.reverse_recorded, costs.disk_write, costs.host_read) > 0
+        assert not list(tmp_path.iterdir())
+    assert found.steps == case.steps and found.chosen.seconds > 0
+
+
+def test_steps_are_undone_for_the_measurement_only_if_asked() -> None:
+    case = next(c for c in CASES if c.name == "acoustic 3-D")
+    simulation = case.simulation()
+    assert ds.plan(simulation, steps=case.steps, seconds=BRIEF).costs.undo is None
+    found = ds.plan(simulation, steps=case.steps, seconds=BRIEF, schedule="reversible")
+    assert found.costs.undo > 0 and isinstance(found.schedule, Reversible)
+    simulation.vjp(case.inputs(simulation, np.random.default_rng(0)), case.steps, found)
+
+
+def test_a_step_that_cannot_be_undone_is_refused_before_it_is_run(made: ds.Simulation) -> None:
+    with pytest.raises(PlanError, match="can be undone"):
+        ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule="reversible")
+
+
+def test_a_pullback_from_before_a_plan_is_stale(made: ds.Simulation) -> None:
+    solution, pullback = made.vjp(chaotic.inputs(made), chaotic.STEPS, 5)
+    ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF)
+    with pytest.raises(ds.errors.StaleValueError):
+        pullback(chaotic.cotangents(solution))
+
+
+def test_measured_parts_make_the_choice(made: ds.Simulation, monkeypatch, tmp_path) -> None:
+    """With costs put in place of the measured ones: a cheap disk is used, a dear one is not."""
+    sizes = made.sizes(chaotic.STEPS)
+    kinds = []
+    for transfer in (1e-6, 1.0):
+        costs = planning.Costs(1e-3, 1e-2, 3e-3, 3e-3, disk_write=transfer, disk_read=transfer)
+        monkeypatch.setattr(planning, "measure", lambda *a, costs=costs: costs)
+        memory = sizes.fixed + 5 * sizes.state + sizes.record
+        found = ds.plan(made, memory, steps=chaotic.STEPS, disk="4 MB", folder=tmp_path)
+        kinds.append(type(found.schedule))
+        loads: list[Load] = []
+        chaotic.gradient(made, found, on_action=lambda a, loads=loads: loads.append(a) if isinstance(a, Load) and a.tier else None)
+        assert bool(loads) == (kinds[-1] is Spilling)
+    assert kinds == [Spilling, Binomial]
+
+
+def test_sizes_grow_with_steps_and_points() -> None:
+    case = CASES[0]
+    simulation = case.simulation()
+    few, many = simulation.sizes(10), simulation.sizes(1010)
+    points = planning.FORCED * 2 + planning.RECORDED * 2
+    assert many.streams - few.streams == 1000 * points * 8
+    assert few.fixed - few.streams == many.fixed - many.streams
+    assert isinstance(few, Sizes) and Policy.of(4).slots == 4
