@@ -46,7 +46,9 @@ from diffsim.checkpoint.plan import resolve as resolve
 from diffsim.checkpoint.policy import Checkpoint as Checkpoint
 from diffsim.checkpoint.policy import Planned as Planned
 from diffsim.checkpoint.policy import Policy as Policy
+from diffsim.checkpoint.progress import OnProgress as OnProgress
 from diffsim.checkpoint.progress import ProgressBar as ProgressBar
+from diffsim.checkpoint.progress import time_text as time_text
 from diffsim.checkpoint.resident import Resident as Resident
 from diffsim.checkpoint.reversible import Reversible as Reversible
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule

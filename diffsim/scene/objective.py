@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Checkpoint, Resident
+from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.assemble import Problem
+from diffsim.scene.shots import ShotFile, ShotSums
 from diffsim.scene.truth import Observed
 from diffsim.simulation import Solution
 from diffsim.typing import Array
@@ -45,6 +46,7 @@ class Objective:
     Args:
         problem: the scene, assembled.
         observed: its data.
+        on_progress: told how far a gradient is, and the seconds left.
 
     Attributes:
         evaluations: how often it was evaluated.
@@ -52,8 +54,8 @@ class Objective:
         peak: bytes by which the first one exceeded what was resident before.
     """
 
-    def __init__(self, problem: Problem, observed: Observed) -> None:
-        self.problem, self.observed = problem, observed
+    def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None) -> None:
+        self.problem, self.observed, self.on_progress = problem, observed, on_progress
         self.evaluations = 0
         self.seconds: list[float] = []
         self.peak = 0
@@ -88,11 +90,11 @@ class Objective:
         problem = self.problem
         self.evaluations += 1
         fields = problem.unknowns.split(theta)
-        parts, predicted, by_cell = self._misfit(fields, schedule or problem.checkpoint)
+        sums = self._misfit(fields, schedule or problem.checkpoint)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
-            by_cell[name] += penalty_bar
-        return Evaluation(parts | penalties, problem.unknowns.pullback(theta, by_cell), by_cell, predicted)
+            sums.by_cell[name] += penalty_bar
+        return Evaluation(sums.parts | penalties, problem.unknowns.pullback(theta, sums.by_cell), sums.by_cell, sums.predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
@@ -125,24 +127,39 @@ class Objective:
             bars[name] = bars.get(name, np.zeros(bar.shape)) + bar
         return values, bars
 
-    def _misfit(
-        self, fields: Mapping[str, Array], schedule: Checkpoint
-    ) -> tuple[dict[str, float], dict[tuple[str, str], Array], dict[str, Array]]:
+    def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
         resident, began = None if self.seconds else Resident(), time.perf_counter()
-        parts = dict.fromkeys(self._misfits, 0.0)
-        predicted: dict[tuple[str, str], list[Array]] = {where: [] for where, _ in self._misfits.values()}
-        by_cell: dict[str, Array] = {name: np.zeros(setup.grid.shape) for name in fields}
+        sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, fields, setup.grid.shape)
+        policy = Policy.of(checkpoint)
+        file = ShotFile(policy, fields) if policy.resume and len(setup.shots) > 1 else None
+        if file is not None:
+            file.restore(sums)
         for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
-            solution, pullback = setup.simulation.vjp(inputs, setup.steps, schedule)
+            if number < sums.done:
+                continue
+            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=self._teller(number, began))
             values, bars = self.seed(solution, number)
-            for label, value in values.items():
-                parts[label] += value
-            for (kind, state), rows in predicted.items():
-                rows.append(solution.traces[state] if kind == "traces" else solution.final[state])
-            for name, gradient in pullback(bars).items():
-                by_cell[name] += gradient
+            sums.add(values, solution, pullback(bars))
+            if file is not None:
+                file.keep(sums)
+        if file is not None:
+            file.remove()
         self.seconds.append(time.perf_counter() - began)
         if resident is not None:
             self.peak = resident.peak
-        return parts, {where: np.stack(rows) for where, rows in predicted.items()}, by_cell
+        return sums
+
+    def _teller(self, shot: int, began: float) -> OnProgress | None:
+        """Tells the progress of one shot as that of all."""
+        tell, shots = self.on_progress, len(self.problem.setup.shots)
+        if tell is None:
+            return None
+
+        def told(share: float, left: float | None) -> None:
+            whole = (shot + share) / shots
+            if left is not None and shots > 1:  # the shots to come take as long as those before
+                left = (time.perf_counter() - began) * (1 - whole) / max(whole, 1e-9)
+            tell(whole, left)
+
+        return told

@@ -10,10 +10,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from diffsim.checkpoint import time_text
 from diffsim.optimize import Iteration
 
 QUIET_SECONDS = 2.0
 """Plain lines come at most this often, but for the first and the last."""
+LONG_SECONDS = 30.0
+"""Within a gradient they come at most this often."""
 
 
 class Watcher(Protocol):
@@ -25,6 +28,9 @@ class Watcher(Protocol):
     def iteration(self, state: Iteration, iterations: int) -> None:
         """An iteration is done."""
 
+    def gradient(self, share: float, seconds_left: float | None) -> None:
+        """So much of a gradient is done, and the rest will take so long."""
+
 
 class Silent:
     """Tells nothing."""
@@ -33,6 +39,9 @@ class Silent:
         pass
 
     def iteration(self, state: Iteration, iterations: int) -> None:
+        pass
+
+    def gradient(self, share: float, seconds_left: float | None) -> None:
         pass
 
 
@@ -48,6 +57,7 @@ class Display:
         self._live = Live(console=self.console, refresh_per_second=8, transient=True) if self.console.is_terminal else None
         self._began = time.monotonic()
         self._told = -QUIET_SECONDS
+        self._text = ""
 
     def __enter__(self) -> Display:
         if self._live is not None:
@@ -74,7 +84,20 @@ class Display:
         if due:
             self._told = now
 
+    def gradient(self, share: float, seconds_left: float | None) -> None:
+        now = time.monotonic()
+        if self._live is None and now - self._told < LONG_SECONDS:
+            return
+        left = "" if seconds_left is None else f", {time_text(seconds_left)} left of it"
+        text = f"{self._text}   gradient {share:.0%}{left}"
+        if self._live is not None:
+            self._live.update(Text(text))
+        else:
+            self.console.print(text, markup=False, soft_wrap=True)
+            self._told = now
+
     def _show(self, text: str, plain: bool) -> None:
+        self._text = text
         if self._live is not None:
             self._live.update(Text(text), refresh=True)
         elif plain:

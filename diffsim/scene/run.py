@@ -83,7 +83,7 @@ def run_scene(
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
     plan = plan_of(problem, PLAN_SECONDS, brief=True)
     problem = replace(problem, checkpoint=plan)
-    objective = Objective(problem, observed)
+    objective = Objective(problem, observed, watcher.gradient)
     mark = time.perf_counter()
     watcher.phase(f"{scene.name}: first gradient")
     result = _search(problem, objective, out, identity, watcher)

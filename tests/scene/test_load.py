@@ -100,7 +100,6 @@ PROBLEMS = [
     ({"checkpoint": {"schedule": "spilling"}}, "checkpoint: expected disk with schedule = 'spilling', found none", "add disk"),
     ({"checkpoint": {"schedule": "best"}}, "checkpoint.schedule: expected 'auto', 'store_all'", "choose one of these"),
     ({"checkpoint": {"compression": "lossless"}}, "checkpoint: expected compression together with disk", "drop compression"),
-    ({"checkpoint": {"compression": 1e-3, "disk": "1 GB"}}, "checkpoint: expected verify = false", "set verify = false"),
     ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected greater than or equal to 0", "correct the value"),
     ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected boolean, found 1", "correct the value"),
     ({"accept__0": {"quantity": "correlation"}}, "accept[0]: expected at_least or at_most, found neither", "give a limit"),

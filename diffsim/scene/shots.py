@@ -1,0 +1,93 @@
+"""What the shots of one evaluation add up to, kept in a file so that a killed run goes on with the next shot."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from diffsim.checkpoint import Policy, SweepFile
+from diffsim.simulation import Solution
+from diffsim.typing import Array
+
+Where = tuple[str, str]
+"""("traces" or "final", state)"""
+
+
+class ShotSums:
+    """Misfits, predictions and gradients of the shots that are done.
+
+    Args:
+        labels: of the misfits.
+        places: what is predicted.
+        unknowns: what the gradient is for.
+        shape: of the grid.
+    """
+
+    def __init__(self, labels: Collection[str], places: Collection[Where], unknowns: Collection[str], shape: tuple[int, ...]) -> None:
+        self.done = 0
+        self.parts = dict.fromkeys(labels, 0.0)
+        self.by_cell: dict[str, Array] = {name: np.zeros(shape) for name in unknowns}
+        self._rows: dict[Where, list[Array]] = {where: [] for where in places}
+
+    @property
+    def predicted(self) -> dict[Where, Array]:
+        """Predictions, shots first."""
+        return {where: np.stack(rows) for where, rows in self._rows.items()}
+
+    def add(self, values: Mapping[str, float], solution: Solution, gradient: Mapping[str, Array]) -> None:
+        """Add a shot."""
+        self.done += 1
+        for label, value in values.items():
+            self.parts[label] += value
+        for (kind, state), rows in self._rows.items():
+            rows.append(solution.traces[state] if kind == "traces" else solution.final[state])
+        for name, bar in gradient.items():
+            self.by_cell[name] += bar
+
+    def arrays(self) -> dict[str, Array]:
+        """All of it as named arrays."""
+        parts = {f"part {label}": np.array(value) for label, value in self.parts.items()}
+        by_cell = {f"gradient {name}": value for name, value in self.by_cell.items()}
+        return parts | by_cell | {f"predicted {kind} {state}": np.stack(rows) for (kind, state), rows in self._rows.items()}
+
+    def restore(self, done: int, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `arrays` gave."""
+        self.done = done
+        self.parts = {label: float(arrays[f"part {label}"]) for label in self.parts}
+        self.by_cell = {name: arrays[f"gradient {name}"].copy() for name in self.by_cell}
+        self._rows = {(kind, state): list(arrays[f"predicted {kind} {state}"]) for kind, state in self._rows}
+
+
+class ShotFile:
+    """Keeps the sums of one evaluation between its shots, now and then.
+
+    Args:
+        policy: its folder, and seconds between copies.
+        fields: the unknown fields, by which the evaluation is known again.
+    """
+
+    def __init__(self, policy: Policy, fields: Mapping[str, Array]) -> None:
+        digest = hashlib.blake2b(digest_size=16)
+        for name, values in fields.items():
+            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+        self._file = SweepFile(policy.file("shots"), digest.hexdigest())
+        self._seconds, self._last = policy.resume, time.monotonic()
+
+    def restore(self, sums: ShotSums) -> None:
+        """Take what a killed run has left of this evaluation."""
+        found = self._file.load()
+        if found is not None:
+            sums.restore(*found)
+
+    def keep(self, sums: ShotSums) -> None:
+        """Write the sums, if it is time."""
+        if time.monotonic() - self._last >= self._seconds:
+            self._file.save(sums.done, sums.arrays())
+            self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """The evaluation is over."""
+        self._file.remove()

@@ -1,0 +1,44 @@
+"""A scene's run that is killed after so many reversed steps, or goes on after that.
+
+Usage: python -m tests.scene.killed_in_sweep FOLDER KILL_AFTER [resume]: prints how many steps were reversed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import diffsim as ds
+from diffsim.checkpoint import Reverse, Sweep
+from diffsim.scene.objective import Objective
+from tests.scene.tiny import ACOUSTIC, scene
+
+
+def main() -> None:
+    folder, most = Path(sys.argv[1]), int(sys.argv[2])
+    ds.init(arch="cpu", precision="f64")
+    execute, begin, count = Sweep._execute, Objective.__init__, -1
+
+    def begun(self: Objective, *arguments: object) -> None:  # what is planned and measured before does not count
+        nonlocal count
+        begin(self, *arguments)  # type: ignore[arg-type]
+        count = 0
+
+    def counted(self: Sweep, action: object) -> None:
+        nonlocal count
+        execute(self, action)  # type: ignore[arg-type]
+        if isinstance(action, Reverse) and count >= 0:
+            count += action.stop - action.start
+            if count == most:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    Objective.__init__ = begun  # type: ignore[method-assign, assignment]
+    Sweep._execute = counted  # type: ignore[method-assign]
+    scene(ACOUSTIC, checkpoint={"slots": 3, "resume": 1e-9}, optimise={"iterations": 3}).run(folder, resume="resume" in sys.argv)
+    print(count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""A run that is killed inside a reverse sweep goes on inside it: finished shots and reversed steps are not done again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+STEPS, SHOTS = 24, 2
+GRADIENT = STEPS * SHOTS
+
+
+def run(folder: Path, most: int, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.scene.killed_in_sweep", str(folder), str(most), *more]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    done = run(folder, -1)
+    assert done.returncode == 0, done.stderr
+    return folder, int(done.stdout.split()[-1])
+
+
+@pytest.mark.parametrize("inside", [5, 17, STEPS + 9], ids=["soon", "late", "second shot"])
+def test_it_goes_on_inside_the_gradient(whole: tuple[Path, int], tmp_path: Path, inside: int) -> None:
+    complete, total = whole
+    folder, killed_at = tmp_path / "run", 2 * GRADIENT + inside
+    assert run(folder, killed_at).returncode == -signal.SIGKILL
+    left = [path.name for path in folder.iterdir()]
+    assert any(name.startswith("sweep-") for name in left)
+    done = run(folder, -1, "resume")
+    assert done.returncode == 0, done.stderr
+    again = int(done.stdout.split()[-1]) - (total - killed_at)
+    assert again <= 1  # the step whose end was not yet on disk
+    with np.load(folder / "result.npz") as found, np.load(complete / "result.npz") as expected:
+        for name in expected.files:
+            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    assert not any(path.name.startswith(("sweep-", "shots", "states-")) for path in folder.iterdir())
