@@ -138,8 +138,10 @@ class Costs:
         if isinstance(schedule, StoreAll):
             return steps * (self.record + self.reverse_recorded) + 2 * self.call
         if isinstance(schedule, Mixed):
-            rows = steps / max(1.0, schedule.recorded / (schedule.slots + 1))  # of records, about: those between two kept states
-            return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + rows * self.call
+            rows = steps / max(
+                1.0, schedule.recorded / (schedule.slots + 1)
+            )  # of records, about: those between two kept states; each of them is three launches, not two
+            return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + 1.5 * rows * self.call
         single = steps * (self.reverse + self.call)
         if isinstance(schedule, Reversible):
             undo = self.advance if self.undo is None else self.undo

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Reversible, Sizes, StateLayout, Sweep, choose
+from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.storage import ALIGNMENT, Store, round_up
 from diffsim.errors import PlanError
 from diffsim.runtime import settings
@@ -34,8 +35,8 @@ MOST_STEPS = 4096
 PIECE = 0.03
 """Seconds that a piece of a measurement takes about."""
 ROUNDS = 5
-FEW = 6
-"""Steps of a sweep that shows what comes beside its steps."""
+MOST_SLOTS = 8
+"""Of a sweep that shows what comes beside its steps."""
 MOST_RECORD = 64
 """Steps of a record that is measured."""
 
@@ -110,7 +111,7 @@ def plan_for(
     """`plan`, for a policy."""
     sizes = sizes_of(simulation, steps)
     first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
-    room = None if first.budget is None else first.budget - sizes.fixed - sizes.state
+    room = None if first.budget is None else first.budget - sizes.fixed
     return choose(policy, steps, sizes, measure(simulation, policy, steps, inputs, seconds, room))
 
 
@@ -130,7 +131,7 @@ def measure(
         steps: of the gradient; no more are run.
         inputs: see `plan`.
         seconds: that it may take, about.
-        room: bytes that a record may take; None: as many as it needs.
+        room: bytes that slots and records may take; None: as many as it needs.
     """
     simulation._runs += 1  # a pullback that is waiting has lost its states
     count = min(steps, MOST_STEPS)
@@ -138,14 +139,23 @@ def measure(
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
     try:
-        record = MOST_RECORD if room is None or not stepper.recorded_bytes() else room // stepper.recorded_bytes()
-        record = max(1, min(record, MOST_RECORD, count))
+        slots, record = _room(stepper, count, room)
         stepper.release()
-        stepper.plan(1, record)
-        once = _started(simulation, count, inputs)
-        return _Bench(stepper, count, record, seconds).costs(policy or Policy(), once)
+        stepper.plan(slots, record)
+        once = _started(simulation, count, inputs) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
+        return _Bench(stepper, count, slots, record, seconds).costs(policy or Policy(), once)
     finally:
         stepper.release()
+
+
+def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
+    """How many slots, and how many steps of a record, a measurement may use."""
+    state, recorded = stepper.state_bytes(), stepper.recorded_bytes()
+    if room is None:
+        return min(MOST_SLOTS, steps), min(MOST_RECORD, steps)
+    slots = max(1, min(MOST_SLOTS, steps, (room - recorded) // state))
+    record = (room - slots * state) // recorded if recorded else MOST_RECORD
+    return slots, max(1, min(MOST_RECORD, steps, record))
 
 
 def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayLike] | None) -> float:
@@ -185,14 +195,15 @@ class _Bench:
     """Times the parts of a gradient on a stepper that is at its first step, with its reverse sweep seeded.
 
     Args:
-        stepper: with room for one slot.
+        stepper: what is timed.
         count: steps that it may run.
+        slots: that it has room for.
         record: steps of a record that it has room for.
         seconds: for all of it.
     """
 
-    def __init__(self, stepper: Stepper, count: int, record: int, seconds: float) -> None:
-        self._stepper, self._count, self._record = stepper, count, record
+    def __init__(self, stepper: Stepper, count: int, slots: int, record: int, seconds: float) -> None:
+        self._stepper, self._count, self._slots, self._record = stepper, count, slots, record
         self._piece = min(PIECE, seconds / 40)
 
     def costs(self, policy: Policy, once: float) -> Costs:
@@ -251,8 +262,15 @@ class _Bench:
         return _usual(_timed(lambda: stepper.reverse(0, 1)) for _ in range(rounds))
 
     def _bookkeeping(self, advance: float, single: float) -> float:
-        """Seconds that a reversed step takes beside the adjoint and the steps that lead to it: a short sweep has it."""
-        stepper, schedule = self._stepper, Binomial(min(self._count, FEW), 1)
+        """Seconds that a reversed step takes beside the adjoint and the steps that lead to it.
+
+        A short sweep has it: launches, the schedule's own work, and fields that are in no cache because others were used meanwhile.
+        """
+        slots = min(self._slots, self._count)
+        steps = slots * slots + slots + 1  # about three forward runs
+        while steps > slots and steps * (2 * advance + single) > 2 * self._piece:
+            steps //= 2
+        stepper, schedule = self._stepper, Binomial(max(min(steps, self._count), slots, 2), slots)
         others = schedule.steps - 1
         rest = []
         for _ in range(2 * ROUNDS):

@@ -1,0 +1,163 @@
+"""Gradients as they were planned and as they were: peak memory and time, at sizes that need checkpoints.
+
+Usage: python scripts/bench/plan.py [--only NAME] [--steps N] [--repeat N]
+
+budget     512 x 512 in f32, 100 000 steps in 256 MB, of which all states would take 20 times as much and more
+slots      1024 x 1024 in f32, 10 000 steps with 25 states: time over that of its steps, each as long as when it is run alone
+million    a small system for a million steps with 50 states
+disk       512 x 512, 10 states in memory and 100 on disk
+
+Each is run in a process of its own. `--steps` shortens them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.checkpoint import Happened, MultiTier, Plan, Policy, Resident
+from diffsim.simulation import plan_for
+from diffsim.solvers import Acoustic, Heat
+
+MEMORY_TARGET, RATIO_TARGET, SCHEDULE_TARGET = 0.05, 1.10, 0.05
+
+
+@dataclass(frozen=True)
+class Case:
+    """A gradient.
+
+    Attributes:
+        cells: along each axis.
+        steps: as the target has it.
+        policy: from a folder for files.
+        heat: diffusion instead of waves.
+    """
+
+    cells: tuple[int, ...]
+    steps: int
+    policy: Callable[[Path], Policy]
+    heat: bool = False
+
+
+CASES = {
+    "budget": Case((512, 512), 100_000, lambda folder: Policy(memory="256 MB", folder=folder)),
+    "slots": Case((1024, 1024), 10_000, lambda folder: Policy(slots=25, folder=folder)),
+    "million": Case((32,), 1_000_000, lambda folder: Policy(slots=50, folder=folder), heat=True),
+    "disk": Case((512, 512), 5_000, lambda folder: Policy(slots=10, disk="300 MB", schedule="multi_tier", folder=folder)),
+}
+
+
+def simulation_of(case: Case, steps: int) -> tuple[ds.Simulation, dict[str, np.ndarray]]:
+    """A simulation with a source and a receiver, and its inputs."""
+    grid = ds.Grid(case.cells, 10.0)
+    point = [[5.0 * n for n in case.cells]]
+    pulse = np.exp(-(((np.arange(steps) - 40) / 12) ** 2)).astype(np.float32)[:, None]
+    if case.heat:
+        made = ds.Simulation(Heat(grid, 10.0), sources={"q": point}, receivers={"T": point}, wrt=["kappa"])
+        return made, {"kappa": np.full(case.cells, 1.0, np.float32), "q": pulse}
+    made = ds.Simulation(Acoustic(grid, 1e-3, order=8, sponge=20), sources={"f": point}, receivers={"p": point}, wrt=["c"])
+    return made, {"c": np.full(case.cells, 2000.0, np.float32), "f": pulse}
+
+
+def measure(name: str, steps: int | None, repeat: int) -> dict[str, Any]:
+    """What was predicted, and what happened."""
+    case = CASES[name]
+    steps = steps or case.steps
+    ds.init(arch="cpu", precision="f32")
+    simulation, inputs = simulation_of(case, steps)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = plan_for(simulation, case.policy(Path(folder)), steps, inputs)
+        print(plan, file=sys.stderr)
+        peaks, seconds, spent = [], [], []
+        for _ in range(repeat):
+            simulation._stepper.release()
+            resident, began = Resident(), time.perf_counter()
+            spent.append(_gradient(simulation, inputs, steps, plan))
+            seconds.append(time.perf_counter() - began)
+            peaks.append(resident.peak)
+    best = int(np.argmin(seconds))
+    chosen = plan.chosen
+    print(plan.compare(Happened(seconds[best], max(peaks))), file=sys.stderr)
+    return {
+        "case": name,
+        "steps": steps,
+        "schedule": repr(plan.schedule),
+        "all states over the peak": steps * simulation._stepper.state_bytes() / chosen.peak,
+        "peak predicted, MB": chosen.peak / 1e6,
+        "peak over prediction": max(peaks) / chosen.peak,
+        "seconds predicted": chosen.seconds,
+        "seconds": seconds[best],
+        "seconds over prediction": seconds[best] / (chosen.seconds or 1.0),
+        "seconds over those of the steps alone": seconds[best] / _steps_alone(plan),
+        "share of schedule, guards and copies": 1 - spent[best] / seconds[best],
+    }
+
+
+def _gradient(simulation: ds.Simulation, inputs: dict[str, np.ndarray], steps: int, plan: Plan) -> float:
+    """Run it; returns the seconds that were spent in steps."""
+    from diffsim.simulation import reversal
+
+    sweeps = []
+
+    class Sweep(reversal.Sweep):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            sweeps.append(self)
+
+    right, reversal.Sweep = reversal.Sweep, Sweep  # type: ignore[misc]
+    try:
+        solution, pullback = simulation.vjp(inputs, steps, plan)
+        pullback(ds.Solution(traces=solution.traces))
+    finally:
+        reversal.Sweep = right  # type: ignore[misc]
+    clock = sweeps[-1].clock
+    return sum((clock.step_seconds(kind) or 0.0) * done for kind, done in clock.done.items() if done)
+
+
+def _steps_alone(plan: Plan) -> float:
+    """Seconds of the steps of a plan, and of its copies to disk as they are counted on, each as measured alone."""
+    costs, schedule = plan.costs, plan.schedule
+    assert costs is not None
+    transfers = (schedule.cost - schedule.advances - 1) * costs.advance if isinstance(schedule, MultiTier) else 0.0
+    recorded = plan.chosen.forward - getattr(schedule, "advances", 0)
+    reverse = costs.reverse_recorded if recorded == plan.steps else costs.reverse
+    return getattr(schedule, "advances", 0) * costs.advance + recorded * costs.record + plan.steps * reverse + transfers
+
+
+def main() -> None:
+    """Run the cases that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=sorted(CASES))
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--case", choices=sorted(CASES), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(measure(options.case, options.steps, options.repeat)))
+        return
+    for name in [options.only] if options.only else CASES:
+        arguments = ["--case", name, "--repeat", str(options.repeat), *(["--steps", str(options.steps)] if options.steps else [])]
+        done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise SystemExit(f"{name} ended with {done.returncode}")
+        for key, value in json.loads(done.stdout.splitlines()[-1]).items():
+            print(f"{key:42s} {value:.4g}" if isinstance(value, float) else f"{key:42s} {value}")
+        print(
+            f"targets: peak within {MEMORY_TARGET:.0%}; time of slots and disk at most {RATIO_TARGET:g} x; share {SCHEDULE_TARGET:.0%}\n",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
