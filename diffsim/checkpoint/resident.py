@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 import sys
 from contextlib import suppress
@@ -33,7 +34,8 @@ class Resident:
 
 
 def _give_back() -> None:
-    """Let the C library return what was freed to the system: else later arrays would take that, and not count."""
+    """Let Python and the C library return what is not in use to the system: else later arrays would take that, and not count."""
+    gc.collect()
     with suppress(OSError, AttributeError, TypeError):  # another C library, or another system
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -123,7 +123,7 @@ def measure(
     seconds: float = 1.0,
     room: int | None = None,
 ) -> Costs:
-    """Seconds of all that a gradient is made of, lower quartiles of several runs; compiling is not counted.
+    """Seconds of all that a gradient is made of, the lowest tenth of several runs; compiling is not counted.
 
     Args:
         simulation: whose.
@@ -194,6 +194,8 @@ def _made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
 class _Bench:
     """Times the parts of a gradient on a stepper that is at its first step, with its reverse sweep seeded.
 
+    All parts are timed in turns, so that what other processes do for a while does not fall on one of them alone.
+
     Args:
         stepper: what is timed.
         count: steps that it may run.
@@ -204,81 +206,80 @@ class _Bench:
 
     def __init__(self, stepper: Stepper, count: int, slots: int, record: int, seconds: float) -> None:
         self._stepper, self._count, self._slots, self._record = stepper, count, slots, record
-        self._piece = min(PIECE, seconds / 40)
+        self._seconds, self._piece = seconds, min(PIECE, seconds / 40)
+        self._long = 1  # steps of an advance that hides its start
+        self._times: dict[str, list[float]] = {}
 
     def costs(self, policy: Policy, once: float) -> Costs:
         """All costs."""
-        stepper, record = self._stepper, self._record
+        stepper = self._stepper
+        undone = policy.schedule == "reversible" or isinstance(policy.schedule, Reversible)
         stepper.save(0, 0)
-        advance_once, advance = self._paced(stepper.advance)
-        recorded, reversed_ = self._recorded(record)
-        single = self._single()
-        undo = None
-        asked = policy.schedule == "reversible" or isinstance(policy.schedule, Reversible)
-        if asked and stepper.backward is not None:
-            undo = self._paced(lambda start, stop: stepper.undo(start, stop), ahead=True)[1]
+        self._warm_up(undone)
+        few = self._few()
+        began, turns = time.perf_counter(), 0
+        while turns < ROUNDS or time.perf_counter() - began < self._seconds:
+            self._turn(undone and stepper.backward is not None, few)
+            turns += 1
         host = self._transfers(HostStore(self._layout(), 1)) if policy.host is not None else (0.0, 0.0)
         disk = self._on_disk(policy) if policy.disk is not None else (0.0, 0.0)
         stepper.load(0, 0)
         stepper.free(0)
-        call = self._bookkeeping(advance, single) if self._count > 2 else max(advance_once - advance, 0.0)
-        return Costs(advance, recorded, single, reversed_, undo, call, *disk, *host, once)
+        usual = {name: _usual(times) for name, times in self._times.items()}
+        advance, single = usual["advance"], usual["reverse"]
+        call = usual["start"] - advance
+        if few is not None:
+            others = few.steps - 1
+            call = (usual["sweep"] - (few.advances - others) * advance) / others - single
+        return Costs(advance, usual["record"], single, usual["reverse recorded"], usual.get("undo"), max(call, 0.0), *disk, *host, once)
 
-    def _paced(self, run: Callable[[int, int], object], ahead: bool = False) -> tuple[float, float]:
-        """Seconds of a call of one step, and of each step of a long call; `ahead`: it goes back, and the stepper is advanced before."""
-        stepper = self._stepper
+    def _warm_up(self, undone: bool) -> None:
+        """Compile everything, and find how many steps a long advance has."""
+        self._turn(undone and self._stepper.backward is not None, None)
+        self._times.clear()
+        while self._advanced(self._long) < self._piece and self._long < self._count:
+            self._long = min(2 * self._long, self._count)
 
-        def seconds(steps: int) -> float:
-            stepper.load(0, 0)
-            if ahead:
-                stepper.advance(0, steps)
-            return _timed(lambda: run(0, steps))
+    def _few(self) -> Binomial | None:
+        """A short sweep, of about three forward runs where time allows.
 
-        steps = 1
-        seconds(1)  # compiles
-        while (taken := seconds(steps)) < self._piece and steps < self._count:
-            steps = min(2 * steps, self._count)
-        rounds = [seconds(1) for _ in range(ROUNDS)]
-        return _usual(rounds), _usual([taken, *(seconds(steps) for _ in range(ROUNDS - 1))]) / steps
-
-    def _recorded(self, steps: int) -> tuple[float, float]:
-        """Seconds of a step that is recorded, and of its adjoint."""
-        stepper = self._stepper
-        forward: list[float] = []
-        back: list[float] = []
-        began = time.perf_counter()
-        while len(forward) < 2 * ROUNDS or (time.perf_counter() - began < 2 * self._piece and len(forward) < 100):
-            stepper.load(0, 0)
-            forward.append(_timed(lambda: stepper.record(0, steps)))
-            back.append(_timed(lambda: stepper.reverse(0, steps)))
-        return _usual(forward[1:]) / steps, _usual(back[1:]) / steps
-
-    def _single(self) -> float:
-        """Seconds of the adjoint of a step from its state."""
-        stepper = self._stepper
-        stepper.load(0, 0)
-        taken = [_timed(lambda: stepper.reverse(0, 1)) for _ in range(2)]
-        rounds = max(ROUNDS, min(200, int(self._piece / max(taken[-1], 1e-7))))
-        return _usual(_timed(lambda: stepper.reverse(0, 1)) for _ in range(rounds))
-
-    def _bookkeeping(self, advance: float, single: float) -> float:
-        """Seconds that a reversed step takes beside the adjoint and the steps that lead to it.
-
-        A short sweep has it: launches, the schedule's own work, and fields that are in no cache because others were used meanwhile.
+        It has what comes beside steps: launches, the schedule's own work, and fields that are in no cache as others were used meanwhile.
         """
-        slots = min(self._slots, self._count)
-        steps = slots * slots + slots + 1  # about three forward runs
-        while steps > slots and steps * (2 * advance + single) > 2 * self._piece:
+        if self._count < 2:
+            return None
+        step = self._advanced(self._long) / self._long
+        slots, steps = self._slots, min(self._slots * (self._slots + 1) + 1, self._count)
+        while steps > max(slots, 4) and 6 * step * steps > 2 * self._piece:
             steps //= 2
-        stepper, schedule = self._stepper, Binomial(max(min(steps, self._count), slots, 2), slots)
-        others = schedule.steps - 1
-        rest = []
-        for _ in range(2 * ROUNDS):
-            with Sweep(schedule, stepper) as sweep:
+        steps = max(steps, 2)
+        return Binomial(steps, min(slots, steps))
+
+    def _advanced(self, steps: int) -> float:
+        self._stepper.load(0, 0)
+        return _timed(lambda: self._stepper.advance(0, steps))
+
+    def _turn(self, undone: bool, few: Binomial | None) -> None:
+        """Time each part once."""
+        stepper, record = self._stepper, self._record
+        self._note("start", self._advanced(1))
+        self._note("advance", self._advanced(self._long) / self._long)
+        if undone:
+            self._note("undo", _timed(lambda: stepper.undo(0, self._long)) / self._long)
+        stepper.load(0, 0)
+        self._note("record", _timed(lambda: stepper.record(0, record)) / record)
+        self._note("reverse recorded", _timed(lambda: stepper.reverse(0, record)) / record)
+        stepper.load(0, 0)
+        for _ in range(ROUNDS):
+            self._note("reverse", _timed(lambda: stepper.reverse(0, 1)))
+        if few is not None:
+            stepper.free(0)  # the working state is that of step 0 still, and so it is after the sweep
+            with Sweep(few, stepper) as sweep:
                 sweep.forward()
-                rest.append(_timed(sweep.reverse))
-        found = (_usual(rest) - (schedule.advances - others) * advance - others * single) / others
-        return max(found, 0.0)
+                self._note("sweep", _timed(sweep.reverse))
+            stepper.save(0, 0)
+
+    def _note(self, name: str, seconds: float) -> None:
+        self._times.setdefault(name, []).append(seconds)
 
     def _layout(self) -> StateLayout:
         return StateLayout.of(self._stepper.state_arrays())
@@ -306,8 +307,8 @@ class _Bench:
 
 
 def _usual(seconds: Iterable[float]) -> float:
-    """The lower quartile: what other processes do to a few of the times does not count."""
-    return quantiles(seconds, n=4, method="inclusive")[0]
+    """The lowest decile: what other processes do to some of the times does not count."""
+    return quantiles(seconds, n=10, method="inclusive")[0]
 
 
 def _timed(call: Callable[[], object]) -> float:

