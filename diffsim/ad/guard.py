@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import local
-from diffsim.checkpoint.fingerprint import fingerprint as digest_of
+from diffsim.checkpoint.storage.fingerprint import fingerprint as digest_of
 from diffsim.errors import DerivativeError, StaleValueError
 
 COPY_BYTES = 1 << 20

@@ -9,14 +9,14 @@ from types import TracebackType
 from typing import Any
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
-from diffsim.checkpoint.binomial import Binomial
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
-from diffsim.checkpoint.splits import Kept
+from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedules.splits import Kept
+from diffsim.checkpoint.schedules.weighted import Weighted
 from diffsim.checkpoint.stepper import Stepper
-from diffsim.checkpoint.storage import Store
-from diffsim.checkpoint.weighted import Weighted
+from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy.typing as npt
 
-from diffsim.checkpoint.fingerprint import fingerprint
 from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
 
 SHARE = 0.05  # of the time of the first run that may go into fingerprints, about 2 % of the whole sweep

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from diffsim.checkpoint.compression import Compression
-from diffsim.checkpoint.memory import parse_memory
+from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule
+from diffsim.checkpoint.storage.compression import Compression
 from diffsim.errors import ParameterError
 
 KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import numpy.typing as npt
 
-from diffsim.checkpoint.disk_store import DiskStore
-from diffsim.checkpoint.host_store import HostStore
 from diffsim.checkpoint.policy import Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
-from diffsim.checkpoint.splits import Kept
-from diffsim.checkpoint.storage import StateLayout, Store
+from diffsim.checkpoint.schedules.splits import Kept
+from diffsim.checkpoint.storage.disk import DiskStore
+from diffsim.checkpoint.storage.host import HostStore
+from diffsim.checkpoint.storage.store import StateLayout, Store
 
 
 def open_stores(

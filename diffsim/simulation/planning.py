@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Reversible, Sizes, StateLayout, Sweep, choose
 from diffsim.checkpoint.growth import SAMPLES
-from diffsim.checkpoint.storage import ALIGNMENT, Store, round_up
+from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
 from diffsim.errors import PlanError
 from diffsim.runtime import settings
 from diffsim.stepping.forward import receiver_points, source_points

@@ -1,0 +1,1 @@
+"""Which schedule, by memory and time, before the run."""

@@ -1,0 +1,193 @@
+"""What a gradient takes: bytes, known beforehand, and seconds, measured."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, fields
+from math import isfinite
+
+import numpy as np
+
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of
+from diffsim.checkpoint.schedules.mixed import Mixed
+from diffsim.checkpoint.schedules.multi_tier import MultiTier
+from diffsim.checkpoint.schedules.reversible import Reversible
+from diffsim.checkpoint.schedules.spilling import Spilling
+from diffsim.checkpoint.schedules.store_all import StoreAll
+from diffsim.checkpoint.storage.compression import SCRATCH
+from diffsim.checkpoint.storage.disk_format import planned_file_bytes
+from diffsim.checkpoint.storage.store import StateLayout
+from diffsim.errors import ParameterError
+
+DISK_BUFFERS = 2
+"""Rows in memory that a file of states is written and read through."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes.
+
+    Attributes:
+        state: of a state in a slot of the memory that the primal runs in.
+        recorded: of each step in a record; None: as much as a state.
+        working: of what is there whatever the schedule: working state, cotangents, coefficients and their gradients.
+        around: of arrays that come and go around the sweep: the solution, the gradient, and copies of them, where most are there.
+        streams: of what grows with the steps whatever the schedule: traces and amplitudes, their cotangents, and copies of them.
+        row: of a state in a slower tier; None: as much as a state.
+
+    Raises:
+        ParameterError: a size that cannot be.
+    """
+
+    state: int
+    recorded: int | None = None
+    working: int = 0
+    around: int = 0
+    streams: int = 0
+    row: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            value = self.state if value is None else value
+            least = 1 if field.name in ("state", "row") else 0
+            object.__setattr__(self, field.name, require_bytes(field.name, value, least))
+
+    @property
+    def record(self) -> int:
+        """Of each step in a record."""
+        assert self.recorded is not None
+        return self.recorded
+
+    @property
+    def fixed(self) -> int:
+        """Of all that does not depend on the schedule."""
+        return self.working + self.around + self.streams
+
+    def buffers(self, tier: Tier, compressed: bool = False) -> int:
+        """Bytes of memory that a slower tier takes."""
+        assert self.row is not None
+        return DISK_BUFFERS * self.row + (SCRATCH if compressed else 0) if tier.name == "disk" else tier.slots * self.row
+
+    def peak(self, schedule: Schedule | OnlineSchedule, compressed: bool = False) -> int:
+        """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
+        slow = sum(self.buffers(tier, compressed) for tier in tiers_of(schedule)[1:])
+        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow
+
+    def on_disk(self, slots: int) -> int:
+        """Bytes of a file of so many states."""
+        assert self.row is not None
+        return planned_file_bytes(StateLayout(((self.row,),), (np.dtype(np.uint8),)), slots)
+
+    def disk_slots(self, size: int) -> int:
+        """The most states whose file takes no more than `size` bytes; 0 if not one does."""
+        assert self.row is not None
+        least, most = 0, size // self.row + 1  # the last one does not fit
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (middle, most) if self.on_disk(middle) <= size else (least, middle)
+        return least
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds.
+
+    Attributes:
+        advance: of a step forward.
+        record: of a step forward that is recorded.
+        reverse: of the adjoint of a step, from the step's state.
+        reverse_recorded: of the adjoint of a step in a longer record.
+        undo: of a step backwards; None: it cannot be undone.
+        call: of what comes with each piece of a run beside its steps: launches, and the schedule's own work.
+        disk_write: until a state is on disk.
+        disk_read: until a state is back from disk.
+        host_write: of a copy of a state to the host's memory.
+        host_read: of a copy back.
+        once: of what a gradient begins and ends with: coefficients, copies of the solution, the gradients of the inputs.
+
+    Raises:
+        ParameterError: one is negative or not finite, or a step takes no time.
+    """
+
+    advance: float
+    record: float
+    reverse: float
+    reverse_recorded: float
+    undo: float | None = None
+    call: float = 0.0
+    disk_write: float = 0.0
+    disk_read: float = 0.0
+    host_write: float = 0.0
+    host_read: float = 0.0
+    once: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not (isfinite(value) and value >= 0):
+                raise ParameterError(f"expected {field.name} to be seconds from 0 up, got {value!r}; measure it again")
+        if not self.advance > 0:
+            raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {self.advance!r}; measure it again")
+
+    def seconds(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
+        """What a gradient takes by a schedule, kernels compiled and memory in place."""
+        return self.once + self._sweep(schedule, steps)
+
+    def _sweep(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
+        if isinstance(schedule, StoreAll):
+            return steps * (self.record + self.reverse_recorded) + 2 * self.call
+        if isinstance(schedule, Mixed):
+            rows = steps / max(
+                1.0, schedule.recorded / (schedule.slots + 1)
+            )  # of records, about: those between two kept states; each of them is three launches, not two
+            return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + 1.5 * rows * self.call
+        single = steps * (self.reverse + self.call)
+        if isinstance(schedule, Reversible):
+            undo = self.advance if self.undo is None else self.undo
+            return schedule.advances * self.advance + schedule.undone * (undo + self.call) + single
+        if isinstance(schedule, OnlineSchedule):
+            return schedule.advances_of(steps) * self.advance + single
+        return schedule.advances * self.advance + self.record + single + self._transfers(schedule)
+
+    def _transfers(self, schedule: Schedule) -> float:
+        """Of states to slower tiers and back, as far as the steps do not hide them."""
+        if isinstance(schedule, (MultiTier, Spilling)):
+            return (schedule.cost - schedule.advances - 1) * self.advance  # its tiers count in steps
+        return 0.0
+
+
+def forward_steps(schedule: Schedule | OnlineSchedule, steps: int) -> int:
+    """How many steps a schedule runs forward, those that it records included."""
+    if isinstance(schedule, OnlineSchedule):
+        return schedule.advances_of(steps)
+    return schedule.advances + int(getattr(schedule, "all_recorded", schedule.recorded))
+
+
+def slow_tiers(sizes: Sizes, costs: Costs | None, disk: int | None, host: int | None) -> list[Tier]:
+    """The tiers that so many bytes on disk and of the host's memory make, the host first; a tier without room for a state is left out.
+
+    Transfers count in steps of the primal: as measured, or as five steps each.
+    """
+    assert sizes.row is not None
+    tiers = []
+    for name, slots in (("host", (host or 0) // sizes.row), ("disk", sizes.disk_slots(disk or 0))):
+        if slots:
+            write, read = (5.0, 5.0) if costs is None else (getattr(costs, f"{name}_{way}") / costs.advance for way in ("write", "read"))
+            tiers.append(Tier(name, slots, write, read))
+    return tiers
+
+
+def require_bytes(name: str, value: int, least: int) -> int:
+    """Return a number of bytes as a plain int.
+
+    Raises:
+        ParameterError: it is no integer, a bool, or below `least`.
+    """
+    try:
+        size = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        size = -1
+    if size < least:
+        raise ParameterError(f"expected {name} to be an integer of at least {least}, got {value!r}; give whole bytes")
+    return size

@@ -1,0 +1,1 @@
+"""Ways to keep states: each a plan of actions."""

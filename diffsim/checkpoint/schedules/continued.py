@@ -1,0 +1,61 @@
+"""Go on after a crash with the states that were found on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from diffsim.checkpoint.actions import Action, Free, Load, Save
+from diffsim.checkpoint.schedule import Tier
+from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
+from diffsim.checkpoint.schedules.splits import Kept
+
+
+@dataclass(frozen=True)
+class Continued:
+    """Reverse the first steps of a run of which slow tiers hold states already: the primal goes on from the last of them.
+
+    Its initial state is the working one. It does not start with empty slots, so `simulate` cannot check it.
+
+    Args:
+        steps: that are still to be reversed.
+        tiers: of storage.
+        found: states that the slow tiers hold.
+    """
+
+    steps: int
+    tiers: tuple[Tier, ...]
+    found: tuple[Kept, ...]
+
+    @property
+    def slots(self) -> int:
+        """Of the first tier."""
+        return self.tiers[0].slots
+
+    @property
+    def recorded(self) -> int:
+        """1: the last step is recorded for the state after it."""
+        return 1
+
+    @property
+    def advances(self) -> int:
+        """Primal steps run by `Advance`."""
+        return gaps_advances(self._kept, self.steps, self.slots)
+
+    @property
+    def _kept(self) -> list[Kept]:
+        """The initial state, and the found ones that are of use, in ascending order."""
+        useful = {state.step: state for state in self.found if 0 < state.step < self.steps}
+        return [Kept(0, 0, 0), *(useful[step] for step in sorted(useful))]
+
+    def actions(self) -> Iterator[Action]:
+        """Return the actions: free what is of no use, load the last state, and reverse gap after gap."""
+        kept = self._kept
+        for state in self.found:
+            if state not in kept:
+                yield Free(state.slot, state.tier)
+        yield Save(0, 0)
+        if len(kept) > 1:
+            last = kept[-1]
+            yield Load(last.step, last.slot, last.tier)
+        yield from reverse_gaps(kept, self.steps, self.slots, end=True, ahead=True)

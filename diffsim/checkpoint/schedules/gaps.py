@@ -1,0 +1,95 @@
+"""Reverse a run from the states that are kept of it: gap after gap, from the last one.
+
+A gap reaches from one kept state to the next. It is reversed with the binomial splits in the slots of the first tier that are free
+by then, its own among them: those that were free all along, and those of the gaps above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from diffsim.checkpoint.actions import Action, Fetch, Load
+from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.schedules.splits import Kept, Pool, fewest_advances, reverse_segment
+from diffsim.errors import ScheduleError
+
+
+def reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool = False, ahead: bool = False) -> Iterator[Action]:
+    """Return the actions that reverse steps stop-1 down to 0, each gap with the fewest advances that its slots allow.
+
+    They number `gaps_advances`. A state kept in a slower tier is moved to the first one when its gap's turn comes, or read in place
+    as often as needed if no slot is free.
+
+    Args:
+        kept: the kept states in ascending order, the first of them state 0.
+        stop: steps that are still to be reversed.
+        slots: of the first tier, the taken ones included.
+        end: the working state is the last kept one and the primal has not ended: the last step is recorded for the final state.
+            Otherwise the working state does not matter, and the last kept state is loaded.
+        ahead: fetch the next state of a slower tier before its turn.
+
+    Raises:
+        ScheduleError: the kept states are not in order, do not start at 0, reach `stop` or share a slot.
+    """
+    require_kept(kept, stop, slots)
+    return _reverse_gaps(kept, stop, slots, end, ahead)
+
+
+def _reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool, ahead: bool) -> Iterator[Action]:
+    pool = Pool(slots, {base.slot for base in kept if base.tier == 0})
+    for index in reversed(range(len(kept))):
+        base = kept[index]
+        if not end:
+            yield Load(base.step, base.slot, base.tier)
+        if ahead and index and kept[index - 1].tier:
+            below = kept[index - 1]
+            yield Fetch(below.step, below.slot, below.tier)
+        yield from reverse_segment(base.step, stop, pool, base, end)
+        stop, end = base.step, False
+
+
+def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
+    """Return the advances of `reverse_gaps`: the sum of t(length, slots free by then) over the gaps.
+
+    Args:
+        kept: the kept states in ascending order, the first of them state 0.
+        stop: steps that are still to be reversed.
+        slots: of the first tier, the taken ones included.
+
+    Raises:
+        ScheduleError: as `reverse_gaps`.
+    """
+    require_kept(kept, stop, slots)
+    free = slots - sum(base.tier == 0 for base in kept)
+    total = 0
+    for base in reversed(kept):
+        free += base.tier == 0
+        total += fewest_advances(stop - base.step, max(free, 1))
+        stop = base.step
+    return total
+
+
+def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:
+    """Refuse kept states that a run of `stop` steps cannot be reversed from.
+
+    Raises:
+        ScheduleError: as `reverse_gaps`.
+    """
+    require_count("stop", stop)
+    steps = [base.step for base in kept]
+    if not steps or steps[0] != 0 or steps[-1] >= stop or any(b <= a for a, b in pairwise(steps)):
+        raise ScheduleError(
+            f"expected kept states that begin at 0 and rise to at most {stop - 1}, got {_shown(steps)}; "
+            f"give the states kept of the first {stop} steps in ascending order"
+        )
+    places = [(base.tier, base.slot) for base in kept]
+    if len(set(places)) < len(places) or any(not 0 <= slot < slots for tier, slot in places if tier == 0):
+        raise ScheduleError(
+            f"expected each state in a slot of its own, those of tier 0 among {slots}, got (tier, slot) {_shown(places)}; "
+            "give the slots in which the states are"
+        )
+
+
+def _shown(values: Sequence[object]) -> str:
+    return str(list(values)) if len(values) <= 12 else f"{list(values[:6])[:-1]} ... {values[-1]}"

@@ -1,0 +1,119 @@
+"""Offline checkpointing in several tiers of memory, of which the slower ones take time to write and to read.
+
+Symbols of this file, with tiers counted from 0, the memory that the primal runs in:
+    c_k, w_k, r_k: slots of tier k, and what a save to it and a load from it take, in steps. w_0 = r_0 = 0.
+    F_k(l): the least cost of reversing l steps with tiers 0..k, all empty, the working state being the first state.
+    O_m(l): the same with m slots left in tier k. O_0 = F_{k-1}, and F_k = O_{c_k}.
+    P_m(l): the same if tier k keeps the first state already, in one of the m slots.
+
+    F_0(l) = t(l, c_0)
+    O_m(l) = min{F_{k-1}(l), w_k + P_m(l)}
+    P_m(l) = min{F_{k-1}(l), min over 1 <= j < l of j + O_{m-1}(l - j) + r_k + P_m(j)}
+
+So states of a slower tier split the run into segments, and faster tiers serve one segment at a time. All costs are of advances, saves
+and loads; the one recorded step comes on top.
+
+Reference: J. Herrmann and G. Pallez (Aupy), 2020, H-Revolve, ACM TOMS 46(2), 14, doi:10.1145/3378672, section 4.
+    Departures: any number of tiers by the same recursion; states of slower tiers on a grid for long runs; and for these also the
+    periodic placement of G. Aupy and J. Herrmann, 2017, Periodicity in optimal hierarchical checkpointing schemes for adjoint
+    computations, Optim. Methods Softw. 32(3), 594-624, doi:10.1080/10556788.2016.1230612.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from diffsim.checkpoint.actions import Action
+from diffsim.checkpoint.schedule import Tier, require_count
+from diffsim.checkpoint.schedules.splits import Pool, reverse_segment
+from diffsim.checkpoint.schedules.tier_plan import Leaf, Plan, best_plan
+from diffsim.errors import PlanError
+
+
+@dataclass(frozen=True)
+class MultiTier:
+    """The cheapest schedule of the hierarchical model, in which faster tiers serve one segment of a slower one at a time.
+
+    Exact up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly spaced
+    ones, whichever is cheaper: against the optimum of up to 4000 steps that loses 0.4 % on the mean, and at most 4 % with 5 slots in the
+    first tier or more, 13 % with a single one. Planning takes up to half a second, and memory that does not depend on the steps.
+
+    Args:
+        steps: number of primal steps, at least 1.
+        tiers: at least one `Tier` or tuple (name, slots, write_cost, read_cost), fastest first; costs in steps of the primal. Those of
+            the first must be 0. A transfer that hides behind the steps costs less: see `Spilling`.
+
+    Raises:
+        ScheduleError: a count is not a positive integer.
+        PlanError: the tiers cannot be.
+    """
+
+    steps: int
+    tiers: tuple[Tier, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", require_count("steps", self.steps))
+        object.__setattr__(self, "tiers", require_tiers(self.tiers))
+
+    @property
+    def slots(self) -> int:
+        """Slots of the first tier."""
+        return self.tiers[0].slots
+
+    @property
+    def recorded(self) -> int:
+        """1: only the last step is recorded, while the primal goes on to the final state."""
+        return 1
+
+    @property
+    def advances(self) -> int:
+        """Primal steps run by `Advance`."""
+        return self._plan.advances
+
+    @property
+    def cost(self) -> float:
+        """Steps run, the recorded one included, and transfers at their costs."""
+        return self._plan.cost + 1
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return best_plan(self.steps, self.tiers)
+
+    def actions(self) -> Iterator[Action]:
+        """Return the actions: those of slower tiers as planned, and between them binomial ones in the first tier."""
+        pool = Pool(self.slots)
+        for move in self._plan.moves():
+            if isinstance(move, Leaf):
+                yield from reverse_segment(move.start, move.stop, pool, end=move.stop == self.steps)
+            else:
+                yield move
+
+
+def require_tiers(tiers: Sequence[Tier | tuple[str, int, float, float]]) -> tuple[Tier, ...]:
+    """Return the tiers as a tuple of `Tier` with plain numbers.
+
+    Raises:
+        ScheduleError: a number of slots is not a positive integer.
+        PlanError: there is none, the first has costs, or a cost is negative or not finite.
+    """
+    checked = []
+    for given in tiers:
+        tier = given if isinstance(given, Tier) else Tier(*given)
+        write, read = float(tier.write_cost), float(tier.read_cost)
+        if not (0 <= write < math.inf and 0 <= read < math.inf):
+            raise PlanError(
+                f"expected costs of tier {tier.name!r} from 0 steps up, got write_cost = {tier.write_cost}, "
+                f"read_cost = {tier.read_cost}; give what a transfer takes, in steps of the primal"
+            )
+        checked.append(Tier(tier.name, require_count(f"slots of tier {tier.name!r}", tier.slots), write, read))
+    if not checked:
+        raise PlanError("expected at least one tier, got none; give the memory that the primal runs in first")
+    if checked[0].write_cost or checked[0].read_cost:
+        raise PlanError(
+            f"expected a first tier that costs nothing, got {checked[0]}; splits within it are counted in steps alone: "
+            "put the memory that the primal runs in first, or add the cost of its copies to that of a step"
+        )
+    return tuple(checked)

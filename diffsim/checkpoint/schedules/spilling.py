@@ -1,0 +1,108 @@
+"""Checkpointing with a slow tier whose transfers hide behind the steps: its price does not grow with the length of the run.
+
+Every p-th state goes to the slow tier while the next p steps run, and comes back while the segment above is reversed. A segment of p
+steps is reversed binomially in the s slots of the first tier, so a step costs 1 + t(p, s) / p in all, however many there are. The last
+segment's first state is needed at once and stays in the first tier.
+
+Reference: N. Kukreja et al., 2018, Backpropagation for long sequences: beyond memory constraints with constant overheads,
+    arXiv:1806.01117.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, isfinite
+
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Save
+from diffsim.checkpoint.schedule import Tier, require_count
+from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, reverse_segment
+from diffsim.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Spilling:
+    """Save every `every`-th state to a slow tier without waiting, and fetch it ahead on the way back.
+
+    Args:
+        steps: number of primal steps, at least 1.
+        slots: of the first tier, at least 1.
+        tier: the slow one, with what a transfer takes in steps of the primal.
+        every: steps between states of the slow tier. By default the fewest that hide its transfers, max(write_cost, read_cost), and
+            that its slots allow, ceil(steps / (slow slots + 1)).
+
+    Raises:
+        ScheduleError: a count is not a positive integer.
+        PlanError: a cost is negative or not finite, or the slow tier has too few slots for `every`.
+    """
+
+    steps: int
+    slots: int
+    tier: Tier
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", require_count("steps", self.steps))
+        object.__setattr__(self, "slots", require_count("slots", self.slots))
+        tier = self.tier
+        require_count(f"slots of tier {tier.name!r}", tier.slots)
+        slowest = max(tier.write_cost, tier.read_cost)
+        if not (isfinite(slowest) and min(tier.write_cost, tier.read_cost) >= 0):
+            raise PlanError(f"expected costs from 0 steps up, got {tier}; give what a transfer takes, in steps of the primal")
+        least = ceil(self.steps / (tier.slots + 1))
+        every = max(ceil(slowest), least, 1) if self.every is None else require_count("every", self.every)
+        if every < least:
+            raise PlanError(
+                f"expected every = {least} or more for {self.steps} steps with {tier.slots} slots of tier {tier.name!r}, got {every}; "
+                "keep states less often, or give the tier more slots"
+            )
+        object.__setattr__(self, "every", every)
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The memory that the primal runs in, and the slow tier."""
+        return (Tier("device", self.slots), self.tier)
+
+    @property
+    def spilled(self) -> int:
+        """States that go to the slow tier: the first ones of all segments but the last."""
+        return (self.steps - 1) // self._every
+
+    @property
+    def recorded(self) -> int:
+        """1: only the last step is recorded, while the primal goes on to the final state."""
+        return 1
+
+    @property
+    def advances(self) -> int:
+        """Primal steps run by `Advance`."""
+        last = self.steps - self.spilled * self._every
+        return self.spilled * (self._every + fewest_advances(self._every, self.slots)) + fewest_advances(last, self.slots)
+
+    @property
+    def cost(self) -> float:
+        """Steps run, the recorded one included, and what of the transfers `every` steps do not hide."""
+        waits = max(0.0, self.tier.write_cost - self._every) + max(0.0, self.tier.read_cost - self._every)
+        return self.advances + 1 + self.spilled * waits
+
+    @property
+    def _every(self) -> int:
+        assert self.every is not None
+        return self.every
+
+    def actions(self) -> Iterator[Action]:
+        """Return the actions: a state is fetched as soon as the reversal of the segment above begins."""
+        every, pool = self._every, Pool(self.slots)
+        for slot in range(self.spilled):
+            yield Save(slot * every, slot, 1)
+            yield Advance(slot * every, (slot + 1) * every)
+        for action in reverse_segment(self.spilled * every, self.steps, pool, end=True):
+            yield action
+            if self.spilled and isinstance(action, EndForward):
+                yield Fetch((self.spilled - 1) * every, self.spilled - 1, 1)
+        for slot in reversed(range(self.spilled)):
+            yield Load(slot * every, slot, 1)
+            yield Free(slot, 1)
+            if slot:
+                yield Fetch((slot - 1) * every, slot - 1, 1)
+            yield from reverse_segment(slot * every, (slot + 1) * every, pool)

@@ -1,0 +1,1 @@
+"""Where states are kept: host memory, disk; smaller, checked, found again."""

@@ -1,0 +1,217 @@
+"""Smaller states for slow tiers: exact, or within a relative error if that is asked for.
+
+Numbers that are neighbours in space have like exponents and unlike last digits. So the bytes of a block are sorted by their place in the
+number (*shuffled*), into *planes*: all first bytes, all second ones, and so on. zlib packs the planes of like bytes; those of unlike
+ones, which would take it longest for no gain, are left as they are. A state becomes a stream of planes, each after four bytes that say
+how many bytes follow and, in the lowest bit, whether they are packed.
+
+Rounding to fewer binary digits turns unlike bytes into zeros, which take next to no room.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from diffsim.checkpoint.storage.store import State, pieces
+from diffsim.errors import ParameterError
+
+BLOCK = 1 << 20
+"""Bytes that are shuffled at a time."""
+SCRATCH = 8 * BLOCK
+"""Memory that packing or unpacking takes at most beside the state: a block, its copies while it is rounded and shuffled, zlib's own."""
+SAMPLE = 4096
+"""Bytes from the middle of a plane that are packed to see whether the whole is worth it."""
+WORTH = 0.95
+"""What a sample must shrink to."""
+_SIZE = struct.Struct("<I")
+_SIGNIFICAND_BITS = {"f2": 10, "f4": 23, "f8": 52}
+"""Binary digits after the point, by type. Longer types have no integer of their size, and are kept exactly."""
+
+
+class Compression(Protocol):
+    """How a store makes states smaller."""
+
+    def encode(self, arrays: State) -> Iterator[bytes]:
+        """Yield a state's stream in parts of any length; `decode` of the whole gives the state back."""
+
+
+class Lossless:
+    """Gives the same bits back.
+
+    Args:
+        level: zlib's, from 1 (fast) to 9 (small). Good value: 1; higher ones gain a per cent or two on floating-point numbers and
+            take twice as long or more.
+
+    Raises:
+        ParameterError: another level.
+    """
+
+    def __init__(self, level: int = 1) -> None:
+        if isinstance(level, bool) or level not in range(1, 10):
+            raise ParameterError(f"expected a compression level from 1 to 9, got {level!r}; 1 is fast, 9 is small")
+        self.level = level
+
+    def __repr__(self) -> str:
+        return f"Lossless({self.level})"
+
+    def encode(self, arrays: State) -> Iterator[bytes]:
+        """See `Compression`."""
+        for array in arrays:
+            for block in pieces(array, BLOCK):
+                for plane in _planes(self._rounded(block)):
+                    packed = _packed(plane, self.level)
+                    yield _SIZE.pack(2 * len(plane)) if packed is None else _SIZE.pack(2 * len(packed) + 1)
+                    yield plane if packed is None else packed
+
+    def _rounded(self, block: np.ndarray) -> np.ndarray:
+        return block
+
+
+class Lossy(Lossless):
+    """Rounds real and imaginary parts to as few binary digits as a relative error allows; integers stay as they are.
+
+    Zeros, infinities, NaN and numbers that have no full precision themselves (denormals) stay as they are, and so do the few that
+    would round to infinity. Rounding twice is rounding once. A gradient then belongs to a run that was disturbed by as much wherever a
+    state was loaded; whether that matters is the caller's to know.
+
+    Args:
+        relative_error: bound on |rounded - x| / |x| of every number, above 0 and at most 0.5. Good values: 1e-4 to 1e-7.
+        level: see `Lossless`.
+
+    Attributes:
+        relative_error: the bound.
+        error: the largest relative error made so far, 0 if nothing was rounded.
+
+    Raises:
+        ParameterError: another bound or level.
+    """
+
+    def __init__(self, relative_error: float, level: int = 1) -> None:
+        super().__init__(level)
+        if not 0.0 < relative_error <= 0.5:
+            raise ParameterError(
+                f"expected a relative_error above 0 and at most 0.5, got {relative_error!r}; use Lossless() to keep all bits"
+            )
+        self.relative_error = float(relative_error)
+        self.error = 0.0
+        # rounding to the nearest of `digits` binary digits after the point errs by at most 2^-(digits+1)
+        self._digits = max(math.ceil(-math.log2(self.relative_error)) - 1, 0)
+
+    def __repr__(self) -> str:
+        return f"Lossy({self.relative_error!r}, {self.level})"
+
+    def _rounded(self, block: np.ndarray) -> np.ndarray:
+        if block.dtype.kind == "c":
+            part = np.dtype(f"{block.dtype.byteorder}f{block.dtype.itemsize // 2}")
+            return self._rounded(block.view(part)).view(block.dtype)
+        bits = _SIGNIFICAND_BITS.get(f"{block.dtype.kind}{block.dtype.itemsize}")
+        if bits is None or bits <= self._digits:
+            return block
+        native = block.astype(block.dtype.newbyteorder("="), copy=False)
+        rounded = _rounded_to(native, bits, bits - self._digits)
+        self._note_error(native, rounded)
+        return rounded.astype(block.dtype, copy=False)
+
+    def _note_error(self, exact: np.ndarray, rounded: np.ndarray) -> None:
+        changed = exact != rounded
+        changed &= exact == exact  # a NaN differs from itself
+        if changed.any():
+            x = exact[changed].astype(np.float64)
+            error = np.abs(rounded[changed].astype(np.float64) - x) / np.abs(x)
+            self.error = max(self.error, float(error.max()))
+
+
+def decode(parts: Iterable[bytes], arrays: State) -> None:
+    """Fill contiguous arrays with the state that `encode` made a stream of.
+
+    Args:
+        parts: the stream, cut anywhere.
+        arrays: of the state's shapes and types; each block is written to as it comes.
+
+    Raises:
+        zlib.error: this is no such stream of such a state.
+    """
+    stream = _Stream(parts)
+    for array in arrays:
+        for block in pieces(array, BLOCK):
+            if block.size:
+                for column in block.view(np.uint8).reshape(-1, block.dtype.itemsize).T:
+                    column[...] = np.frombuffer(stream.plane(block.size), dtype=np.uint8)
+    stream.finish()
+
+
+def _planes(block: np.ndarray) -> Iterator[bytes]:
+    """The first bytes of all numbers, then the second ones, and so on."""
+    if block.size:
+        for column in block.view(np.uint8).reshape(-1, block.dtype.itemsize).T:
+            yield column.tobytes()
+
+
+def _packed(plane: bytes, level: int) -> bytes | None:
+    """A plane packed, or None if it is not worth it."""
+    middle = len(plane) // 2
+    sample = plane[middle : middle + SAMPLE]
+    if len(plane) > 4 * SAMPLE and len(zlib.compress(sample, level)) > WORTH * SAMPLE:
+        return None
+    packed = zlib.compress(plane, level)
+    return packed if len(packed) < len(plane) else None
+
+
+def _rounded_to(native: np.ndarray, bits: int, dropped: int) -> np.ndarray:
+    """Round to the nearest number whose last `dropped` of `bits` significand digits are zero, halves away from zero."""
+    unsigned = np.dtype(f"u{native.dtype.itemsize}")
+    one = unsigned.type(1)
+    words = native.view(unsigned)
+    rounded = words + (one << unsigned.type(dropped - 1))  # a carry into the exponent is the next power of two, as it should be
+    rounded &= ~((one << unsigned.type(dropped)) - one)
+    exponents = unsigned.type((1 << (8 * native.dtype.itemsize - 1)) - (1 << bits))
+    as_is = (words & exponents) == 0  # zero and denormals
+    as_is |= (rounded & exponents) == exponents  # infinite, or about to be
+    as_is |= (words & exponents) == exponents  # NaN, whose payload may carry over into the sign
+    np.copyto(rounded, words, where=as_is)
+    return rounded.view(native.dtype)
+
+
+class _Stream:
+    """A stream of planes that comes in parts."""
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self._parts = iter(parts)
+        self._part = memoryview(b"")
+
+    def plane(self, size: int) -> bytes:
+        """The next plane, which has `size` bytes."""
+        (head,) = _SIZE.unpack(self._read(_SIZE.size))
+        stored = self._read(head // 2)
+        if head % 2:
+            unpacker = zlib.decompressobj()
+            stored = unpacker.decompress(stored, size + 1)
+            if not unpacker.eof:
+                raise zlib.error("a plane is longer than its array")
+        if len(stored) != size:
+            raise zlib.error("a plane is not as long as its array")
+        return stored
+
+    def finish(self) -> None:
+        """Raise unless everything was read."""
+        if self._part or any(self._parts):
+            raise zlib.error("the stream is longer than the state")
+
+    def _read(self, count: int) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            if not self._part:
+                part = next(self._parts, None)
+                if part is None:
+                    raise zlib.error("the stream is shorter than the state")
+                self._part = memoryview(part)
+            taken = self._part[: count - len(found)]
+            found += taken
+            self._part = self._part[len(taken) :]
+        return bytes(found)

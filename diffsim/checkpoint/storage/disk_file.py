@@ -1,0 +1,292 @@
+"""The file of a `DiskStore`, open and locked. All input and output of the store happens here, in its thread; see `disk_format`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
+from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
+from diffsim.checkpoint.storage.store import StateLayout
+from diffsim.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class DiskFile:
+    """An open, locked file of states. Only `open_new` and `open_found` make one."""
+
+    def __init__(self, path: Path, descriptor: int, layout: StateLayout, slots: int, header: bytes) -> None:
+        self.path = path
+        self.layout = layout
+        self.slots = slots
+        self._descriptor = descriptor
+        self._header = header
+        self._index, self._blocks, self._stride, self.nbytes = places(len(header), layout, slots)
+        self.entries: dict[int, Entry] = {}
+        self._spare = list(range(slots, -1, -1))
+        self._number = 0
+        self._turn = [0] * slots
+
+    @classmethod
+    def open_new(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
+        """Make a file of empty slots, in place of what a killed run of the same key left.
+
+        Raises:
+            StorageError: the disk has too little room; the path is taken by something else, or is in use.
+        """
+        descriptor = _open_locked(path, os.O_CREAT)
+        try:
+            found = read_header(descriptor)
+            if os.fstat(descriptor).st_size and (found is None or found.get("key") != key_digest(key)):
+                what = "something else" if found is None else "the states of a run with another key"
+                raise StorageError(
+                    f"{path}: expected no file, or what a killed run with this key left, got {what}; name another file, or delete this one"
+                )
+            file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        try:
+            os.ftruncate(descriptor, 0)
+            file._put(file._header, 0)
+            file._allocate()
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise failure(path, "making the file of states", error, file.nbytes) from error
+            raise
+        return file
+
+    @classmethod
+    def open_found(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
+        """Open what a killed run left, and find the states that are whole.
+
+        Raises:
+            StorageError: there is no such file, it is in use, damaged, or of another key, layout or number of slots; it is left as it is.
+        """
+        descriptor = _open_locked(path, 0)
+        try:
+            require_same(path, read_header(descriptor), layout, slots, key)
+            file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
+            size = os.fstat(descriptor).st_size
+            if size < file.nbytes:
+                raise StorageError(f"{path}: expected {file.nbytes} bytes, got {size}: it was cut off; delete it and start anew")
+            file._find_entries()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return file
+
+    def put(self, slot: int, step: int, row: np.ndarray, compression: Compression | None) -> None:
+        """Write the state in a row to the disk and then its entry.
+
+        Raises:
+            OSError: from the system.
+        """
+        block = self._spare[-1]
+        place = self.place_of(block)
+        found = None if compression is None else self._put_packed(compression.encode(self.layout.views(row)), place)
+        if found is None:
+            self._put(row.data, place)
+            stored, checksum = row.nbytes, zlib.crc32(row.data)
+        else:
+            stored, checksum = found
+        self._put_entry(Entry(0, slot, step, block, stored, checksum, found is not None))
+        self._spare.remove(block)
+
+    def erase(self, slot: int) -> None:
+        """Write that a slot is empty.
+
+        Raises:
+            OSError: from the system.
+        """
+        self._put_entry(Entry(0, slot))
+
+    def get(self, slot: int, row: np.ndarray) -> None:
+        """Read the state in a slot into a row.
+
+        Raises:
+            StorageError: what is on the disk is not what was written.
+            OSError: from the system.
+        """
+        entry = self.entries[slot]
+        if not entry.packed:
+            good = self._get(row.data, self.place_of(entry.block)) == row.nbytes and zlib.crc32(row.data) == entry.checksum
+        else:
+            parts = _Parts(self, entry)
+            try:
+                decode(parts, self.layout.views(row))
+                good = parts.checksum == entry.checksum
+            except zlib.error:
+                good = False
+        if not good:
+            raise StorageError(
+                f"{self.path}: state {entry.step} in slot {slot} is damaged: its checksum differs from what was written; check the disk, "
+                "delete the file, and run again"
+            )
+
+    def close(self, keep: bool) -> None:
+        """Give up the file, and remove it unless it is to be kept."""
+        if not keep:
+            self.path.unlink(missing_ok=True)  # while it is locked, so that it is ours
+        os.close(self._descriptor)
+
+    def place_of(self, block: int) -> int:
+        """Where a block begins in the file."""
+        return self._blocks + block * self._stride
+
+    def _allocate(self) -> None:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._descriptor, 0, self.nbytes)
+            return
+        if shutil.disk_usage(self.path.parent).free < self.nbytes:  # macOS has no such call
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.ftruncate(self._descriptor, self.nbytes)
+
+    def _put_packed(self, parts: Iterator[bytes], place: int) -> tuple[int, int] | None:
+        """Write a stream; return its length and checksum, or None if it gets no shorter than the state."""
+        stored = checksum = 0
+        for part in parts:
+            if stored + len(part) >= self.layout.nbytes:
+                return None
+            self._put(part, place + stored)
+            stored += len(part)
+            checksum = zlib.crc32(part, checksum)
+        return stored, checksum
+
+    def _put_entry(self, entry: Entry) -> None:
+        self._number += 1
+        entry = replace(entry, number=self._number)
+        turn = self._turn[entry.slot]
+        self._put(entry.to_bytes(), self._index + (2 * entry.slot + turn) * ENTRY_BYTES)
+        self._turn[entry.slot] = 1 - turn
+        old = self.entries.pop(entry.slot, None)
+        if old is not None:
+            self._spare.append(old.block)
+        if not entry.is_empty:
+            self.entries[entry.slot] = entry
+
+    def _find_entries(self) -> None:
+        """Take the newest whole entry of each slot whose state is whole too."""
+        index = bytearray(2 * self.slots * ENTRY_BYTES)
+        self._get(memoryview(index), self._index)
+        found = []
+        for position in range(2 * self.slots):
+            entry = Entry.from_bytes(index[position * ENTRY_BYTES : (position + 1) * ENTRY_BYTES])
+            if entry is not None and entry.slot == position // 2:
+                found.append((entry.number, position, entry))
+        decided = set()
+        row = np.empty(self.layout.row_bytes, dtype=np.uint8)
+        for number, position, entry in sorted(found, key=lambda item: item[0], reverse=True):
+            self._number = max(self._number, number)
+            if entry.slot in decided:
+                continue
+            if entry.is_empty or (entry.block in self._spare and self._is_whole(entry, row)):
+                decided.add(entry.slot)
+                self._turn[entry.slot] = 1 - position % 2
+                if not entry.is_empty:
+                    self._spare.remove(entry.block)
+
+    def _is_whole(self, entry: Entry, row: np.ndarray) -> bool:
+        self.entries[entry.slot] = entry
+        try:
+            self.get(entry.slot, row)
+        except OSError:
+            del self.entries[entry.slot]
+            return False
+        return True
+
+    def _put(self, data: bytes | memoryview, place: int) -> None:
+        left = memoryview(data)
+        while left:  # the system may write less than it is asked to
+            count = os.pwrite(self._descriptor, left, place)
+            left, place = left[count:], place + count
+
+    def _get(self, view: memoryview, place: int) -> int:
+        """Fill a buffer from a place on; return how many bytes there were."""
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], place + done)
+            if not count:
+                break
+            done += count
+        return done
+
+
+def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
+    """A StorageError for an error of the system, with the room that is needed and left if there is too little."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        free = shutil.disk_usage(path.parent).free
+        return StorageError(
+            error.errno,
+            f"{path}: {what}: expected room for a file of {needed} bytes, got {error.strerror!r} with {free} bytes free; make room, choose "
+            "another disk, keep fewer states, or raise the quota or the limit on file sizes",
+        )
+    return StorageError(error.errno, f"{path}: {what}: {error.strerror}; check the disk and the permissions, or name another file")
+
+
+class _Parts:
+    """What is stored of a stream, a part at a time, and the checksum of the parts so far."""
+
+    def __init__(self, file: DiskFile, entry: Entry) -> None:
+        self._file, self._entry = file, entry
+        self.checksum = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        place, left = self._file.place_of(self._entry.block), self._entry.stored
+        buffer = bytearray(min(left, BLOCK))
+        while left:
+            count = self._file._get(memoryview(buffer)[:left], place)
+            if not count:
+                return
+            part = bytes(memoryview(buffer)[:count])
+            self.checksum = zlib.crc32(part, self.checksum)
+            yield part
+            place, left = place + count, left - count
+
+
+def _open_locked(path: Path, flags: int) -> int:
+    """A descriptor of the file that is at `path` now, which no other store has open.
+
+    Raises:
+        StorageError: it cannot be opened, or is in use.
+    """
+    if fcntl is None:
+        raise StorageError(f"{path}: expected a POSIX system for states on disk, got {os.name!r}; keep states in memory")
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | flags, 0o600)
+        except OSError as error:
+            raise failure(path, "opening the file of states", error, 0) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, path):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise StorageError(
+                f"{path}: expected a file that is not in use, got one that another run has open; name another file"
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # removed by its owner between the two calls
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,131 @@
+"""What the file of a `DiskStore` looks like: a header, an index, and blocks for states.
+
+```
+header       magic, length, JSON (version, key, layout, slots), checksum                 rounded up to pages
+index        two entries of 64 bytes a slot, written in turns                            rounded up to pages
+blocks       slots + 1 of them, each for a row of bytes or for its shorter stream        whole pages each
+```
+
+A state goes to the block that no slot uses, and then an entry that says so goes over the older of its slot's two. Whenever the process is
+killed, the newest whole entry of a slot speaks of a block that was whole before the entry was begun. Entries are numbered throughout,
+so that of two that claim one block the newer is right. After a power cut data may be missing where the entry is not: checksums find it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from hashlib import blake2b
+from mmap import PAGESIZE
+from pathlib import Path
+from typing import Any
+
+from diffsim.checkpoint.storage.store import StateLayout, round_up
+from diffsim.errors import StorageError
+
+MAGIC = b"DSSTATES"
+VERSION = 1
+_HEAD = struct.Struct("<8sI")
+_CHECKSUM = struct.Struct("<I")
+_ENTRY = struct.Struct("<QqqQQII")
+ENTRY_BYTES = 64
+NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a slot keeps, or that it keeps nothing.
+
+    Attributes:
+        number: of this entry in the order of their writing, from 1.
+        slot: whose entry it is.
+        step: of the state, -1 if there is none.
+        block: where the state is.
+        stored: bytes it takes there.
+        checksum: of these bytes.
+        packed: they are a compressed stream, not a row.
+    """
+
+    number: int
+    slot: int
+    step: int = NOTHING
+    block: int = 0
+    stored: int = 0
+    checksum: int = 0
+    packed: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """The slot keeps nothing."""
+        return self.step == NOTHING
+
+    def to_bytes(self) -> bytes:
+        """The entry as it is in the index."""
+        body = _ENTRY.pack(self.number, self.slot, self.step, self.block, self.stored, self.checksum, self.packed)
+        return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(ENTRY_BYTES, b"\0")
+
+    @staticmethod
+    def from_bytes(found: bytes | bytearray) -> Entry | None:
+        """The entry, or None if it is not whole or was never written."""
+        body = found[: _ENTRY.size]
+        if len(found) < ENTRY_BYTES or found[_ENTRY.size :][:4] != _CHECKSUM.pack(zlib.crc32(body)):
+            return None
+        number, slot, step, block, stored, checksum, packed = _ENTRY.unpack(body)
+        return Entry(number, slot, step, block, stored, checksum, bool(packed)) if number else None
+
+
+def planned_file_bytes(layout: StateLayout, slots: int) -> int:
+    """Size of the file on disk."""
+    return places(len(make_header(layout, slots, "")), layout, slots)[-1]
+
+
+def key_digest(key: str) -> str:
+    """What the file says of its key."""
+    return blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def _description(layout: StateLayout, slots: int, key: str) -> dict[str, Any]:
+    arrays = [[dtype.str, list(shape)] for shape, dtype in zip(layout.shapes, layout.dtypes, strict=True)]
+    return {"version": VERSION, "key": key_digest(key), "slots": slots, "layout": arrays}
+
+
+def make_header(layout: StateLayout, slots: int, key: str) -> bytes:
+    """The first bytes of a file."""
+    text = json.dumps(_description(layout, slots, key)).encode()
+    body = _HEAD.pack(MAGIC, len(text)) + text
+    return body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+def read_header(descriptor: int) -> dict[str, Any] | None:
+    """What the header says, or None if this is no whole header of a file of states."""
+    head = os.pread(descriptor, _HEAD.size, 0)
+    if len(head) < _HEAD.size or not head.startswith(MAGIC):
+        return None
+    length = min(_HEAD.unpack(head)[1], os.fstat(descriptor).st_size)  # a broken length may say anything
+    body = os.pread(descriptor, _HEAD.size + length, 0)
+    if os.pread(descriptor, _CHECKSUM.size, len(body)) != _CHECKSUM.pack(zlib.crc32(body)):
+        return None
+    return json.loads(body[_HEAD.size :])
+
+
+def require_same(path: Path, found: dict[str, Any] | None, layout: StateLayout, slots: int, key: str) -> None:
+    """Raise StorageError unless a header says this."""
+    if found is None:
+        raise StorageError(f"{path}: expected a file of states, got something else or a damaged one; name another file, or delete this one")
+    for name, expected in _description(layout, slots, key).items():
+        if found.get(name) != expected:
+            raise StorageError(
+                f"{path}: expected states of {name} {expected}, got {found.get(name)}; restore the settings of the run that was killed, or "
+                "delete the file and start anew"
+            )
+
+
+def places(header: int, layout: StateLayout, slots: int) -> tuple[int, int, int, int]:
+    """Where the index begins, where the blocks begin, the length of a block, and of the file."""
+    index = round_up(header, PAGESIZE)
+    blocks = index + round_up(2 * slots * ENTRY_BYTES, PAGESIZE)
+    stride = round_up(layout.row_bytes, PAGESIZE)
+    return index, blocks, stride, blocks + (slots + 1) * stride

@@ -1,0 +1,154 @@
+"""The state of a reverse sweep on disk, so that a run goes on after it was killed.
+
+```
+magic, length of the text, JSON (key, step, arrays, their fingerprint), checksum of all that, the arrays' bytes
+```
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from diffsim.checkpoint.storage.fingerprint import fingerprint
+from diffsim.checkpoint.storage.store import KINDS, pieces
+from diffsim.errors import ParameterError, StorageError
+
+MAGIC = b"DSSWEEP1"
+_HEAD = struct.Struct("<8sI")
+_CHECKSUM = struct.Struct("<I")
+_PIECE = 1 << 20
+
+
+class SweepFile:
+    """One file with what a reverse sweep has come to: the step it is at, and named arrays (cotangents, gradients).
+
+    `save` writes a neighbouring file, waits until it is on disk, and renames it; so the file is the old one or the new one, whole,
+    whenever the process is killed or the power fails. States that the rest of the sweep needs are elsewhere: with a `DiskStore` on the
+    same machine, call its `kept` before `save`, so that its writes are done.
+
+    Args:
+        path: the file; its folder must exist.
+        key: all that decides what the sweep computes (a canonical text of the settings, or a digest).
+
+    Raises:
+        ParameterError: the key is empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], key: str) -> None:
+        if not key:
+            raise ParameterError("expected a key for a suspended sweep, got none; give a text of all that decides what it computes")
+        self.path = Path(path)
+        self._key = blake2b(key.encode(), digest_size=16).hexdigest()
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Put a sweep in place of the last one.
+
+        Args:
+            step: the next one to reverse ends in this state.
+            arrays: of numbers, by name; in any memory order. They may change once this returns.
+
+        Raises:
+            ParameterError: an array is not of numbers.
+            StorageError: the file cannot be written; the last one is still there.
+        """
+        for name, array in arrays.items():
+            if array.dtype.kind not in KINDS:
+                raise ParameterError(f"{name}: expected an array of numbers, got {array.dtype}; keep other things elsewhere")
+        aside = self._aside()
+        try:
+            with aside.open("wb") as file:
+                file.write(self._header(step, arrays))
+                for array in arrays.values():
+                    for piece in pieces(array, _PIECE):
+                        file.write(piece.view(np.uint8).data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            raise StorageError(
+                error.errno, f"{self.path}: saving the sweep at step {step}: {error.strerror}; make room, or name another file"
+            ) from error
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def load(self) -> tuple[int, dict[str, np.ndarray]] | None:
+        """Return what was saved last, or None if that is nothing, or was saved with another key.
+
+        Raises:
+            StorageError: the file is damaged, or not a sweep's. It is not taken for nothing, for a sweep that starts anew where
+                another one has used up states would go wrong far from here.
+        """
+        try:
+            with self.path.open("rb") as file:
+                return self._read(file)
+        except FileNotFoundError:
+            return None
+
+    def remove(self) -> None:
+        """Delete the file, if there is one: the sweep has come to its end."""
+        self.path.unlink(missing_ok=True)
+        self._aside().unlink(missing_ok=True)  # left by a process that was killed while it saved
+
+    def _aside(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.part")
+
+    def _header(self, step: int, arrays: Mapping[str, np.ndarray]) -> bytes:
+        text = json.dumps(
+            {
+                "key": self._key,
+                "step": operator.index(step),
+                "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()],
+                "fingerprint": fingerprint(arrays.values()),
+            }
+        ).encode()
+        body = _HEAD.pack(MAGIC, len(text)) + text
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+    def _read(self, file: BinaryIO) -> tuple[int, dict[str, np.ndarray]] | None:
+        found = self._read_header(file)
+        if found["key"] != self._key:
+            return None
+        layout = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in found["arrays"]]
+        arrays = {name: np.empty(shape, dtype) for name, dtype, shape in layout}
+        self._require(file.tell() + sum(array.nbytes for array in arrays.values()) == os.fstat(file.fileno()).st_size)
+        for array in arrays.values():
+            file.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
+        self._require(fingerprint(arrays.values()) == found["fingerprint"])
+        return found["step"], arrays
+
+    def _read_header(self, file: BinaryIO) -> dict[str, Any]:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_HEAD.size)
+        self._require(len(head) == _HEAD.size and head.startswith(MAGIC))
+        body = head + file.read(min(_HEAD.unpack(head)[1], size))
+        self._require(file.read(_CHECKSUM.size) == _CHECKSUM.pack(zlib.crc32(body)))
+        return json.loads(body[_HEAD.size :])
+
+    def _require(self, whole: bool) -> None:
+        if not whole:
+            raise StorageError(
+                f"{self.path}: expected a suspended sweep, got a damaged file or another's; delete it to start the sweep anew"
+            )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a renaming is on disk, where the system can do that."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # not on Windows
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffsim.checkpoint import (
+    Binomial,
+    Costs,
+    Happened,
+    Lossless,
+    Mixed,
+    MultiTier,
+    Online,
+    Policy,
+    Reversible,
+    Sizes,
+    Spilling,
+    StoreAll,
+    Tier,
+    choose,
+    peak_states,
+    resolve,
+    simulate,
+)
+from diffsim.checkpoint.planning import plan
+from diffsim.checkpoint.policy import KINDS
+from diffsim.errors import ParameterError, PlanError, ScheduleError
+
+from ..toy_model import Segments
+
+COSTS = Costs(advance=1.0, record=1.2, reverse=3.0, reverse_recorded=2.5, undo=1.1, call=0.1, disk_write=4.0, disk_read=2.0)
+"""Seconds, made up: of a step whose record is worth while."""
+SIZES = Sizes(100, 80, 500, 30, 20)
+NAMED = {
+    "store_all": StoreAll,
+    "binomial": Binomial,
+    "online": Online,
+    "multi_tier": MultiTier,
+    "spilling": Spilling,
+    "mixed": Mixed,
+    "reversible": Reversible,
+}
+
+
+def bytes_needed(schedule, sizes):
+    """Peak by execution: what is in slots and record, taken at their separate peaks."""
+    found = simulate(schedule)
+    return sizes.fixed + found.peak_slots[0] * sizes.state + found.peak_record * sizes.record
+
+
+def smallest(policy, steps, sizes, costs=None):
+    """The smallest budget that the error names."""
+    with pytest.raises(PlanError) as caught:
+        choose(replace(policy, memory=1), steps, sizes, costs)
+    return int(re.search(r"at least (\d+) bytes", str(caught.value))[1])
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    steps=st.integers(1, 60),
+    state=st.integers(1, 50),
+    recorded=st.none() | st.integers(1, 100),
+    working=st.integers(0, 100),
+    budget=st.integers(1, 4000),
+)
+def test_a_choice_by_steps_alone_fits_and_is_the_best_that_fits(steps, state, recorded, working, budget):
+    sizes = Sizes(state, recorded, working)
+    candidates = [StoreAll(steps), *(Binomial(steps, slots) for slots in range(1, steps + 1))]
+    if steps == 1:
+        candidates = [StoreAll(1)]  # a slot is of no use to it
+    needs = {schedule: bytes_needed(schedule, sizes) for schedule in candidates}
+    fitting = [schedule for schedule in candidates if needs[schedule] <= budget]
+    if not fitting:
+        with pytest.raises(PlanError, match=f"at least {min(needs.values())} bytes"):
+            choose(Policy(memory=budget), steps, sizes)
+        return
+    chosen = choose(Policy(memory=budget), steps, sizes).schedule
+    assert needs[chosen] <= budget
+    assert chosen.advances == min(schedule.advances for schedule in fitting)
+
+
+@pytest.mark.parametrize(
+    ("budget", "schedule"),
+    [(1100, StoreAll(10)), (1099, Binomial(10, 8)), (400, Binomial(10, 2)), (399, Binomial(10, 1)), (300, Binomial(10, 1))],
+)
+def test_the_edges_of_a_budget(budget, schedule):
+    assert choose(Policy(memory=budget), 10, Sizes(100, working=100)).schedule == schedule
+
+
+def test_large_records_make_binomial_the_choice():
+    assert choose(Policy(memory=1000), 10, Sizes(10, 101)).schedule == Binomial(10, 10)
+
+
+def test_the_kinds_that_can_be_named_are_all_tested():
+    assert {"auto", *NAMED} == set(KINDS)
+
+
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["unmeasured", "measured"])
+@pytest.mark.parametrize("kind", NAMED)
+def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_path):
+    steps, policy = 50, Policy(schedule=kind, disk=4_000_000, folder=tmp_path)
+    least = smallest(policy, steps, SIZES, costs)
+    for budget in (least, least + 1, 2000, 3000):
+        if budget < least:
+            continue
+        found = choose(replace(policy, memory=budget), steps, SIZES, costs)
+        assert isinstance(found.schedule, NAMED[kind])
+        assert found.chosen.peak <= budget
+        assert found.chosen.peak == SIZES.peak(found.schedule)
+    with pytest.raises(PlanError, match=f"at least {least} bytes for 50 steps with states of 100 bytes, got {least - 1} bytes; raise"):
+        choose(replace(policy, memory=least - 1), steps, SIZES, costs)
+
+
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["unmeasured", "measured"])
+def test_the_smallest_budget_is_that_of_the_smallest_kind(costs):
+    least = smallest(Policy(), 50, SIZES, costs)
+    assert choose(Policy(memory=least), 50, SIZES, costs).chosen.peak == least
+    assert least == min(smallest(Policy(schedule=kind), 50, SIZES, costs) for kind in ("store_all", "binomial"))
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    steps=st.integers(1, 200),
+    state=st.integers(1, 9),
+    recorded=st.integers(0, 9),
+    record=st.floats(0.5, 3),
+    reversed_=st.floats(0.5, 5),
+    budgets=st.lists(st.integers(1, 1500), min_size=2, max_size=6),
+)
+def test_more_memory_is_never_slower(steps, state, recorded, record, reversed_, budgets):
+    sizes, costs = Sizes(state, recorded, 10), replace(COSTS, record=record, reverse_recorded=reversed_)
+    seconds = []
+    for budget in sorted(budgets):
+        try:
+            found = choose(Policy(memory=budget), steps, sizes, costs)
+        except PlanError:
+            assert not seconds
+            continue
+        assert found.chosen.peak <= budget
+        seconds.append(found.chosen.seconds)
+        assert all(found.chosen.seconds <= other.seconds for other in found.others if other.fits)
+    assert seconds == sorted(seconds, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"reverse_recorded": 1.0, "record": 1.0}, Mixed),  # a record saves much
+        ({"record": 9.0}, Binomial),  # a record costs more than many steps
+        ({"record": 9.0, "disk_write": 0.1, "disk_read": 0.1}, Spilling),
+    ],
+)
+def test_the_choice_follows_the_costs(changes, kind, tmp_path):
+    policy = Policy(memory=2000, folder=tmp_path, disk=4_000_000 if kind is Spilling else None)
+    assert isinstance(choose(policy, 400, SIZES, replace(COSTS, **changes)).schedule, kind)
+
+
+def test_seconds_add_up():
+    steps = 100
+    assert COSTS.seconds(StoreAll(steps), steps) == pytest.approx(100 * (1.2 + 2.5) + 0.2)
+    binomial = Binomial(steps, 5)
+    assert COSTS.seconds(binomial, steps) == pytest.approx(binomial.advances + 1.2 + 100 * 3.1)
+    assert COSTS.seconds(Online(5), steps) == pytest.approx(Online(5).advances_of(steps) + 100 * 3.1)
+    assert COSTS.seconds(Reversible(steps), steps) == pytest.approx(100 * (1 + 1.1 + 0.1) + 100 * 3.1)
+    spilling = Spilling(steps, 5, Tier("disk", 10, 4.0, 2.0))
+    assert COSTS.seconds(spilling, steps) == pytest.approx((spilling.cost - 1) + 1.2 + 100 * 3.1)
+
+
+def test_disk_is_counted_and_kept_within_its_limit(tmp_path):
+    for disk in (20_000, 100_000, 1_000_000):
+        found = choose(Policy(memory=2500, schedule="multi_tier", disk=disk, folder=tmp_path), 300, SIZES, COSTS).chosen
+        assert 0 < found.disk <= disk
+        assert found.disk + 4096 + 100 > disk or found.schedule.tiers[1].slots > 300
+    with pytest.raises(PlanError, match="expected room for a state of 100 bytes in a slower tier"):
+        choose(Policy(schedule="spilling"), 300, SIZES, COSTS)
+
+
+def test_compression_takes_memory(tmp_path):
+    policy = Policy(schedule="spilling", disk=4_000_000, folder=tmp_path)
+    more = smallest(replace(policy, compression=Lossless()), 300, SIZES) - smallest(policy, 300, SIZES)
+    assert more == Sizes(1).buffers(choose(replace(policy, slots=2), 300, SIZES).schedule.tiers[1], True) - 2
+
+
+def test_states_in_the_host_memory_have_a_limit_of_their_own():
+    found = choose(Policy(memory=1000, host=700, schedule="multi_tier"), 300, SIZES, COSTS).schedule
+    assert [(tier.name, tier.slots) for tier in found.tiers] == [("device", 3), ("host", 7)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NAMED if kind != "store_all"])
+def test_slots_go_with_every_kind_but_one(kind, tmp_path):
+    found = choose(Policy(slots=4, schedule=kind, disk=4_000_000, folder=tmp_path), 50, SIZES).schedule
+    assert isinstance(found, NAMED[kind]) and found.slots <= 4
+    with pytest.raises(ParameterError, match="no slots with schedule"):
+        Policy(slots=4, schedule="store_all")
+
+
+def test_a_step_that_cannot_be_undone_is_refused_before_the_run():
+    with pytest.raises(PlanError, match="can be undone"):
+        choose(Policy(schedule="reversible"), 50, SIZES, replace(COSTS, undo=None))
+
+
+def test_a_run_that_may_end_early_is_online():
+    assert choose(Policy(memory=1000), 500, SIZES, COSTS, online=True).schedule == Online(4)
+    with pytest.raises(ScheduleError, match="use 'auto' or 'online'"):
+        choose(Policy(schedule="mixed"), 500, SIZES, online=True)
+
+
+def test_a_plan_tells_and_stands_for_its_schedule():
+    found = choose(Policy(memory=2000, verify=False), 400, SIZES, COSTS)
+    text = str(found)
+    for word in ("Gradient of 400 steps", "at most 2 kB of memory", "a state 100 B", "every step (store all)", "more memory", "\n> "):
+        assert word in text
+    assert Policy.of(found).schedule == found.schedule and not Policy.of(found).verify
+    assert resolve(found, 400, SIZES) == found.schedule
+    with pytest.raises(ScheduleError, match="400"):
+        resolve(found, 401, SIZES)
+    assert "not measured" in str(choose(Policy(slots=3), 400, SIZES))
+
+
+def test_what_happened_stands_beside_the_prediction():
+    found = choose(Policy(memory=2000), 400, SIZES, COSTS)
+    peak, seconds = found.chosen.peak, found.chosen.seconds
+    assert found.compare(Happened(seconds * 1.2, int(peak * 0.96))).held
+    assert not found.compare(Happened(seconds * 1.3, peak)).held
+    assert not found.compare(Happened(seconds, int(peak * 1.06))).held
+    text = str(found.compare(Happened(seconds * 1.2, peak, first=seconds * 3)))
+    assert "+20 %" in text and "+0 %" in text and "compiles" in text
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"state": 0}, {"state": -8}, {"state": 8.0}, {"recorded": -1}, {"working": -1}, {"working": True}, {"streams": -1}, {"row": 0}],
+)
+def test_sizes_that_cannot_be_are_refused(sizes):
+    (name,) = sizes
+    with pytest.raises(ParameterError, match=f"expected {name} to be an integer"):
+        Sizes(**{"state": 8} | sizes)
+
+
+@pytest.mark.parametrize("changes", [{"advance": 0.0}, {"advance": -1.0}, {"reverse": float("nan")}, {"call": float("inf")}])
+def test_costs_that_cannot_be_are_refused(changes):
+    with pytest.raises(ParameterError, match="measure it again"):
+        replace(COSTS, **changes)
+
+
+def test_the_steps_must_be_positive():
+    with pytest.raises(ScheduleError, match="steps"):
+        choose(Policy(), 0, Sizes(8))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "schedule"),
+    [
+        (7, Binomial(100, 7)),
+        (np.int64(7), Binomial(100, 7)),
+        ("100 kB", StoreAll(100)),
+        ("20kB", Binomial(100, 19)),
+        (StoreAll(100), StoreAll(100)),
+        (Segments(100, 10), Segments(100, 10)),
+    ],
+)
+def test_resolve(checkpoint, schedule):
+    assert resolve(checkpoint, 100, Sizes(1000)) == schedule
+
+
+def test_resolve_counts_what_is_in_use_and_recorded():
+    assert resolve("20 kB", 100, Sizes(1000, working=5000)) == Binomial(100, 14)
+    assert resolve("20 kB", 100, Sizes(1000, 3000, 5000)) == Binomial(100, 12)
+
+
+@pytest.mark.parametrize(("available", "schedule"), [(200_000, StoreAll(100)), (199_999, Binomial(100, 98)), (40_000, Binomial(100, 19))])
+def test_auto_takes_half_of_the_available_memory(monkeypatch, available, schedule):
+    monkeypatch.setattr(plan, "available_memory", lambda: available)
+    assert resolve("auto", 100, Sizes(1000)) == schedule
+
+
+def test_auto_on_this_machine_stores_what_is_small():
+    assert resolve("auto", 100, Sizes(8)) == StoreAll(100)
+
+
+def test_a_schedule_of_other_steps_is_refused():
+    with pytest.raises(ScheduleError, match=r"a schedule of 100 steps, got Binomial\(steps=99, slots=5\) of 99"):
+        resolve(Binomial(99, 5), 100, Sizes(1000))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "error"),
+    [(101, PlanError), (0, ScheduleError), (True, ParameterError), (2.0, ParameterError), (None, ParameterError), ("lots", ParameterError)],
+)
+def test_what_cannot_be_resolved_is_refused(checkpoint, error):
+    with pytest.raises(error, match=r"expected .*got"):
+        resolve(checkpoint, 100, Sizes(1000))
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data(), steps=st.integers(1, 300))
+def test_peak_states_come_true(data, steps):
+    slots = data.draw(st.integers(1, steps), label="slots")
+    for schedule in (StoreAll(steps), Binomial(steps, slots)):
+        assert simulate(schedule).peak_states == peak_states(schedule)
+    segments = Segments(steps, data.draw(st.integers(1, steps), label="length"))
+    assert simulate(segments).peak_states <= peak_states(segments)
