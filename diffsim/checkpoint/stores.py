@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy.typing as npt
 
@@ -14,6 +15,7 @@ from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.storage.disk import DiskStore
 from diffsim.checkpoint.storage.host import HostStore
 from diffsim.checkpoint.storage.store import StateLayout, Store
+from diffsim.errors import StorageError
 
 
 def open_stores(
@@ -44,12 +46,20 @@ def open_stores(
         for number, tier in enumerate(slow, 1):
             if tier.name == "disk":
                 path = policy.file(f"states-{key[:12] or os.getpid()}-{number}")
-                kind = DiskStore.reopen if again and path.exists() else DiskStore
-                stores.append(stack.enter_context(kind(path, layout, tier.slots, key=key, compression=policy.compression)))
+                found = _found(path, layout, tier.slots, policy, key) if again else None
+                stores.append(stack.enter_context(found or DiskStore(path, layout, tier.slots, policy.compression, key)))
             else:
                 stores.append(stack.enter_context(HostStore(layout, tier.slots)))
         stack.pop_all()
     return stores
+
+
+def _found(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str) -> DiskStore | None:
+    """What a killed run left at a path, if it is of use."""
+    try:
+        return DiskStore.reopen(path, layout, slots, key, policy.compression) if path.exists() else None
+    except StorageError:
+        return None  # of another number of slots, or damaged: a new file tells if it cannot take its place
 
 
 def found_states(stores: Sequence[Store]) -> tuple[Kept, ...]:

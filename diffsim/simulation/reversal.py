@@ -20,12 +20,11 @@ from diffsim.checkpoint import (
     Schedule,
     Store,
     Sweep,
-    SweepFile,
     open_stores,
 )
-from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.progress import OnProgress, Teller
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.suspended import Keeper
 from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array
 
@@ -167,39 +166,3 @@ class Reversal:
     def close(self) -> None:
         """Give up what is kept."""
         self.sweep.close()
-
-
-class Keeper:
-    """Called with each action, it keeps copies of a reverse sweep in a file, from which a later process goes on.
-
-    Args:
-        file: where.
-        seconds: between copies.
-        fixed: what every copy holds: the solution, and the cotangents that the sweep began with.
-        moving: gives what the sweep has come to.
-    """
-
-    def __init__(self, file: SweepFile, seconds: float, fixed: Mapping[str, Array], moving: Callable[[], Mapping[str, Array]]) -> None:
-        self._file, self._seconds, self._fixed, self._moving = file, seconds, fixed, moving
-        self._last = time.monotonic()
-
-    def __call__(self, action: Action) -> None:
-        if isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds:
-            self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
-            self._last = time.monotonic()
-
-
-def as_arrays(kind: str, solution: Solution) -> dict[str, Array]:
-    """A solution, or cotangents of one, as arrays by name for a file."""
-    final = {f"{kind} final: {name}": np.asarray(value) for name, value in solution.final.items()}
-    return final | {f"{kind} traces: {name}": np.asarray(value) for name, value in solution.traces.items()}
-
-
-def as_solution(kind: str, arrays: Mapping[str, Array]) -> Solution:
-    """The opposite of `as_arrays`."""
-
-    def part(name: str) -> dict[str, Array]:
-        head = f"{kind} {name}: "
-        return {key.removeprefix(head): value for key, value in arrays.items() if key.startswith(head)}
-
-    return Solution(part("final"), part("traces"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,26 +16,27 @@ from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.checkpoint import (
     Action,
+    Binomial,
     Checkpoint,
     Continued,
     OnlineSchedule,
     Policy,
     Schedule,
     Sizes,
-    SweepFile,
     found_states,
     open_stores,
     resolve,
     tiers_of,
 )
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError
+from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError, StorageError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.planning import sizes_of
 from diffsim.simulation.recorded import RecordedRun
-from diffsim.simulation.reversal import Keeper, Reversal, SweepReport, Until, Watcher, as_arrays, as_solution
+from diffsim.simulation.reversal import Reversal, SweepReport, Until, Watcher
 from diffsim.simulation.solution import Pullback, Solution
+from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
@@ -321,26 +321,26 @@ class Simulation:
         """
         policy = Policy.of(checkpoint)
         schedule = self._schedule(steps, policy, online=until is not None)
-        fields = self._checked(inputs, steps)
+        fields = self._private(self._checked(inputs, steps), inputs)
         self._stepper.plan(schedule.slots, schedule.recorded)
         coefficients = self._start(self._stepper, fields, steps)
         watchers = () if on_action is None else (on_action,)
         key = self._key(fields, steps) if policy.folder is not None else ""
         keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
-        file = SweepFile(policy.file(f"sweep-{key[:12]}"), key) if keeps else None
-        if file is not None and (kept := file.load()) is not None:
-            return self._resumed(inputs, fields, coefficients, policy, (watchers, on_progress), file, *kept)
+        suspension = Suspension(policy, key) if keeps else None
+        if suspension is not None and (found := suspension.found()) is not None:
+            return self._resumed(inputs, fields, coefficients, (watchers, on_progress), suspension, found)
         reversal = Reversal(self._stepper, schedule, policy, steps, watchers, on_progress, until, every, key)
         solution = self._solution(self._stepper)
+        kept = None if suspension is None else copied(solution)  # a user may edit what is returned
 
         def back(cotangents: Solution) -> dict[str, Array]:
             keeper = None
-            if file is not None:
-                fixed = {**as_arrays("solution", solution), **as_arrays("seed", cotangents)}
-                keeper = Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays)
+            if suspension is not None and kept is not None:
+                keeper = suspension.keeper(kept, cotangents, self._stepper.cotangent_arrays)
             self.last_sweep = reversal.reverse(lambda: self._stepper.seed(cotangents.final, cotangents.traces), keeper)
-            if file is not None:
-                file.remove()
+            if suspension is not None:
+                suspension.remove()
             return self._gradient(fields, coefficients, steps)
 
         return solution, self._pullback(solution, back)
@@ -350,46 +350,54 @@ class Simulation:
         inputs: Mapping[str, npt.ArrayLike],
         fields: dict[str, Array],
         coefficients: dict[str, Array],
-        policy: Policy,
         watching: tuple[Sequence[Watcher], OnProgress | None],
-        file: SweepFile,
-        remaining: int,
-        arrays: Mapping[str, Array],
+        suspension: Suspension,
+        found: Found,
     ) -> tuple[Solution, Pullback]:
-        """What `vjp` gives, of a run whose reverse sweep was cut off with so many steps remaining."""
-        solution, seeds = as_solution("solution", arrays), as_solution("seed", arrays)
-        steps = self._stepper.steps
-        key = self._key(fields, steps)
+        """What `vjp` gives, of a run whose reverse sweep was cut off."""
+        steps, policy, remaining = self._stepper.steps, suspension.policy, found.remaining
         whole = self._schedule(steps, policy, online=False)
         schedule = self._schedule(remaining, policy.for_rest(remaining), online=False)
-        stores = None
+        if isinstance(schedule, OnlineSchedule):  # the end is known now
+            schedule = Binomial(remaining, min(schedule.slots, remaining))
+        stores, first = None, 0
         if len(tiers_of(whole)) > 1:
-            stores = open_stores(whole, self._stepper.state_arrays, policy, key, again=True)
+            stores = open_stores(whole, self._stepper.state_arrays, policy, suspension.key, again=True)
             schedule = Continued(remaining, tiers_of(whole), found_states(stores))
+            first = schedule.first
         self._stepper.plan(schedule.slots, schedule.recorded)
         self._start(self._stepper, fields, steps)
-        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=key, stores=stores)
+        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=suspension.key, stores=stores)
+        try:
+            require_same_traces(self._stepper.traces(), found.solution.traces, range(first + 1, remaining + 1))
+        except StorageError:
+            reversal.close()
+            raise
 
         def back(cotangents: Solution) -> dict[str, Array]:
-            given = as_arrays("seed", cotangents)
-            if given.keys() != as_arrays("seed", seeds).keys() or any(not np.array_equal(given[n], arrays[n]) for n in given):
+            if not same(cotangents, found.seeds):  # another loss: the sweep that was kept is of no use
                 reversal.close()
-                file.remove()  # another loss: the sweep that was kept is of no use
+                suspension.remove()
                 watchers, on_progress = watching
-                on_action = watchers[0] if watchers else None
-                return self.vjp(inputs, steps, policy, on_action, on_progress=on_progress)[1](cotangents)
-            moved = {n.removeprefix("sweep: "): value for n, value in arrays.items() if n.startswith("sweep: ")}
+                return self.vjp(inputs, steps, policy, watchers[0] if watchers else None, on_progress=on_progress)[1](cotangents)
 
             def seed() -> None:
-                self._stepper.seed(seeds.final, seeds.traces)
-                self._stepper.set_cotangent(moved)
+                self._stepper.seed(found.seeds.final, found.seeds.traces)
+                self._stepper.set_cotangent(found.moving)
 
-            fixed = {n: value for n, value in arrays.items() if not n.startswith("sweep: ")}
-            self.last_sweep = reversal.reverse(seed, Keeper(file, policy.resume, fixed, self._stepper.cotangent_arrays))
-            file.remove()
+            keeper = suspension.keeper(found.solution, found.seeds, self._stepper.cotangent_arrays)
+            self.last_sweep = reversal.reverse(seed, keeper)
+            suspension.remove()
             return self._gradient(fields, coefficients, steps)
 
+        solution = copied(found.solution)
         return solution, self._pullback(solution, back)
+
+    @staticmethod
+    def _private(fields: dict[str, Array], inputs: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        """The fields in memory of their own: what the user gave may be edited before the reverse sweep reads it again."""
+        shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
+        return {name: value.copy() if name in shared else value for name, value in fields.items()}
 
     def _pullback(self, solution: Solution, back: Callable[[Solution], dict[str, Array]]) -> Pullback:
         """`back`, once, and only until the simulation is run again."""
@@ -427,12 +435,14 @@ class Simulation:
 
     def _key(self, fields: Mapping[str, Array], steps: int) -> str:
         """What tells a run from all others."""
-        digest = hashlib.blake2b(f"{steps} {self.dtype} {self.source()} {self.wrt}".encode(), digest_size=16)
-        for name, values in fields.items():
-            digest.update(name.encode() + values.tobytes())
-        for name, table in self._points.items():
-            digest.update(name.encode() + table.cells.tobytes() + table.weights.tobytes())
-        return digest.hexdigest()
+        kind, grid = type(self.equation), self.grid
+        step, before, start = self._traced.step, self._traced.coefficients, self._traced.initial
+        parts = [kind.__module__, kind.__qualname__, steps, self.dtype, self.wrt, self.receivers, grid.shape, grid.spacing, step.states]
+        parts += [step.coefficients, sorted(step.active), step.forcings, before.placed, start.placed]
+        expressions = [step.outputs.values(), [s.node for s in step.stages], before.outputs.values(), start.outputs.values()]
+        profiles = {**before.profiles, **start.profiles, **step.profiles}
+        arrays = {**fields, **{f"profile {name}": np.asarray(profile.values) for name, profile in profiles.items()}}
+        return run_key(parts, expressions, arrays, self._points)
 
     def value_and_grad(
         self,

@@ -43,6 +43,11 @@ class Continued:
         return gaps_advances(self._kept, self.steps, self.slots)
 
     @property
+    def first(self) -> int:
+        """The step of the state that the primal goes on from."""
+        return self._kept[-1].step
+
+    @property
     def _kept(self) -> list[Kept]:
         """The initial state, and the found ones that are of use, in ascending order."""
         useful = {state.step: state for state in self.found if 0 < state.step < self.steps}

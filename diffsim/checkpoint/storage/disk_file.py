@@ -7,6 +7,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,24 +46,32 @@ class DiskFile:
         Raises:
             StorageError: the disk has too little room; the path is taken by something else, or is in use.
         """
-        descriptor = _open_locked(path, os.O_CREAT)
+        with ExitStack() as stack:
+            old = _found_locked(path)
+            if old is not None:  # it stays locked until the new file has taken its place
+                stack.callback(os.close, old)
+                found = read_header(old)
+                if os.fstat(old).st_size and (found is None or found.get("key") != key_digest(key)):
+                    what = "something else" if found is None else "the states of a run with another key"
+                    raise StorageError(
+                        f"{path}: expected no file, or what a killed run with this key left, got {what}; name another file, "
+                        "or delete this one"
+                    )
+            return cls._made(path, layout, slots, key)
+
+    @classmethod
+    def _made(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
+        """Make the file under another name and rename it once it is whole, so that whoever is killed leaves no half of one."""
+        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        aside.unlink(missing_ok=True)
+        descriptor = _open_locked(aside, os.O_CREAT)
+        file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
         try:
-            found = read_header(descriptor)
-            if os.fstat(descriptor).st_size and (found is None or found.get("key") != key_digest(key)):
-                what = "something else" if found is None else "the states of a run with another key"
-                raise StorageError(
-                    f"{path}: expected no file, or what a killed run with this key left, got {what}; name another file, or delete this one"
-                )
-            file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
-        except BaseException:
-            os.close(descriptor)
-            raise
-        try:
-            os.ftruncate(descriptor, 0)
             file._put(file._header, 0)
             file._allocate()
+            os.replace(aside, path)
         except BaseException as error:
-            path.unlink(missing_ok=True)
+            aside.unlink(missing_ok=True)
             os.close(descriptor)
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise failure(path, "making the file of states", error, file.nbytes) from error
@@ -283,6 +292,16 @@ def _open_locked(path: Path, flags: int) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # removed by its owner between the two calls
+
+
+def _found_locked(path: Path) -> int | None:
+    """As `_open_locked`, or None if there is no file."""
+    try:
+        return _open_locked(path, 0)
+    except StorageError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

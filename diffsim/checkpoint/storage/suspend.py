@@ -98,10 +98,12 @@ class SweepFile:
     def remove(self) -> None:
         """Delete the file, if there is one: the sweep has come to its end."""
         self.path.unlink(missing_ok=True)
-        self._aside().unlink(missing_ok=True)  # left by a process that was killed while it saved
+        for left in self.path.parent.glob(f".{self.path.name}.*.part"):  # by processes that were killed while they saved
+            left.unlink(missing_ok=True)
 
     def _aside(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.part")
+        """A name that no other process writes to."""
+        return self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
 
     def _header(self, step: int, arrays: Mapping[str, np.ndarray]) -> bytes:
         text = json.dumps(

@@ -1,0 +1,149 @@
+"""Copies of a reverse sweep in a folder, from which the same call goes on after the process was killed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from diffsim.checkpoint import Policy, SweepFile
+from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.errors import StorageError
+from diffsim.expr.graph import Node, ordered
+from diffsim.simulation.solution import Solution
+from diffsim.stepping.points import PointTable
+from diffsim.typing import Array
+
+_DIGITS = 12  # of a key, in the names of files
+
+
+def run_key(
+    parts: Iterable[Any], expressions: Iterable[Iterable[Node]], arrays: Mapping[str, Array], points: Mapping[str, PointTable]
+) -> str:
+    """What tells a run from all others: everything that decides a bit of its gradient.
+
+    Args:
+        parts: what has a text of its own.
+        expressions: of the step, the coefficients and the start.
+        arrays: inputs and profiles.
+        points: sources and receivers.
+    """
+    digest = hashlib.blake2b(repr([version("diffsim"), *parts]).encode(), digest_size=16)
+    for roots in expressions:
+        digest.update("\n".join(map(repr, ordered(roots))).encode())
+    for name, values in arrays.items():
+        digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
+    for name, table in points.items():
+        digest.update(name.encode() + table.starts.tobytes() + table.cells.tobytes() + table.weights.tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A sweep that was cut off.
+
+    Attributes:
+        remaining: steps that are still to be reversed.
+        solution: of the whole run.
+        seeds: cotangents that the sweep began with.
+        moving: what it has come to.
+    """
+
+    remaining: int
+    solution: Solution
+    seeds: Solution
+    moving: Mapping[str, Array]
+
+
+class Suspension:
+    """Where the sweep of one run is kept.
+
+    Args:
+        policy: its folder, and seconds between copies.
+        key: what tells this run from others.
+    """
+
+    def __init__(self, policy: Policy, key: str) -> None:
+        self.policy, self.key = policy, key
+        self._file = SweepFile(policy.file(f"sweep-{key[:_DIGITS]}"), key)
+
+    def found(self) -> Found | None:
+        """What a killed process has left of this run."""
+        kept = self._file.load()
+        if kept is None:
+            return None
+        remaining, arrays = kept
+        moving = {name.removeprefix("sweep: "): value for name, value in arrays.items() if name.startswith("sweep: ")}
+        return Found(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
+
+    def keeper(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Keeper:
+        """What writes the copies; its solution must be one that nobody edits."""
+        return Keeper(self._file, self.policy.resume, {**_as_arrays("solution", solution), **_as_arrays("seed", seeds)}, moving)
+
+    def remove(self) -> None:
+        """The run is over, or another one begins: nothing of it stays in the folder."""
+        self._file.remove()
+        for path in self.policy.file("any").parent.glob(f"states-{self.key[:_DIGITS]}-*"):
+            path.unlink(missing_ok=True)
+
+
+class Keeper:
+    """Called with each action, it writes what a sweep has come to, now and then.
+
+    Args:
+        file: where.
+        seconds: between copies.
+        fixed: what every copy holds.
+        moving: gives the rest.
+    """
+
+    def __init__(self, file: SweepFile, seconds: float, fixed: Mapping[str, Array], moving: Callable[[], Mapping[str, Array]]) -> None:
+        self._file, self._seconds, self._fixed, self._moving = file, seconds, fixed, moving
+        self._last = time.monotonic()
+
+    def __call__(self, action: Action) -> None:
+        if isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds:
+            self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
+            self._last = time.monotonic()
+
+
+def copied(solution: Solution) -> Solution:
+    """The same numbers in memory of their own."""
+    return Solution({n: np.array(v) for n, v in solution.final.items()}, {n: np.array(v) for n, v in solution.traces.items()})
+
+
+def same(a: Solution, b: Solution) -> bool:
+    """Whether two solutions, or cotangents of one, are the same bit for bit."""
+    first, second = _as_arrays("", a), _as_arrays("", b)
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], rows: Sequence[int]) -> None:
+    """Refuse to go on with a sweep of another run: its traces are not those that this run records again.
+
+    Raises:
+        StorageError: they differ.
+    """
+    for name, again in found.items():
+        if not np.array_equal(again[rows[0] : rows[-1] + 1], kept[name][rows[0] : rows[-1] + 1]):
+            raise StorageError(
+                f"the sweep that is kept in the folder is of another run: its traces of {name} differ from those of this one; delete it"
+            )
+
+
+def _as_arrays(kind: str, solution: Solution) -> dict[str, Array]:
+    final = {f"{kind} final: {name}": np.asarray(value) for name, value in solution.final.items()}
+    return final | {f"{kind} traces: {name}": np.asarray(value) for name, value in solution.traces.items()}
+
+
+def _as_solution(kind: str, arrays: Mapping[str, Array]) -> Solution:
+    def part(name: str) -> dict[str, Array]:
+        head = f"{kind} {name}: "
+        return {key.removeprefix(head): value for key, value in arrays.items() if key.startswith(head)}
+
+    return Solution(part("final"), part("traces"))

@@ -1,0 +1,161 @@
+"""What is kept of a reverse sweep belongs to one run, and is of use to that one only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import Binomial, DiskStore, MultiTier, Online, Policy, Reverse, SweepFile
+from diffsim.errors import StorageError
+from diffsim.simulation import Simulation
+from diffsim.solvers import Acoustic
+
+STEPS = 40
+INPUTS = {"c": np.full((14, 15), 2000.0), "f": np.sin(np.arange(STEPS) / 3.0)[:, None]}
+
+
+class CutError(Exception):
+    """Raised where a process would have been killed."""
+
+
+def acoustic(dt: float = 1e-3, sponge: int = 4, at: float = 70.0) -> Simulation:
+    return Simulation(Acoustic(ds.Grid((14, 15), 10.0), dt, 4, sponge=sponge), sources={"f": [[60.0, 60.0]]}, receivers={"p": [[at, 50.0]]})
+
+
+def weights(solution: ds.Solution) -> ds.Solution:
+    return ds.Solution(traces={"p": np.random.default_rng(1).normal(size=solution.traces["p"].shape)})
+
+
+def policy(folder: Path, schedule: object = None) -> Policy:
+    return Policy(schedule=schedule or Binomial(STEPS, 4), folder=folder, resume=1e-9)  # type: ignore[arg-type]
+
+
+def cut(made: Simulation, folder: Path, schedule: object = None, at: int = 20) -> None:
+    """Stop a gradient in its reverse sweep, leaving what a killed process leaves."""
+
+    def watch(action: object) -> None:
+        if isinstance(action, Reverse) and action.start < at:
+            raise CutError
+
+    solution, pullback = made.vjp(INPUTS, STEPS, policy(folder, schedule), watch)
+    with pytest.raises(CutError):
+        pullback(weights(solution))
+    assert list(folder.iterdir())
+
+
+def gradient(made: Simulation, checkpoint: object) -> tuple[np.ndarray, int]:
+    """By the wave speed, and how many steps were reversed for it."""
+    count = 0
+
+    def watch(action: object) -> None:
+        nonlocal count
+        count += action.stop - action.start if isinstance(action, Reverse) else 0
+
+    solution, pullback = made.vjp(INPUTS, STEPS, checkpoint, watch)  # type: ignore[arg-type]
+    return pullback(weights(solution))["c"], count
+
+
+OTHERS = {"dt": {"dt": 8e-4}, "sponge": {"sponge": 5}, "receiver": {"at": 80.0}}
+
+
+@pytest.mark.parametrize("change", OTHERS)
+def test_a_run_of_another_equation_does_not_take_it(change: str, tmp_path: Path) -> None:
+    cut(acoustic(), tmp_path)
+    other = acoustic(**OTHERS[change])
+    found, reversed_steps = gradient(other, policy(tmp_path))
+    assert reversed_steps == STEPS
+    np.testing.assert_array_equal(found, gradient(other, 4)[0])
+
+
+def test_the_same_run_takes_it(tmp_path: Path) -> None:
+    cut(acoustic(), tmp_path)
+    found, reversed_steps = gradient(acoustic(), policy(tmp_path))
+    assert reversed_steps < 25
+    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_traces_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the key does not know of: the run records its traces again, and they must be the kept ones."""
+    monkeypatch.setattr(Simulation, "_key", lambda self, fields, steps: "the same for all runs")
+    cut(acoustic(), tmp_path)
+    with pytest.raises(StorageError, match="of another run: its traces of p differ"):
+        gradient(acoustic(8e-4), policy(tmp_path))
+
+
+def test_a_solution_edited_in_place_is_not_kept(tmp_path: Path) -> None:
+    """A residual is often formed in the array of the traces."""
+
+    def stop(action: object) -> None:
+        if isinstance(action, Reverse) and action.start < 20:
+            raise CutError
+
+    solution, pullback = acoustic().vjp(INPUTS, STEPS, policy(tmp_path), stop)
+    exact = solution.traces["p"].copy()
+    residual = solution.traces["p"]
+    residual -= 0.5
+    with pytest.raises(CutError):
+        pullback(ds.Solution(traces={"p": residual}))
+    again, pullback = acoustic().vjp(INPUTS, STEPS, policy(tmp_path))
+    np.testing.assert_array_equal(again.traces["p"], exact)
+    residual = again.traces["p"]
+    residual -= 0.5
+    found = pullback(ds.Solution(traces={"p": residual}))["c"]
+    plain, pullback = acoustic().vjp(INPUTS, STEPS, 4)
+    np.testing.assert_array_equal(found, pullback(ds.Solution(traces={"p": plain.traces["p"] - 0.5}))["c"])
+
+
+def test_inputs_edited_before_the_reverse_sweep_do_not_matter() -> None:
+    made, given = acoustic(), {name: value.copy() for name, value in INPUTS.items()}
+    solution, pullback = made.vjp(given, STEPS, 4)
+    given["c"] *= 1.5
+    np.testing.assert_array_equal(pullback(weights(solution))["c"], gradient(made, 4)[0])
+
+
+def test_an_online_schedule_is_resumed_too(tmp_path: Path) -> None:
+    cut(acoustic(), tmp_path, Online(4))
+    found, reversed_steps = gradient(acoustic(), policy(tmp_path, Online(4)))
+    assert reversed_steps < 25
+    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+
+
+def tiers(slots: int) -> MultiTier:
+    return MultiTier(STEPS, [("device", 2, 0, 0), ("disk", slots, 1.0, 1.0)])
+
+
+def leave_states(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What SIGKILL leaves of a run with states on disk."""
+    original = DiskStore.close
+    monkeypatch.setattr(DiskStore, "close", lambda self, keep=False: original(self, keep=True))
+    cut(acoustic(), folder, tiers(6))
+    monkeypatch.undo()
+    return next(path for path in folder.iterdir() if path.name.startswith("states-"))
+
+
+def test_states_of_another_number_of_slots_do_not_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_states(tmp_path, monkeypatch)
+    found, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(8)))
+    assert reversed_steps < 25
+    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_if_the_states_are_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_states(tmp_path, monkeypatch)
+    gradient(acoustic(), policy(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_sweeps_may_be_kept_at_once(tmp_path: Path) -> None:
+    """Two processes that compute the same gradient do not disturb each other: copies have names of their own until they are whole."""
+    first, second = SweepFile(tmp_path / "sweep", "key"), SweepFile(tmp_path / "sweep", "key")
+    first.save(3, {"x": np.ones(3)})
+    second.save(2, {"x": np.ones(3)})
+    first.remove()
+    second.save(1, {"x": np.ones(3)})
+    found = first.load()
+    assert found is not None
+    assert found[0] == 1
