@@ -24,6 +24,7 @@ from diffsim.scene.run import machine
 from diffsim.scene.versions import versions
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+PICTURES = (".png", ".svg", ".pdf")
 TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
 
 
@@ -43,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def plan(options: argparse.Namespace) -> int:
     scene = _with_memory(Scene.load(options.scene, options.set), options.memory)
+    if options.draw:  # before anything is measured
+        picture = Path(options.draw)
+        if picture.suffix not in PICTURES or not picture.parent.is_dir():
+            raise SceneError(f"--draw: expected a file in a folder that is there, ending in {', '.join(PICTURES)}, got {options.draw}")
     init(options.arch, options.precision, options.threads)
     found = scene.plan()
     print(found)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, fields, is_dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from diffsim.checkpoint.planning.memory import parse_memory
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
 from diffsim.checkpoint.storage.compression import Compression
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, StorageError
 
 KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")
 
@@ -59,8 +60,7 @@ class Policy:
         for size in (self.memory, self.disk, self.host):
             if size is not None:
                 parse_memory(size)
-        if isinstance(self.schedule, str) and self.schedule not in KINDS:
-            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
+        self._check_kinds()
         if self.memory is not None and self.slots is not None:
             raise ParameterError(f"expected memory or slots, got memory = {self.memory!r} and slots = {self.slots!r}; give one of them")
         if self.slots is not None and self.schedule == "store_all":
@@ -71,9 +71,25 @@ class Policy:
             raise ParameterError("expected a folder for the states on disk, got none; give folder=")
         if self.resume and self.folder is None:
             raise ParameterError("expected a folder for the copies of the reverse sweep, got none; give folder=")
-        if not 0.0 <= self.resume < float("inf"):
-            raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}")
+
+    def _check_kinds(self) -> None:
+        """Refuse values that are not of the kind that is wanted."""
+        schedule = self.schedule
+        if isinstance(schedule, str) and schedule not in KINDS:
+            raise ParameterError(f"schedule = {schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
+        if isinstance(schedule, type) or not isinstance(schedule, (str, Schedule, OnlineSchedule)):
+            raise ParameterError(f"expected a kind of schedule or a Schedule, got {schedule!r}; choose one of {', '.join(KINDS)}")
+        if self.slots is not None:
+            require_count("slots", self.slots)
+        if self.compression is not None and (isinstance(self.compression, str) or not hasattr(self.compression, "encode")):
+            raise ParameterError(f"expected Lossless(), Lossy(relative_error) or None as compression, got {self.compression!r}; give one")
+        if not isinstance(self.verify, bool):
+            raise ParameterError(f"expected verify to be True or False, got {self.verify!r}; give one of them")
+        if not isinstance(self.resume, (int, float)) or not 0.0 <= self.resume < float("inf"):
+            raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}; give a number")
         if self.folder is not None:
+            if not isinstance(self.folder, (str, PathLike)):
+                raise ParameterError(f"expected the path of a folder, got {self.folder!r}; give folder= a path")
             object.__setattr__(self, "folder", Path(self.folder))
 
     @classmethod
@@ -112,7 +128,12 @@ class Policy:
     def file(self, name: str) -> Path:
         """A file of this name in the folder, which is made, or else in the system's folder for temporary files."""
         folder = Path(tempfile.gettempdir()) if self.folder is None else self.folder
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                error.errno, f"{folder}: expected a folder that can be made or is there: {error.strerror}; name another"
+            ) from error
         return folder / name
 
     def __repr__(self) -> str:

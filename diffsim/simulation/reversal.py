@@ -122,7 +122,8 @@ class Reversal:
         online = isinstance(schedule, OnlineSchedule)
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
-        self._guard = ReplayGuard(stepper.state_arrays, stepper.outputs) if verify else None
+        outputs = stepper.outputs if stores is None else None  # a run that goes on from stored states has not recorded all of it
+        self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
         self._watchers: list[Watcher] = [self.growth, *watchers]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper

@@ -159,3 +159,12 @@ def test_two_sweeps_may_be_kept_at_once(tmp_path: Path) -> None:
     found = first.load()
     assert found is not None
     assert found[0] == 1
+
+
+def test_states_found_on_disk_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traces of the steps before them are recorded in replays only, and that is no fault."""
+    leave_states(tmp_path, monkeypatch)
+    found, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(6)))
+    assert reversed_steps < 25
+    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    assert not list(tmp_path.iterdir())
