@@ -13,7 +13,8 @@ from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, in_order, unflatten
-from diffsim.checkpoint import Checkpoint, Policy, ReplayGuard, Sizes, Sweep, fingerprint, open_stores, resolve
+from diffsim.checkpoint import Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, fingerprint, open_stores, resolve
+from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.schedule import require_count
 from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
 
@@ -105,6 +106,15 @@ class _LoopStepper:
         """The values of the state that are numbers."""
         return _numbers(self.state)
 
+    def cotangent_size(self) -> float:
+        """The largest entry of the state's cotangent now."""
+        return largest(bottom(ct) for ct in self.cts if ct is not None)
+
+    def precision(self) -> float:
+        """The largest relative rounding error of what there is in the state."""
+        kinds = {value.dtype for value in self.state_arrays() if value.dtype.kind in "fc"}
+        return max((float(np.finfo(kind).eps) for kind in kinds), default=float(np.finfo(float).eps))
+
     def set_state(self, arrays: Sequence[np.ndarray]) -> None:
         if any(isinstance(c, Tracer) for c in self.state):
             raise PlanError(
@@ -166,12 +176,15 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
         recorded = 1 if policy.slots else max(_Record(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
         guard = ReplayGuard(stepper.state_arrays) if policy.verify else None
-        with Sweep(schedule, stepper, stores=open_stores(schedule, stepper.state_arrays, policy), guard=guard) as sweep:
+        growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.state_arrays()))
+        stores = open_stores(schedule, stepper.state_arrays, policy)
+        with Sweep(schedule, stepper, stores=stores, guard=guard, on_piece=growth) as sweep:
             sweep.forward()
             if policy.verify:
                 _require_same(stepper.state, out, "a loop")
             stepper.cts = list(cts)
             sweep.reverse()
+        growth.warn()
         bars = [*stepper.cts, *stepper.captured_cts]
         return [None if a is None else zeros_like(a)[()] if b is None else b for a, b in zip(avals, bars, strict=True)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
@@ -20,10 +21,19 @@ class Clock:
         self.done = dict.fromkeys(total, 0)
         self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
         self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
+        self._advances_left: float | None = None  # seconds, where steps take unlike times
+        self._times: StepTimes | None = None
 
-    def note(self, kind: str, steps: int, seconds: float) -> None:
-        """So many steps of a kind are done, in so much time."""
+    def expect_advances(self, seconds: float, times: StepTimes) -> None:
+        """The advances that are left will take so long, each as long as the first run did there."""
+        self._advances_left, self._times = seconds, times
+
+    def note(self, kind: str, start: int, stop: int, seconds: float) -> None:
+        """Steps start..stop-1 are done, in so much time."""
+        steps = stop - start
         self.done[kind] += steps
+        if kind == "advance" and self._times is not None and self._advances_left is not None:
+            self._advances_left -= self._times.between(start, stop)
         if kind not in self._first:
             self._first[kind] = steps, seconds
         else:
@@ -53,7 +63,9 @@ class Clock:
         left = 0.0
         for kind, total in self.total.items():
             steps = max(total - self.done[kind], 0)
-            if steps:
+            if kind == "advance" and self._advances_left is not None:
+                left += max(self._advances_left, 0.0)
+            elif steps:
                 seconds = self.step_seconds(kind)
                 if seconds is None:
                     return None
@@ -86,10 +98,15 @@ class StepTimes:
         each = self._each()
         return len(each) > 3 and max(each) > factor * median(each)
 
-    def costs(self) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """The rows' bounds and seconds, the first with the pace of the second."""
+    def costs(self, most: float = float("inf")) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """The rows' bounds and seconds, the first with the pace of the second, and none with more than `most` times the middle pace."""
         each = self._each()
-        return tuple(self.bounds), tuple(t * (b - a) for t, a, b in zip(each, self.bounds, self.bounds[1:], strict=False))
+        highest = most * median(each)
+        return tuple(self.bounds), tuple(min(t, highest) * (b - a) for t, (a, b) in zip(each, pairwise(self.bounds), strict=True))
+
+    def between(self, start: int, stop: int) -> float:
+        """Seconds that steps start..stop-1 took."""
+        return sum(t * max(min(b, stop) - max(a, start), 0) for t, (a, b) in zip(self._each(), pairwise(self.bounds), strict=True))
 
     def _each(self) -> list[float]:
         each = [t / (b - a) for t, a, b in zip(self.seconds, self.bounds, self.bounds[1:], strict=False)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +27,12 @@ SAVING = 0.05  # of the time of the advances, for which a new plan is worth its 
 PIECES = 128  # of the first run that are timed, where its length is known
 PIECE_SECONDS = 1e-3  # of a piece at least
 WORTH = 0.5  # seconds, likewise: planning takes some itself
+REGRET = 1.1  # times the advances of the schedule at most, if the times turn out to have been chance
+DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # times the usual cost of a step up to which the measured ones are believed, until a plan passes
+TURN_SECONDS = 0.25  # after which `on_piece` gets its turn
+RECORD_SECONDS = 0.1  # of a piece that is recorded, since it is reversed whole
+SHORT_SECONDS = 5e-3  # of such a piece, below which there are fewer than `MOST_PIECES`
+LEAST_PIECES, MOST_PIECES = 24, 200  # of what is recorded at once, as far as it has steps and `TURN_SECONDS` do not ask for more
 
 
 class _Phase(enum.Enum):
@@ -52,6 +60,9 @@ class Sweep:
         stores: one for each tier of the schedule after the first.
         guard: compares states that are computed again with those of the first run.
         on_action: called with each action after it is done, for a display. It may raise to stop the run.
+        on_piece: called likewise, but with the parts of `Advance`, `Record` and `Reverse`, which are then cut so that it gets its turn
+            every quarter of a second, and some 24 to 200 times on the way back over a long record. Needs a stepper that keeps several
+            records.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
 
     Attributes:
@@ -61,6 +72,7 @@ class Sweep:
 
     Raises:
         ParameterError: `reverse_weight` is not a positive number, or stores are missing.
+        ScheduleError: the schedule undoes steps, which the stepper cannot.
     """
 
     def __init__(
@@ -71,6 +83,7 @@ class Sweep:
         stores: Sequence[Store] = (),
         guard: ReplayGuard | None = None,
         on_action: Callable[[Action], None] | None = None,
+        on_piece: Callable[[Action], None] | None = None,
         reverse_weight: float = REVERSE_WEIGHT,
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
@@ -79,15 +92,18 @@ class Sweep:
         if len(stores) != len(slow):
             names = ", ".join(tier.name for tier in slow) or "none"
             raise ParameterError(f"expected a store for each slow tier ({names}), got {len(stores)}; give stores=")
+        if getattr(schedule, "undone", 0):
+            _require_undo(stepper)
         self.schedule = schedule
         self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
         self.drift = 0.0
         self._stepper: Any = stepper  # which of the protocols is needed depends on the actions
-        self._stores, self._guard, self._on_action = stores, guard, on_action
+        self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
         self._actions = self._first_actions()
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
+        self._records: list[tuple[int, int]] = []  # the pieces of the records that are not reversed yet, the newest last
         self._since = 0  # the state that the working one was computed from
         self._at = 0
         self._undone = False
@@ -178,29 +194,47 @@ class Sweep:
         self._phase = _Phase.DONE
 
     def _replan(self, times: StepTimes) -> None:
-        """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order."""
+        """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order.
+
+        One pause of the machine looks like dear steps. So a plan that would be much dearer if all steps were alike is not taken.
+        """
         if not times.uneven(UNEVEN):
             return
         kept = tuple(sorted((Kept(step, slot, tier) for (tier, slot), step in self._in_use.items()), key=lambda state: state.step))
-        plan = Weighted(kept, self.remaining, self.schedule.slots, *times.costs())
-        if plan.plain_cost - plan.cost >= max(SAVING * plan.plain_cost, WORTH):
-            self.replanned = plan
+        bounds, measured = times.costs()
+        plain = Weighted(kept, self.remaining, self.schedule.slots, bounds, measured)
+        even = tuple(float(b - a) for a, b in pairwise(bounds))
+        usual = Weighted(kept, self.remaining, self.schedule.slots, bounds, even).plain_cost
+        seconds = plain.plain_cost
+        for factor in DAMPED:
+            plan = Weighted(kept, self.remaining, self.schedule.slots, *times.costs(factor))
+            advances, cost = plan.cost_if(bounds, even), plan.cost_if(bounds, measured)
+            if advances <= REGRET * usual and plain.plain_cost - cost >= max(SAVING * plain.plain_cost, WORTH):
+                self.replanned, seconds = plan, cost
+                self.clock.total["advance"] = self.clock.done["advance"] + round(advances)
+                break
+        self.clock.expect_advances(seconds, times)
 
     def close(self) -> None:
         """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless."""
         self._phase = _Phase.DONE
-        for tier, slot in sorted(self._in_use):
-            if tier == 0:
-                self._stepper.free(slot)
-        self._in_use.clear()
-        for store in self._stores:
-            store.close()
+        with ExitStack() as stack:  # whatever one of them raises, the others are closed and freed
+            for store in self._stores:
+                stack.callback(store.close)
+            for tier, slot in sorted(self._in_use, reverse=True):
+                if tier == 0:
+                    stack.callback(self._stepper.free, slot)
+            self._in_use.clear()
 
     def __enter__(self) -> Sweep:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        try:
+            self.close()
+        except Exception:
+            if error is None:  # else what went wrong first is the news
+                raise
 
     def _execute(self, action: Action) -> None:
         match action:
@@ -209,7 +243,7 @@ class Sweep:
             case Load(step, slot, tier):
                 self._load(step, slot, tier)
             case Reverse(start, stop):
-                self._timed("reverse", self._stepper.reverse, start, stop)
+                self._reverse(start, stop)
             case Save(step, slot, tier):
                 self._save(step, slot, tier)
             case Free(slot, tier):
@@ -219,9 +253,9 @@ class Sweep:
                     self._stepper.free(slot)
                 self._in_use.pop((tier, slot), None)
             case Record(start, stop):
-                self._timed("record", self._stepper.record, start, stop)
-                self._at = stop
+                self._record(start, stop)
             case Undo(start, stop):
+                _require_undo(self._stepper)
                 self._timed("undo", self._stepper.undo, start, stop)
                 self._at, self._undone = start, True
             case Fetch(_, slot, tier):
@@ -231,6 +265,8 @@ class Sweep:
                     self._guard.ended()
             case _:
                 raise ScheduleError(f"expected an action of diffsim.checkpoint.actions, got {action!r}; check the schedule with simulate()")
+        if self._on_piece is not None and not isinstance(action, (Advance, Record, Reverse)):
+            self._on_piece(action)
         if self._on_action is not None:
             self._on_action(action)
 
@@ -238,32 +274,76 @@ class Sweep:
         began = time.perf_counter()
         found = call(start, stop)
         seconds = time.perf_counter() - began
-        self.clock.note(kind, stop - start, seconds)
+        self.clock.note(kind, start, stop, seconds)
         if self._times is not None and kind != "reverse":
             self._times.note(start, stop, seconds)
         return found
 
     def _advance(self, start: int, stop: int) -> None:
-        guard = self._guard
-        for begin, end in self._timed_pieces(start, stop) if guard is None else guard.pieces(start, stop):
+        for begin, end in self._pieces("advance", start, stop):
             final = self._timed("advance", self._stepper.advance, begin, end)
             self._at = end
-            if final is not None and self.end is None:
+            ends = final is not None and self.end is None
+            if ends:
                 self._found_end(final, end)
+            elif self._guard is not None and not self._undone:
+                self._guard.reached(end, self._since)
+            if self._on_piece is not None:
+                self._on_piece(Advance(begin, self._at))
+            if ends:
                 return
-            if guard is not None:
-                guard.reached(end, self._since)
 
-    def _timed_pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut an advance of the first run for the times of its parts, where that costs little."""
+    def _record(self, start: int, stop: int) -> None:
+        for begin, end in self._pieces("record", start, stop):
+            self._timed("record", self._stepper.record, begin, end)
+            self._records.append((begin, end))
+            self._at = end
+            if self._guard is not None and not self._undone and self._phase is _Phase.REVERSE:
+                self._guard.reached(end, self._since)
+            if self._on_piece is not None:
+                self._on_piece(Record(begin, end))
+
+    def _reverse(self, start: int, stop: int) -> None:
+        """Reverse the pieces of the newest record, or one step from the working state."""
+        while start < stop:
+            held = bool(self._records) and self._records[-1][1] == stop and self._records[-1][0] >= start
+            begin = self._records.pop()[0] if held else start
+            self._timed("reverse", self._stepper.reverse, begin, stop)
+            if self._on_piece is not None:
+                self._on_piece(Reverse(begin, stop))
+            stop = begin
+
+    def _pieces(self, kind: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Cut an action where the guard compares states, where the steps of the first run are timed, and where others want a turn."""
+        whole = stop - start
         while start < stop:
             end = stop
-            if self._times is not None and self._phase is _Phase.FORWARD and (self.end is None or self.end >= PIECES):
-                pace = self.clock.step_seconds("advance")
-                least = 1 if pace is None else int(PIECE_SECONDS / max(pace, 1e-9))
-                end = min(stop, start + max((self.end or 0) // PIECES, least, 1))
+            if self._guard is not None and not self._undone and (kind == "advance" or self._phase is _Phase.REVERSE):
+                end = self._guard.next(start, stop)
+            if self._times is not None and self._phase is _Phase.FORWARD and kind == "advance":
+                end = min(end, start + self._timed_steps())
+            if self._on_piece is not None:
+                end = min(end, start + self._steps_a_turn(kind, whole))
             yield start, end
             start = end
+
+    def _timed_steps(self) -> int:
+        """Steps of the first run that are timed together, where timing costs little."""
+        if self.end is not None and self.end < PIECES:
+            return self.end
+        pace = self.clock.step_seconds("advance")
+        least = 1 if pace is None else int(PIECE_SECONDS / max(pace, 1e-9))
+        return max((self.end or 0) // PIECES, least, 1)
+
+    def _steps_a_turn(self, kind: str, whole: int) -> int:
+        """Steps of a piece of an action of `whole` steps."""
+        pace = self.clock.step_seconds(kind)
+        if pace is None:
+            return max(whole // MOST_PIECES, 1)
+        if kind == "advance":
+            return max(int(TURN_SECONDS / max(pace, 1e-9)), 1)
+        pieces = min(max(int(whole * pace / SHORT_SECONDS), LEAST_PIECES), MOST_PIECES)
+        return max(min(whole // pieces, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
 
     def _found_end(self, final: int, asked: int) -> None:
         self.end = self._at = final
@@ -303,4 +383,12 @@ class Sweep:
     def _stale(self, method: str) -> StaleValueError:
         return StaleValueError(
             f"expected forward() once and then reverse() once, got {method}() on a sweep that is {self._phase.value}; make a new Sweep"
+        )
+
+
+def _require_undo(stepper: object) -> None:
+    if not hasattr(stepper, "undo"):
+        raise ScheduleError(
+            f"expected a model whose steps can be undone, for a schedule that runs backwards, got {type(stepper).__name__}, which cannot; "
+            "use another schedule, such as Binomial"
         )

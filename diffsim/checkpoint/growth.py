@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
+PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 SAMPLES = 200
+STATES = 16  # samples of the state's size, fewer of them in a run whose end is not known
 ALARM = 1e6  # growth over the run that is worth a warning
 STEADY = 0.9  # correlation of the logarithm with the step beyond which growth counts as exponential
 
@@ -25,8 +31,8 @@ class Growth:
     """Exponential growth of a cotangent backwards in time.
 
     Attributes:
-        rate: of its logarithm, a step.
-        factor: by which it grew over the steps seen.
+        rate: of its logarithm, a step, beyond that of the state itself.
+        factor: by which it grew over the steps seen, likewise.
         horizon: steps after which rounding errors of the state have grown to its own size.
     """
 
@@ -36,26 +42,38 @@ class Growth:
 
 
 class GrowthMonitor:
-    """Called with each action of a sweep, it samples the size of the cotangent as steps are reversed.
+    """Called with each piece of a sweep, it samples the size of the state on the way forward, and of its cotangent on the way back.
+
+    A state that grows by itself, as of u' = a u with a > 1, has a cotangent that grows alike. What counts is how much faster that grows.
 
     Args:
         size: the cotangent's size now.
-        steps: of the whole run.
+        state_size: the state's; None: it is taken not to grow.
         precision: relative rounding error of the state.
     """
 
-    def __init__(self, size: Callable[[], float], steps: int, precision: float) -> None:
-        self._size, self._precision = size, precision
-        self._interval = max(steps // SAMPLES, 1)
-        self._next = steps
+    def __init__(self, size: Callable[[], float], precision: float, state_size: Callable[[], float] | None = None) -> None:
+        self._size, self._precision, self._state_size = size, precision, state_size
+        self._interval, self._next = 0, 0
         self._seen: list[tuple[int, float]] = []
+        self._states: list[tuple[int, float]] = []
+        self._state_interval = 1
+        self._ended = False
 
     def __call__(self, action: Action) -> None:
-        if isinstance(action, Reverse) and action.start <= self._next:
-            self._next = action.start - self._interval
-            size = self._size()
-            if 0.0 < size < math.inf:
-                self._seen.append((action.start, math.log(size)))
+        if isinstance(action, Reverse):
+            if not self._interval:
+                self._interval, self._next = max(action.stop // SAMPLES, 1), action.stop
+            if action.start <= self._next:
+                self._next = action.start - self._interval
+                _note(self._seen, action.start, self._size())
+        elif isinstance(action, EndForward):
+            self._ended = True
+        elif isinstance(action, (Advance, Record)) and not self._ended and self._state_size is not None:
+            if action.stop >= self._state_interval * (1 + len(self._states)):
+                _note(self._states, action.stop, self._state_size())
+            if len(self._states) == STATES:  # the run is longer than was thought
+                self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
     def found(self) -> Growth | None:
         """The growth, if it was exponential and large."""
@@ -63,22 +81,46 @@ class GrowthMonitor:
             return None
         steps, logs = np.array(self._seen).T
         half = len(logs) // 2
-        factor = logs[-1] - logs[0]
-        if factor < math.log(ALARM) or logs[-1] - logs[half] < 0.25 * factor:
+        factor = logs[-1] - logs[0] - self._state_rate() * (steps[0] - steps[-1])
+        if factor < math.log(ALARM) or logs[-1] - logs[half] < 0.25 * (logs[-1] - logs[0]):
             return None
         if -np.corrcoef(steps, logs)[0, 1] < STEADY:
             return None
-        rate = -float(np.polyfit(steps, logs, 1)[0])
+        rate = -float(np.polyfit(steps, logs, 1)[0]) - self._state_rate()
         return Growth(rate, math.exp(min(factor, 700.0)), int(-math.log(self._precision) / rate))
 
-    def warn(self, stacklevel: int = 3) -> None:
-        """Warn if the growth was exponential."""
+    def _state_rate(self) -> float:
+        """Growth of the logarithm of the state's size a step, 0 if it does not grow: the median slope, for starts from rest."""
+        slopes = [(b - a) / (m - n) for k, (n, a) in enumerate(self._states) for m, b in self._states[k + 1 :]]
+        return max(median(slopes), 0.0) if slopes else 0.0
+
+    def warn(self) -> None:
+        """Warn, at the line outside of this package that asked for the gradient, if the growth was exponential."""
         growth = self.found()
         if growth is not None:
-            warnings.warn(
+            _warn_user(
                 f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
                 f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
-                "decide the state. Shorten the run, or average over many short ones",
-                ChaosWarning,
-                stacklevel=stacklevel,
+                "decide the state. Shorten the run, or average over many short ones"
             )
+
+
+def largest(arrays: Iterable[Any]) -> float:
+    """The largest entry of floating-point arrays, without a copy of them; NaN if one is not a number."""
+    found = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
+    return max(found, default=0.0)
+
+
+def _note(series: list[tuple[int, float]], step: int, size: float) -> None:
+    if 0.0 < size < math.inf:
+        series.append((step, math.log(size)))
+
+
+def _warn_user(text: str) -> None:
+    """As `warnings.warn` does with `skip_file_prefixes`, which there is from Python 3.12 on only."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    names = frame.f_globals
+    registry = names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, ChaosWarning, frame.f_code.co_filename, frame.f_lineno, names.get("__name__"), registry)

@@ -19,7 +19,7 @@ TELL_SECONDS = 0.1
 
 
 class Teller:
-    """Called with each action of a sweep, it tells the progress now and then, and when all is done."""
+    """Called with each piece of a sweep, it tells the progress now and then, and when all is done."""
 
     def __init__(self, sweep: Sweep, tell: OnProgress) -> None:
         self._sweep, self._tell = sweep, tell

@@ -23,6 +23,7 @@ from diffsim.checkpoint import (
     open_stores,
 )
 from diffsim.checkpoint.actions import Action
+from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import OnProgress, Teller
 from diffsim.simulation.suspended import Keeper
 from diffsim.stepping.stepper import Stepper
@@ -97,7 +98,7 @@ class Reversal:
         schedule: of checkpoints.
         policy: what the user asked for beside the schedule.
         steps: of the run, or the most there may be.
-        watchers: called after each action.
+        watchers: called after each action of the schedule.
         on_progress: told the share of the work that is done, and the seconds left.
         until: where the run ends before `steps`, for an online schedule.
         every: ask `until` after each so many steps.
@@ -124,14 +125,16 @@ class Reversal:
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
         outputs = stepper.outputs if stores is None else None  # a run that goes on from stored states has not recorded all of it
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
-        self.growth = GrowthMonitor(stepper.cotangent_size, steps, float(np.finfo(stepper.dtype).eps))
-        self._watchers: list[Watcher] = [self.growth, *watchers]
+        precision = float(np.finfo(stepper.dtype).eps)
+        self.growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
+        self._watchers = list(watchers)
+        self._piece_watchers: list[Watcher] = [self.growth]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch)
+        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch, on_piece=self._watch_piece)
         if on_progress is not None:
-            self._watchers.append(Teller(self.sweep, on_progress))
+            self._piece_watchers.append(Teller(self.sweep, on_progress))
         began = time.perf_counter()
         with ExitStack() as stack:
             stack.push(self.sweep)
@@ -143,16 +146,20 @@ class Reversal:
         for watcher in self._watchers:
             watcher(action)
 
+    def _watch_piece(self, action: Action) -> None:
+        for watcher in self._piece_watchers:
+            watcher(action)
+
     def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and tell how it went."""
         began = time.perf_counter()
         with self.sweep:
             seed()
             if keeper is not None:
-                self._watchers.append(keeper)
+                self._piece_watchers.append(keeper)
             self.sweep.reverse()
         self._seconds += time.perf_counter() - began
-        self.growth.warn(stacklevel=5)
+        self.growth.warn()
         compression, done = self.policy.compression, dict(self.sweep.clock.done)
         return SweepReport(
             self._seconds,

@@ -93,7 +93,7 @@ class Suspension:
 
 
 class Keeper:
-    """Called with each action, it writes what a sweep has come to, now and then.
+    """Called with each piece of a sweep, it writes what a sweep has come to, now and then.
 
     Args:
         file: where.

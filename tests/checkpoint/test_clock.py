@@ -16,22 +16,22 @@ def test_nothing_is_known_before_the_first_step():
 
 def test_the_reverse_is_guessed_until_it_is_measured():
     clock = Clock(TOTAL, reverse_weight=3.0)
-    clock.note("advance", 20, 2.0)
+    clock.note("advance", 0, 20, 2.0)
     assert clock.seconds_left == pytest.approx(80 * 0.1 + 0.1 + 50 * 0.3)
-    clock.note("reverse", 10, 5.0)
+    clock.note("reverse", 40, 50, 5.0)
     assert clock.seconds_left == pytest.approx(80 * 0.1 + 0.1 + 40 * 0.5)
 
 
 def test_the_first_of_each_kind_is_forgotten_once_there_is_a_second():
     """It includes the compilation of a kernel."""
     clock = Clock(TOTAL)
-    clock.note("advance", 10, 100.0)
-    clock.note("advance", 10, 1.0)
-    clock.note("advance", 10, 3.0)
+    clock.note("advance", 0, 10, 100.0)
+    clock.note("advance", 0, 10, 1.0)
+    clock.note("advance", 0, 10, 3.0)
     assert clock.step_seconds("advance") == pytest.approx(0.2)
 
 
 def test_the_share_counts_reversed_steps_by_their_weight():
     clock = Clock(TOTAL, reverse_weight=2.0)
-    clock.note("reverse", 25, 1.0)
+    clock.note("reverse", 25, 50, 1.0)
     assert clock.share == pytest.approx(50 / 201)

@@ -15,7 +15,7 @@ RATE = 0.01
 def seen(size):
     """A monitor that saw `size(steps reversed)` along a run."""
     now = 0.0
-    monitor = GrowthMonitor(lambda: now, STEPS, 1e-7)
+    monitor = GrowthMonitor(lambda: now, 1e-7)
     for n in reversed(range(STEPS)):
         now = size(STEPS - n)
         monitor(Reverse(n, n + 1))
@@ -57,7 +57,7 @@ def test_the_warning_gives_rate_and_horizon():
 
 def test_few_samples_are_taken():
     calls = []
-    monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 100_000, 1e-7)
+    monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 1e-7)
     for action in Binomial(100_000, 30).actions():
         monitor(action)
     assert 190 <= len(calls) <= 201

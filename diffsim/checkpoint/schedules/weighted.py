@@ -73,6 +73,11 @@ class Weighted:
         """What the advances take, in the unit of `costs`."""
         return sum(plan.cost for plan in self._plans)
 
+    def cost_if(self, bounds: Sequence[int], costs: Sequence[float]) -> float:
+        """What the advances of this plan take if running these blocks once takes that, such as 1 a step: their number."""
+        known = _Costs(bounds, costs)
+        return sum(plan.cost_if(known) for plan in self._plans)
+
     @cached_property
     def plain_cost(self) -> float:
         """What the advances of `reverse_gaps` take, in the unit of `costs`."""
@@ -154,6 +159,20 @@ class _Plan:
             cost, split = _best_splits(known, edges, s)
             if cost < self.cost:
                 self.cost, self._edges, self._split = cost, edges, split
+
+    def cost_if(self, known: _Costs) -> float:
+        """Return what the advances take at other costs than those it was made for."""
+        total, open_segments = 0.0, [(0, len(self._edges) - 1, self._s)]
+        while open_segments:
+            first, last, s = open_segments.pop()
+            start, stop = self._edges[first], self._edges[last]
+            k = int(self._split[first, last - first, s]) if stop - start > 1 else 0
+            if k:
+                total += known.before(self._edges[first + k]) - known.before(start)
+                open_segments += (first, first + k, s), (first + k, last, s - 1)
+            else:
+                total += _binomial_cost(known, start, stop, s)
+        return total
 
     def actions(self, base: Kept, pool: Pool) -> Iterator[Action]:
         """Return the actions, from the working state that `base` keeps on."""
