@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,6 +15,9 @@ from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.storage.disk import DiskStore
 from diffsim.checkpoint.storage.host import HostStore
 from diffsim.checkpoint.storage.store import StateLayout, Store
+
+_unnamed = itertools.count(1)
+"""Runs of this process without a key: their files have names of their own, for several may wait for their reverse sweeps."""
 
 
 def open_stores(
@@ -39,11 +43,12 @@ def open_stores(
     if not slow:
         return []
     layout = StateLayout.of(state())
+    run = key[:12] or f"{os.getpid()}-{next(_unnamed)}"
     with ExitStack() as stack:
         stores: list[Store] = []
         for number, tier in enumerate(slow, 1):
             if tier.name == "disk":
-                path = policy.file(f"states-{key[:12] or os.getpid()}-{number}")
+                path = policy.file(f"states-{run}-{number}")
                 kind = DiskStore.reopen if again and path.exists() else DiskStore
                 stores.append(stack.enter_context(kind(path, layout, tier.slots, key=key, compression=policy.compression)))
             else:

@@ -10,21 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import (
-    Growth,
-    GrowthMonitor,
-    Lossy,
-    OnlineSchedule,
-    Policy,
-    ReplayGuard,
-    Schedule,
-    Store,
-    Sweep,
-    SweepFile,
-    open_stores,
-)
+from diffsim.checkpoint import Growth, GrowthMonitor, Lossy, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep, SweepFile
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.progress import OnProgress, Teller
+from diffsim.checkpoint.stores import open_stores
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array
