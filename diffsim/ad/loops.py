@@ -13,9 +13,12 @@ from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, in_order, unflatten
-from diffsim.checkpoint import Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, fingerprint, open_stores, resolve
+from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
+from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.storage.fingerprint import fingerprint
+from diffsim.checkpoint.stores import open_stores
 from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
 
 Step = Callable[[int, Cores, Cores], Cores]
@@ -102,9 +105,22 @@ class _LoopStepper:
                 if bar is not None:
                     self.captured_cts[k] = bar if self.captured_cts[k] is None else self.captured_cts[k] + bar
 
+    def compared(self) -> list[np.ndarray]:
+        """What tells the state from others, for the guard."""
+        return _compared(self.state)
+
     def state_arrays(self) -> list[np.ndarray]:
-        """The values of the state that are numbers."""
-        return _numbers(self.state)
+        """The state for a slow tier.
+
+        Raises:
+            PlanError: not all of it is numbers.
+        """
+        if other := [type(c).__name__ for c in self.state if not _is_storable(c)]:
+            raise PlanError(
+                f"expected numbers, of 64 bits where they are integers, in the state of a loop that keeps states in slow tiers, got "
+                f"{', '.join(other)}; give checkpoint= a schedule without slow tiers"
+            )
+        return [np.asarray(bottom(c)) for c in self.state]
 
     def cotangent_size(self) -> float:
         """The largest entry of the state's cotangent now."""
@@ -112,7 +128,7 @@ class _LoopStepper:
 
     def precision(self) -> float:
         """The largest relative rounding error of what there is in the state."""
-        kinds = {value.dtype for value in self.state_arrays() if value.dtype.kind in "fc"}
+        kinds = {value.dtype for value in self.compared() if value.dtype.kind in "fc"}
         return max((float(np.finfo(kind).eps) for kind in kinds), default=float(np.finfo(float).eps))
 
     def set_state(self, arrays: Sequence[np.ndarray]) -> None:
@@ -120,16 +136,27 @@ class _LoopStepper:
             raise PlanError(
                 "a loop that is differentiated twice keeps its states in memory; give checkpoint= a schedule without slow tiers"
             )
-        values = iter(arrays)
-        self.state = tuple(_like(next(values), c) if _is_number(c) else c for c in self.state)
+        self.state = tuple(_like(array, c) for array, c in zip(arrays, self.state, strict=True))
 
 
-def _is_number(core: Any) -> bool:
-    return isinstance(core, (bool, int, float, complex)) or hasattr(core, "dtype")
+def _is_storable(core: Any) -> bool:
+    """Whether a value of a state comes back as it was from an array of numbers."""
+    if isinstance(core, int):
+        return -(2**63) <= core < 2**63
+    return isinstance(core, (float, complex)) or getattr(getattr(core, "dtype", None), "kind", "O") in "biufc"
 
 
-def _numbers(cores: Cores) -> list[np.ndarray]:
-    return [np.asarray(bottom(c)) for c in cores if _is_number(c)]
+def _compared(cores: Cores) -> list[np.ndarray]:
+    """The numbers of a state as arrays whose bytes are their value: an integer of Python's may be of any length."""
+    out = []
+    for c in cores:
+        if isinstance(c, int):
+            out.append(np.frombuffer(c.to_bytes(c.bit_length() // 8 + 1, "little", signed=True), np.uint8))
+        elif isinstance(c, (float, complex)) or hasattr(c, "dtype"):
+            array = np.asarray(bottom(c))
+            if array.dtype.kind != "O":
+                out.append(array)
+    return out
 
 
 def _like(array: np.ndarray, core: Any) -> Any:
@@ -140,7 +167,7 @@ def _like(array: np.ndarray, core: Any) -> Any:
 
 
 def _require_same(found: Cores, expected: Cores, what: str) -> None:
-    if fingerprint(_numbers(found)) != fingerprint(_numbers(expected)):
+    if fingerprint(_compared(found)) != fingerprint(_compared(expected)):
         raise ReplayError(
             f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
             "changes; let it depend on its arguments alone"
@@ -175,10 +202,18 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
         stepper = _LoopStepper(step, first, steps, state, captured)
         recorded = 1 if policy.slots else max(_Record(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
-        guard = ReplayGuard(stepper.state_arrays) if policy.verify else None
-        growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.state_arrays()))
+        guard = ReplayGuard(stepper.compared) if policy.verify else None
+        growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))
         stores = open_stores(schedule, stepper.state_arrays, policy)
-        with Sweep(schedule, stepper, stores=stores, guard=guard, on_piece=growth) as sweep:
+        watchers: list[Callable[[Action], None]] = [growth]
+
+        def watch(action: Action) -> None:
+            for watcher in watchers:
+                watcher(action)
+
+        with Sweep(schedule, stepper, stores=stores, guard=guard, on_piece=watch) as sweep:
+            if policy.progress is not None:
+                watchers.append(Teller(sweep, policy.progress))
             sweep.forward()
             if policy.verify:
                 _require_same(stepper.state, out, "a loop")
@@ -249,7 +284,13 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
 
 
 def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last: Callable[[int, Cores], bool], checkpoint: Any) -> Cores:
-    """Run a loop on plain values, then as one operation on the values that are being differentiated."""
+    """Run a loop on plain values, then as one operation on the values that are being differentiated.
+
+    Raises:
+        ParameterError: `checkpoint` is no such thing, or asks for what loops do not have.
+    """
+    if Policy.of(checkpoint).resume:
+        raise ParameterError("expected no resume= in the policy of a loop, got one: only the sweeps of simulations go on; leave it out")
     steps = 0
 
     def whole(state: Cores) -> Cores:
@@ -281,13 +322,14 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
             around it, which are differentiated too, but not assign to arrays made outside.
         init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
         checkpoint: memory for the reverse sweep ("auto" is half of what is available, or a size such as "100 MB"), or a number
-            of states to keep, or a schedule or `Policy` of `diffsim.checkpoint`.
+            of states to keep at most, or a schedule or `Policy` of `diffsim.checkpoint`; `resume` is for simulations alone.
 
     Returns:
         The last state.
 
     Raises:
-        PlanError: by the reverse sweep, if the memory cannot work.
+        ParameterError: `checkpoint` is none of these, or asks for `resume`.
+        PlanError: by the reverse sweep: the memory cannot work, or states that are not all numbers would go to slow tiers.
         ShapeError: the body changes the structure or a shape of the state.
     """
     lower, upper = int(lower), int(upper)

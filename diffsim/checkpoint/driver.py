@@ -21,7 +21,7 @@ from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass
+MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass, if neither schedule nor stepper says
 UNEVEN = 1.5  # times the usual cost of a step, from which on a new plan is tried
 SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
 PIECES = 128  # of the first run that are timed, where its length is known
@@ -374,10 +374,11 @@ class Sweep:
     def _measure_drift(self, step: int, slot: int) -> None:
         drift = self._stepper.drift(slot)
         self.drift = max(self.drift, drift)
-        if not drift <= MOST_DRIFT:
+        most = getattr(self.schedule, "tolerance", None) or getattr(self._stepper, "tolerated_drift", MOST_DRIFT)
+        if not drift <= most:
             raise ReplayError(
-                f"state {step}, computed backwards, differs from the kept one by {drift:.1e} of its size, more than {MOST_DRIFT:.0e}; "
-                "keep states more often (a smaller period), or use a schedule that runs forward only"
+                f"state {step}, computed backwards, differs from the kept one by {drift:.1e} of its size, more than {most:.0e}; "
+                "keep states more often (a smaller period), let more pass (tolerance), or use a schedule that runs forward only"
             )
 
     def _stale(self, method: str) -> StaleValueError:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from diffsim.checkpoint.planning.memory import parse_memory
+from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
+from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedules.foreign import Adapted
 from diffsim.checkpoint.storage.compression import Compression
 from diffsim.errors import ParameterError, StorageError
 
@@ -40,7 +43,9 @@ class Policy:
         compression: of states on disk.
         verify: compare states that are computed again with those of the first run.
         resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
-            killed; 0: none. Runs that end by a condition (`until=`) are not kept.
+            killed; 0: none. Runs that end by a condition (`until=`) are not kept. For simulations alone.
+        progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs that are
+            differentiated by `diffsim.grad` and the like, which take no `on_progress`.
 
     Raises:
         ParameterError: what cannot be, or does not go together.
@@ -55,6 +60,7 @@ class Policy:
     compression: Compression | None = None
     verify: bool = True
     resume: float = 0.0
+    progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
         for size in (self.memory, self.disk, self.host):
@@ -119,8 +125,8 @@ class Policy:
         if not isinstance(schedule, Schedule):
             return self if self.slots is None else replace(self, slots=min(self.slots, steps))
         slots = max(min(schedule.slots, steps), 1)
-        if not is_dataclass(schedule):
-            return replace(self, schedule="auto", slots=slots)
+        if isinstance(schedule, Adapted) or not is_dataclass(schedule):  # made for that number of steps alone
+            return replace(self, schedule=Binomial(steps, slots), slots=None)
         names = {f.name for f in fields(schedule)}
         shorter = replace(schedule, steps=steps, slots=slots) if "slots" in names else replace(schedule, steps=steps)
         return replace(self, schedule=shorter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -16,6 +17,9 @@ from diffsim.checkpoint.storage.disk import DiskStore
 from diffsim.checkpoint.storage.host import HostStore
 from diffsim.checkpoint.storage.store import StateLayout, Store
 from diffsim.errors import StorageError
+
+_unnamed = itertools.count(1)
+"""Runs of this process without a key: their files have names of their own, for several may wait for their reverse sweeps."""
 
 
 def open_stores(
@@ -41,11 +45,12 @@ def open_stores(
     if not slow:
         return []
     layout = StateLayout.of(state())
+    run = key[:12] or f"{os.getpid()}-{next(_unnamed)}"
     with ExitStack() as stack:
         stores: list[Store] = []
         for number, tier in enumerate(slow, 1):
             if tier.name == "disk":
-                path = policy.file(f"states-{key[:12] or os.getpid()}-{number}")
+                path = policy.file(f"states-{run}-{number}")
                 found = _found(path, layout, tier.slots, policy, key) if again else None
                 stores.append(stack.enter_context(found or DiskStore(path, layout, tier.slots, policy.compression, key)))
             else:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from diffsim.checkpoint import time_text
+from diffsim.checkpoint.progress import time_text
 from diffsim.optimize import Iteration
 
 QUIET_SECONDS = 2.0

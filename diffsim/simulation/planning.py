@@ -133,7 +133,7 @@ def measure(
         seconds: that it may take, about.
         room: bytes that slots and records may take; None: as many as it needs.
     """
-    simulation._runs += 1  # a pullback that is waiting has lost its states
+    simulation._give_up_waiting()
     count = min(steps, MOST_STEPS)
     stepper = simulation._stepper
     if stepper.adjoint is None:

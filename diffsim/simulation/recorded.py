@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.checkpoint import Checkpoint
 from diffsim.simulation.reversal import Until
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.solution import Pullback, Solution
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.tangent import dot
 from diffsim.typing import Array
@@ -71,9 +71,12 @@ class RecordedRun:
         with self._in_place() as simulation:
             return self._values(simulation.run(self._named(args), self.steps, self.every, until=self.until))
 
+    def _vjp(self, simulation: Simulation, args: Sequence[Array]) -> tuple[Solution, Pullback]:
+        return simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)
+
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         with self._in_place() as simulation:
-            solution, pullback = simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)
+            solution, pullback = self._vjp(simulation, args)
             run = simulation._runs
         used = False
 
@@ -82,7 +85,7 @@ class RecordedRun:
             with self._in_place() as simulation:
                 again = pullback
                 if used or simulation._runs != run:  # its states were overwritten: run it again
-                    again = simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)[1]
+                    again = self._vjp(simulation, args)[1]
                 used = True
                 bars = again(self.solution(cts))
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]

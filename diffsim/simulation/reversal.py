@@ -10,21 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import (
-    Growth,
-    GrowthMonitor,
-    Lossy,
-    OnlineSchedule,
-    Policy,
-    ReplayGuard,
-    Schedule,
-    Store,
-    Sweep,
-    open_stores,
-)
+from diffsim.checkpoint import Growth, GrowthMonitor, Lossy, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import OnProgress, Teller
+from diffsim.checkpoint.stores import open_stores
 from diffsim.simulation.suspended import Keeper
 from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array

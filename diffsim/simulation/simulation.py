@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,21 +15,11 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.checkpoint import (
-    Action,
-    Binomial,
-    Checkpoint,
-    Continued,
-    OnlineSchedule,
-    Policy,
-    Schedule,
-    Sizes,
-    found_states,
-    open_stores,
-    resolve,
-    tiers_of,
-)
+from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, resolve
 from diffsim.checkpoint.progress import OnProgress
+from diffsim.checkpoint.schedule import tiers_of
+from diffsim.checkpoint.schedules.continued import Continued
+from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError, StorageError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
@@ -133,6 +124,7 @@ class Simulation:
         self._stepper = Stepper(traced.step, points, receivers, self.dtype, differentiable)
         self._tangent: Simulation | None = None
         self._runs = 0
+        self._waiting: weakref.ref[Reversal] | None = None  # a run whose reverse sweep may still come
         self.last_sweep: SweepReport | None = None
 
     def tangent(self, differentiable: bool = True) -> Simulation:
@@ -216,7 +208,7 @@ class Simulation:
         self._move({**self._source_tables(self._step, sources), **self._receiver_tables(self._step, receivers)})
 
     def _move(self, points: Mapping[str, PointTable]) -> None:
-        self._runs += 1  # a pullback that is still waiting would read the new places
+        self._give_up_waiting()  # a pullback would read the new places
         self._points |= points
         self._stepper.launcher.move(points)
         if self._tangent is not None:
@@ -322,8 +314,9 @@ class Simulation:
         policy = Policy.of(checkpoint)
         schedule = self._schedule(steps, policy, online=until is not None)
         fields = self._private(self._checked(inputs, steps), inputs)
-        self._stepper.plan(schedule.slots, schedule.recorded)
+        self._plan(schedule, policy)
         coefficients = self._start(self._stepper, fields, steps)
+        on_progress = policy.progress if on_progress is None else on_progress
         watchers = () if on_action is None else (on_action,)
         key = self._key(fields, steps) if policy.folder is not None else ""
         keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
@@ -331,6 +324,7 @@ class Simulation:
         if suspension is not None and (found := suspension.found()) is not None:
             return self._resumed(inputs, fields, coefficients, (watchers, on_progress), suspension, found)
         reversal = Reversal(self._stepper, schedule, policy, steps, watchers, on_progress, until, every, key)
+        self._waiting = weakref.ref(reversal)
         solution = self._solution(self._stepper)
         kept = None if suspension is None else copied(solution)  # a user may edit what is returned
 
@@ -365,9 +359,10 @@ class Simulation:
             stores = open_stores(whole, self._stepper.state_arrays, policy, suspension.key, again=True)
             schedule = Continued(remaining, tiers_of(whole), found_states(stores))
             first = schedule.first
-        self._stepper.plan(schedule.slots, schedule.recorded)
+        self._plan(schedule, policy)
         self._start(self._stepper, fields, steps)
         reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=suspension.key, stores=stores)
+        self._waiting = weakref.ref(reversal)
         try:
             require_same_traces(self._stepper.traces(), found.solution.traces, range(first + 1, remaining + 1))
         except StorageError:
@@ -450,9 +445,13 @@ class Simulation:
         inputs: Mapping[str, npt.ArrayLike],
         steps: int,
         checkpoint: Checkpoint = "auto",
+        on_action: Callable[[Action], None] | None = None,
+        until: Until | None = None,
+        every: int = 1,
+        on_progress: OnProgress | None = None,
     ) -> tuple[float, dict[str, Array]]:
-        """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`."""
-        solution, pullback = self.vjp(inputs, steps, checkpoint)
+        """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`; see `vjp` for the rest."""
+        solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress)
         value, cotangents = loss(solution)
         return value, pullback(cotangents)
 
@@ -466,8 +465,21 @@ class Simulation:
         moved = {s: both.final[dot(s, order)] for s in self._step.states}
         return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
 
-    def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:
+    def _plan(self, schedule: Schedule | OnlineSchedule, policy: Policy) -> None:
+        """Make room for a schedule; within a budget, what an earlier run left and this one does not need is given back."""
+        self._give_up_waiting()
+        self._stepper.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None)
+
+    def _give_up_waiting(self) -> None:
+        """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""
         self._runs += 1
+        reversal = None if self._waiting is None else self._waiting()
+        self._waiting = None
+        if reversal is not None:
+            reversal.close()
+
+    def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:
+        self._give_up_waiting()
         if not stepper.rings:
             stepper.plan(0, 0)
         coefficients = self._coefficients(fields)

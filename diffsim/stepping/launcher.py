@@ -56,9 +56,13 @@ class Launcher:
     # arrays
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
-        """A zeroed array under `name`, in place of any that was there. Kernels are bound anew when they are next launched."""
-        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
+        """A zeroed array under `name`, in place of any that was there, which is given back first.
+
+        Kernels are bound anew when they are next launched.
+        """
+        self.arrays.pop(name, None)
         self._bound.clear()
+        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
         return self.arrays[name]
 
     def unbind(self) -> None:

@@ -65,6 +65,7 @@ class Stepper:
         self._records: list[range] = []  # steps of each record, the newest last
         self._residuals: list[IntArray] = []  # levels of the residuals of each
         self._pending: dict[str, dict[int, Array]] = {}
+        self._sizes: dict[str, float] = {}  # largest value of each field that the sweep has seen since steps were undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
 
@@ -82,9 +83,18 @@ class Stepper:
 
     # memory
 
-    def plan(self, slots: int, recorded: int) -> None:
-        """Make room for `slots` saved states and a record of `recorded` steps; what is large enough is kept."""
-        arrays, storage = self.launcher.arrays, self.layout.storage
+    def plan(self, slots: int, recorded: int, exact: bool = False) -> None:
+        """Make room for `slots` saved states and a record of `recorded` steps.
+
+        Args:
+            slots: states.
+            recorded: steps.
+            exact: give back what is larger than that; otherwise it is kept for a later run that needs it.
+
+        Raises:
+            PlanError: more than an array can hold.
+            MemoryError: there is not so much; all storage has been given back then.
+        """
         recorded = recorded if self.needs_primal else 0
         most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
         if most * self.layout.tile_count >= 2**31:
@@ -93,20 +103,29 @@ class Stepper:
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
         kept = 0 if self.recorded else recorded
-        for name, depth in self.depths.items():
-            capacity = slots * depth + self._working_levels(self.forward, name, depth) + kept
-            if name not in self.rings or self.rings[name].capacity < capacity:
-                self.rings[name] = Ring(depth, self.forward.in_place(name), capacity)
-                self.launcher.allocate(name, (capacity, *storage))
-        for name in self.recorded.names if self.recorded else ():
-            if name not in arrays or arrays[name].shape[0] < recorded:
-                self.launcher.allocate(name, (max(recorded, 1), *storage))
-        if self.adjoint:
-            for name, depth in self.adjoint.depths.items():
-                if name not in self.bars:
-                    capacity = self._working_levels(self.adjoint.program, name, depth)
-                    self.bars[name] = Ring(depth, self.adjoint.program.in_place(name), capacity)
-                    self.launcher.allocate(name, (capacity, *storage))
+        try:
+            for name, depth in self.depths.items():
+                levels = slots * depth + self._working_levels(self.forward, name, depth) + kept
+                if self._grow(name, levels, exact):
+                    self.rings[name] = Ring(depth, self.forward.in_place(name), levels)
+            for name in self.recorded.names if self.recorded else ():
+                self._grow(name, max(recorded, 1), exact)
+            for name, depth in self.adjoint.depths.items() if self.adjoint else ():
+                assert self.adjoint is not None
+                levels = self._working_levels(self.adjoint.program, name, depth)
+                if self._grow(name, levels, exact):
+                    self.bars[name] = Ring(depth, self.adjoint.program.in_place(name), levels)
+        except BaseException:  # a ring of more levels than its array has would have kernels write past the end
+            self.release()
+            raise
+
+    def _grow(self, name: str, levels: int, exact: bool) -> bool:
+        """Allocate an array of so many levels unless there is one; return whether that was done."""
+        present = self.launcher.arrays[name].shape[0] if name in self.launcher.arrays else 0
+        if present == levels or (present > levels and not exact):
+            return False
+        self.launcher.allocate(name, (levels, *self.layout.storage))
+        return True
 
     def release(self) -> None:
         """Give the storage of all fields back. `plan` allocates it anew, no larger than is asked for then."""
@@ -115,6 +134,15 @@ class Stepper:
             del arrays[name]
         self.launcher.unbind()
         self.rings, self.bars = {}, {}
+
+    def _require_storage(self, rings: Mapping[str, Ring]) -> None:
+        """Raise unless each ring has as many levels as its array."""
+        for name, ring in rings.items():
+            levels = self.launcher.arrays[name].shape[0] if name in self.launcher.arrays else 0
+            if levels != ring.capacity:
+                raise StaleValueError(
+                    f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
+                )
 
     @staticmethod
     def _working_levels(program: Program, name: str, depth: int) -> int:
@@ -168,6 +196,8 @@ class Stepper:
     def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int) -> None:
         """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records."""
         check_generation(self.generation)
+        self._require_storage(self.rings)
+        self._sizes.clear()
         self.steps, self._records, self._residuals = steps, [], []
         for ring in self.rings.values():
             ring.clear()
@@ -213,6 +243,7 @@ class Stepper:
         if self.adjoint is None:
             raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
         check_generation(self.generation)
+        self._require_storage(self.bars)
         given = {state: np.ascontiguousarray(traces.get(state, self._no_traces(state)), self.dtype) for state in self.records}
         for state, values in given.items():
             self.launcher.put(bar(receiver_stream(state)), values)
@@ -383,6 +414,8 @@ class Stepper:
         if self.backward is None:
             raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
         rings = self.rings.values()
+        if not self._sizes:
+            self._note_sizes({name: ring.working for name, ring in self.rings.items()})
         for ring in rings:
             ring.working.reverse()
         self.launcher.sweep(self.backward, stop - 1, stop - start, lambda done, count: self._advanced(count))
@@ -390,16 +423,29 @@ class Stepper:
             ring.working.reverse()
 
     def drift(self, slot: int) -> float:
-        """How far the working state is from the kept one: the largest error of a field over its largest value, earlier ones included."""
+        """How far the working state is from the kept one: the largest error of a field over the largest value that it had.
+
+        That is its largest value in the final state and in the states that were compared in this sweep: a run that begins at rest has
+        no size of its own at its beginning.
+        """
+        self._note_sizes({name: ring.slots[slot] for name, ring in self.rings.items()})
         found = 0.0
         for name, ring in self.rings.items():
-            error = size = float(np.finfo(self.dtype).tiny)
             for level, kept in zip(ring.working, ring.slots[slot], strict=True):
-                exact = self.launcher.cells(name, kept)
-                error = max(error, float(np.abs(self.launcher.cells(name, level) - exact).max()))
-                size = max(size, float(np.abs(exact).max()))
-            found = max(found, error / size)
+                error = np.abs(self.launcher.cells(name, level) - self.launcher.cells(name, kept)).max()
+                found = max(found, float(error) / self._sizes[name])
         return found
+
+    @property
+    def tolerated_drift(self) -> float:
+        """Drift that is let pass if the schedule does not say: 1e-3 in f32, 1e-6 in f64."""
+        return 1e-3 if self.dtype == np.float32 else 1e-6
+
+    def _note_sizes(self, levels: Mapping[str, Sequence[int]]) -> None:
+        tiny = float(np.finfo(self.dtype).tiny)
+        for name, those in levels.items():
+            present = max(float(np.abs(self.launcher.cells(name, level)).max()) for level in those)
+            self._sizes[name] = max(self._sizes.get(name, tiny), present)
 
     # states outside of this stepper
 

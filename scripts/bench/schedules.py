@@ -13,7 +13,9 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from diffsim.checkpoint import Advance, Binomial, Kept, Mixed, MultiTier, Online, Reversible, Spilling, Tier, Weighted, reverse_gaps
+from diffsim.checkpoint import Advance, Binomial, Mixed, MultiTier, Online, Reversible, Spilling, Tier, Weighted
+from diffsim.checkpoint.schedules.gaps import reverse_gaps
+from diffsim.checkpoint.schedules.splits import Kept
 
 BLOCKS = 200
 TRACED_STEPS = 50_000

@@ -18,7 +18,8 @@ from statistics import median
 import numpy as np
 from common import machine, timed
 
-from diffsim.checkpoint import Compression, DiskStore, HostStore, Lossless, Lossy, StateLayout, fingerprint
+from diffsim.checkpoint import Compression, DiskStore, HostStore, Lossless, Lossy, StateLayout
+from diffsim.checkpoint.storage.fingerprint import fingerprint
 
 SIZES = (8 << 20, 64 << 20)
 SLOTS = 3

@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.checkpoint import Binomial, StoreAll
+from diffsim.checkpoint import Binomial, MultiTier, Policy, StoreAll, Tier
 from diffsim.errors import DiffsimError, ParameterError, PlanError, ScheduleError, ShapeError, StaleValueError
 
 STEPS = 37
@@ -172,7 +172,89 @@ def test_body_may_assign_to_what_it_makes_and_to_its_state():
     numpy.testing.assert_array_equal(x, [0.5, -1.5, 2.0])
 
 
+def counted(checkpoint, first=1, factor=6364136223846793005):
+    """A loop that counts in Python's integers, which outgrow 64 bits, or stay small for a factor of 1."""
+
+    def f(x):
+        def body(i, s):
+            return {"x": s["x"] * (1.01 + 1e-9 * (s["k"] % 97)), "k": s["k"] * factor + 1, "b": not s["b"]}
+
+        return np.sum(ds.fori_loop(0, 8, body, {"x": x, "k": first, "b": True}, checkpoint=checkpoint)["x"])
+
+    return ds.grad(f)(numpy.ones(2))
+
+
+def test_integers_of_any_length_are_compared_by_value():
+    numpy.testing.assert_array_equal(counted(2), counted(StoreAll(8)))
+
+
+def with_text(checkpoint):
+    def f(x):
+        def body(i, s):
+            return {"x": s["x"] * (1.5 if s["m"] == "a" else 0.5) + 0.1 * s["x"] ** 2, "m": "b" if s["m"] == "a" else "a"}
+
+        return np.sum(ds.fori_loop(0, 8, body, {"x": x, "m": "a"}, checkpoint=checkpoint)["x"])
+
+    return ds.grad(f)(numpy.full(2, 0.3))
+
+
+HOST = MultiTier(8, (Tier("device", 1), Tier("host", 4, 0.1, 0.1)))
+
+
+def test_numbers_come_back_from_slow_tiers_and_nothing_else_goes_there():
+    numpy.testing.assert_array_equal(counted(HOST, factor=1), counted(StoreAll(8), factor=1))
+    numpy.testing.assert_array_equal(with_text(2), with_text(StoreAll(8)))
+    for refused in (lambda: with_text(Policy(schedule=HOST, verify=False)), lambda: counted(HOST), lambda: counted(HOST, first=2**63)):
+        with pytest.raises(PlanError, match=r"expected numbers, of 64 bits .* schedule without slow tiers"):
+            refused()
+
+
+def test_more_slots_than_steps_are_as_many_as_steps():
+    def f(x, checkpoint):
+        return np.sum(ds.while_loop(lambda s: s[0] < 3.0, lambda s: s * 1.5, x, checkpoint=checkpoint))
+
+    x = numpy.ones(2)
+    numpy.testing.assert_array_equal(ds.grad(f)(x, 30), ds.grad(f)(x, 2))
+
+
+def test_progress_of_a_loop_is_told(monkeypatch):
+    monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
+    told: list[float] = []
+    policy = Policy(slots=3, progress=lambda share, left: told.append(share))
+    oscillator_gradient = ds.grad(oscillator(policy))(*start())
+    numpy.testing.assert_array_equal(oscillator_gradient, ds.grad(oscillator(3))(*start()))
+    assert len(told) > 10
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_nested_loops_share_a_policy_with_files(tmp_path):
+    tier = Policy(schedule=MultiTier(6, (Tier("device", 1), Tier("disk", 3, 0.1, 0.1))), folder=tmp_path)
+
+    def f(x, checkpoint):
+        def inner(y):
+            return ds.integrate(lambda z: z * 1.01 + 0.01 * z * z, y, steps=6, checkpoint=checkpoint)
+
+        return np.sum(ds.integrate(inner, x, steps=6, checkpoint=checkpoint))
+
+    x = numpy.full(3, 0.3)
+    numpy.testing.assert_array_equal(ds.grad(f)(x, tier), ds.grad(f)(x, StoreAll(6)))
+    assert not list(tmp_path.iterdir())
+
+
 # what goes wrong
+
+
+@pytest.mark.parametrize("loop", [ds.fori_loop, ds.while_loop, ds.integrate], ids=lambda f: f.__name__)
+def test_a_loop_does_not_resume(loop, tmp_path):
+    policy = Policy(folder=tmp_path, resume=60.0)
+    calls = {
+        ds.fori_loop: lambda: loop(0, 2, lambda i, s: s, 1.0, checkpoint=policy),
+        ds.while_loop: lambda: loop(lambda s: s < 2.0, lambda s: s + 1.0, 1.0, checkpoint=policy),
+        ds.integrate: lambda: loop(lambda s: s, 1.0, steps=2, checkpoint=policy),
+    }
+    with pytest.raises(ParameterError, match="no resume= in the policy of a loop"):
+        calls[loop]()
 
 
 class BodyError(Exception):

@@ -58,9 +58,9 @@ class Request:
         return slow_tiers(self.sizes, self.costs, disk, host)
 
     def slots(self, beside: int, most: int | None = None) -> int:
-        """Slots in the first tier: those asked for, or as many as fit beside so many bytes, and make a difference."""
+        """Slots in the first tier: those asked for, or as many as fit beside so many bytes; no more than make a difference."""
         if self.policy.slots is not None:
-            return self.policy.slots
+            return min(self.policy.slots, self.steps)
         assert self.budget is not None
         return min((self.budget - self.sizes.fixed - beside) // self.sizes.state, most or self.steps)
 
@@ -143,7 +143,7 @@ def _mixed(request: Request) -> Found:
     unit = gcd(sizes.state, sizes.record)
     state, record = sizes.state // unit, sizes.record // unit
     if request.policy.slots is not None:
-        return Mixed(steps, request.policy.slots * state + record, state, record)
+        return Mixed(steps, request.slots(0) * state + record, state, record)
     assert request.budget is not None
     least = min(steps * record, state + record)
     room = (request.budget - sizes.fixed) // unit

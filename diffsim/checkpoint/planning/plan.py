@@ -131,7 +131,7 @@ class Plan:
 
     def as_policy(self) -> Policy:
         """The policy that carries the plan out."""
-        return replace(self.policy, schedule=self.schedule, memory=None, slots=None)
+        return replace(self.policy, schedule=self.schedule, slots=None)
 
     def compare(self, happened: Happened) -> Comparison:
         """The prediction beside what happened."""
@@ -163,7 +163,7 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
         The plan. With costs it has alternatives beside the choice.
 
     Raises:
-        PlanError: the memory is too little, and the message names the smallest that works; or more slots than steps are asked for.
+        PlanError: the memory is too little, and the message names the smallest that works.
         ScheduleError: the schedule is for another number of steps, or not for a run that may end early.
     """
     steps = require_count("steps", steps)
@@ -255,7 +255,7 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
         online: whether the run may end before.
 
     Raises:
-        PlanError: the memory cannot work, or more slots than steps are asked for.
+        PlanError: the memory cannot work.
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
     """

@@ -60,8 +60,9 @@ class Adapted:
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """RAM and disk, with the slots that are used."""
-        return (Tier("device", self.slots), Tier("disk", self._counts[3]))
+        """RAM, and disk if it is used, with the slots that are used."""
+        disk = self._counts[3]
+        return (Tier("device", self.slots), *((Tier("disk", disk),) if disk else ()))
 
     @property
     def slots(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Reverse, Save, Undo
 from diffsim.checkpoint.schedule import require_count
+from diffsim.errors import ParameterError
 
 DEFAULT_SLOTS = 10
 
@@ -22,18 +23,25 @@ class Reversible:
         steps: number of primal steps, at least 1.
         period: steps between kept states, by default a tenth of the run. Good values: as long as the drift over `period` steps is well
             below the accuracy that the gradient needs.
+        tolerance: the most that a state computed backwards may differ from a kept one, relative to the largest value of its field;
+            beyond, the sweep raises ReplayError. By default what the stepper says: 1e-3 in f32, 1e-6 in f64. What the drift came to is
+            told by `Sweep.drift`, and by `Simulation.last_sweep`.
 
     Raises:
-        ScheduleError: an argument is not a positive integer.
+        ScheduleError: a count is not a positive integer.
+        ParameterError: `tolerance` is not a positive number.
     """
 
     steps: int
     period: int | None = None
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
         period = -(-self.steps // DEFAULT_SLOTS) if self.period is None else require_count("period", self.period)
         object.__setattr__(self, "period", period)
+        if self.tolerance is not None and not self.tolerance > 0:
+            raise ParameterError(f"expected a tolerance above 0, got {self.tolerance!r}; give the relative drift that is let pass")
 
     @property
     def slots(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Advance, Binomial, Continued, HostStore, StateLayout, StoreAll, Sweep, Tier
+from diffsim.checkpoint import Advance, Binomial, HostStore, StateLayout, StoreAll, Sweep, Tier
+from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.schedules.splits import Kept
 
 from ..test_guard import Portable

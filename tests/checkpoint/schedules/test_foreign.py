@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from diffsim.checkpoint import Adapted, Binomial, EndForward, Free, Load, Mixed, Record, Reverse, Save, Schedule, simulate
+from diffsim.checkpoint import Adapted, Binomial, EndForward, Free, Load, Mixed, Policy, Record, Reverse, Save, Schedule, StoreAll, simulate
 from diffsim.checkpoint.actions import Advance
 from diffsim.errors import ScheduleError
+from tests.simulation import chaotic
 
 Storage = enum.Enum("Storage", ["RAM", "DISK", "WORK", "NONE"])
 RAM, DISK, WORK, NONE = Storage
@@ -87,7 +88,7 @@ def test_records_on_disk_and_between_tiers():
 
 def test_a_deleted_state_frees_its_slot():
     listed = (Forward(0, 1, True, True, RAM), Move(0, RAM, NONE), Forward(1, 2, True, True, RAM), End(), Back(2, 0, True), Over())
-    assert simulate(Adapted(StandIn(2, *listed), 2)).peak_slots == (1, 0)
+    assert simulate(Adapted(StandIn(2, *listed), 2)).peak_slots == (1,)
 
 
 UNMAPPABLE = {
@@ -167,3 +168,31 @@ def test_schedules_of_the_package(package, name, steps):
         assert found.advances == Binomial(steps, 3).advances
     if name == "Mixed":
         assert found.cost == Mixed(steps, 4).forward  # they count the record that is being reversed apart
+
+
+RAM_ALONE = StandIn(
+    3, Forward(0, 1, True, False, RAM), Forward(1, 2, False, False, WORK), Forward(2, 3, False, True, WORK), End(), Back(3, 2, True),
+    Copy(0, RAM, WORK), Forward(0, 1, False, False, WORK), Forward(1, 2, False, True, WORK), Back(2, 1, True),
+    Move(0, RAM, WORK), Forward(0, 1, False, True, WORK), Back(1, 0, True), Over(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("listed", "tiers"), [(RAM_ALONE, ["device"]), (TWO_TIERS, ["device", "disk"])])
+def test_a_simulation_runs_one(listed, tiers, tmp_path):
+    made = chaotic.simulation()
+    given = chaotic.inputs(made, 3)
+
+    def gradient(checkpoint):
+        solution, pullback = made.vjp(given, 3, checkpoint)
+        return pullback(chaotic.cotangents(solution))["a"].tobytes()
+
+    schedule = Adapted(listed, 3)
+    assert [tier.name for tier in schedule.tiers] == tiers
+    assert gradient(Policy(schedule=schedule, folder=tmp_path)) == gradient(StoreAll(3))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("listed", [RAM_ALONE, TWO_TIERS])
+def test_the_rest_of_a_run_is_binomial(listed):
+    policy = Policy(schedule=Adapted(listed, 3), memory="1 GB")
+    assert policy.for_rest(2).schedule == Binomial(2, 1)

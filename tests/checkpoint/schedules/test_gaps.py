@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, Binomial, EndForward, Fetch, Kept, Save, Tier, gaps_advances, reverse_gaps, simulate
+from diffsim.checkpoint import Advance, Binomial, EndForward, Fetch, Save, Tier, simulate
+from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
+from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.errors import ScheduleError
 
 from ..tables import splits_table

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, EndForward, Kept, Save, Tier, Weighted, reverse_gaps, simulate
+from diffsim.checkpoint import Advance, EndForward, Save, Tier, Weighted, simulate
+from diffsim.checkpoint.schedules.gaps import reverse_gaps
+from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.errors import PlanError, ScheduleError
 
 from ..toy_model import Tiered, scripted

@@ -1,0 +1,73 @@
+"""Steps computed backwards to a state of rest, and how much drift is let pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import Reversible, StoreAll
+from diffsim.errors import ParameterError, ReplayError
+from diffsim.solvers import Acoustic
+
+STEPS = 60
+SHAPE = (24, 23)
+ROUNDING = {"f32": 2e-4, "f64": 1e-12}  # of 60 steps, forward and back, beside the largest entry of the gradient
+
+
+def from_rest(precision: str) -> tuple[ds.Simulation, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    equation = Acoustic(ds.Grid(SHAPE, 10.0), dt=1e-3, order=4)
+    made = ds.Simulation(equation, sources={"f": [[110.0, 110.0]]}, receivers={"p": [[60.0, 70.0]]}, precision=precision)
+    return made, {"c": 2000 + 300 * rng.random(SHAPE), "f": rng.standard_normal((STEPS, 1))}
+
+
+def gradient(made: ds.Simulation, given: dict[str, np.ndarray], schedule: object) -> np.ndarray:
+    weights = np.random.default_rng(1).standard_normal(SHAPE)
+    return made.vjp(given, STEPS, schedule)[1](ds.Solution(final={"p": weights}))["c"]
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_a_run_from_rest_is_computed_backwards(precision: str) -> None:
+    made, given = from_rest(precision)
+    expected = gradient(made, given, StoreAll(STEPS))
+    for period in (6, 20, STEPS):
+        found = gradient(made, given, Reversible(STEPS, period))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
+        assert 0 < made.last_sweep.drift < ROUNDING[precision]
+
+
+def test_the_drift_that_is_let_pass_is_asked_for() -> None:
+    made, given = from_rest("f64")
+    gradient(made, given, Reversible(STEPS, 20))
+    drift = made.last_sweep.drift
+    gradient(made, given, Reversible(STEPS, 20, tolerance=2 * drift))
+    with pytest.raises(ReplayError, match="computed backwards"):
+        gradient(made, given, Reversible(STEPS, 20, tolerance=drift / 2))
+    with pytest.raises(ParameterError, match="tolerance above 0"):
+        Reversible(STEPS, 20, tolerance=0.0)
+
+
+@pytest.mark.parametrize(
+    ("precision", "nudge", "passes"), [("f64", 1e-8, True), ("f64", 1e-4, False), ("f32", 1e-4, True), ("f32", 1e-2, False)]
+)
+def test_what_is_let_pass_by_itself_follows_the_precision(
+    precision: str, nudge: float, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, given = from_rest(precision)
+    stepper = made._stepper
+    undo = stepper.undo
+
+    def nudged(start: int, stop: int) -> None:
+        undo(start, stop)
+        if start == 30:
+            size = max(np.abs(level).max() for level in stepper.state_arrays())
+            stepper.state_arrays()[0][12, 12] += nudge * size
+
+    monkeypatch.setattr(stepper, "undo", nudged)
+    if passes:
+        gradient(made, given, Reversible(STEPS, 30))
+        assert 0.1 * nudge < made.last_sweep.drift < 10 * nudge
+    else:
+        with pytest.raises(ReplayError, match="computed backwards"):
+            gradient(made, given, Reversible(STEPS, 30))
