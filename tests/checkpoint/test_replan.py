@@ -81,21 +81,20 @@ def test_a_new_plan_never_costs_more(slots, monkeypatch):
     assert time.perf_counter() > 0  # only the driver's clock is made up
 
 
-def test_a_pause_of_the_machine_costs_little(monkeypatch):
+@pytest.mark.parametrize("schedule", [Binomial(STEPS, 3), Binomial(STEPS, 8), Online(8)], ids=repr)
+@pytest.mark.parametrize("at", [20, 60])
+def test_a_pause_of_the_machine_costs_little(schedule, at, monkeypatch):
     """It looks like dear steps, which are not met again."""
 
     class Pause(Clocked):
-        paused = False
+        more, paused = 0.0, False
 
         def advance(self, start, stop):
-            if start <= 205 < stop and not self.paused:
+            if start <= at < stop and not self.paused:
                 self.paused = True
                 Clocked.now += 3000.0
-            Clocked.more = 0.0
             return super().advance(start, stop)
 
-    monkeypatch.setattr(Clocked, "more", 0.0)
-    for schedule in (Binomial(STEPS, 8), Binomial(STEPS, 20), Online(8)):
-        sweep, _, _, _ = run(schedule, monkeypatch, Pause)
-        plain = schedule.advances_of(STEPS) if isinstance(schedule, Online) else schedule.advances
-        assert sweep.clock.done["advance"] <= 1.1 * plain
+    sweep, _, _, _ = run(schedule, monkeypatch, Pause)
+    plain = schedule.advances_of(STEPS) if isinstance(schedule, Online) else schedule.advances
+    assert sweep.clock.done["advance"] <= 1.1 * plain
