@@ -32,6 +32,7 @@ DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # times the usual cost of a step up to 
 TURN_SECONDS = 0.25  # after which `on_piece` gets its turn
 RECORD_SECONDS = 0.1  # of a piece that is recorded, since it is reversed whole
 SHORT_SECONDS = 5e-3  # of such a piece, below which there are fewer than `MOST_PIECES`
+FEW_STEPS = 100  # below which growth would say little, and short records stay in one piece
 LEAST_PIECES, MOST_PIECES = 24, 200  # of what is recorded at once, as far as it has steps and `TURN_SECONDS` do not ask for more
 
 
@@ -339,10 +340,11 @@ class Sweep:
         """Steps of a piece of an action of `whole` steps."""
         pace = self.clock.step_seconds(kind)
         if pace is None:
-            return max(whole // MOST_PIECES, 1)
+            return whole if whole < FEW_STEPS else whole // MOST_PIECES + 1
         if kind == "advance":
             return max(int(TURN_SECONDS / max(pace, 1e-9)), 1)
-        pieces = min(max(int(whole * pace / SHORT_SECONDS), LEAST_PIECES), MOST_PIECES)
+        least = 1 if whole < FEW_STEPS else LEAST_PIECES
+        pieces = min(max(int(whole * pace / SHORT_SECONDS), least), MOST_PIECES)
         return max(min(whole // pieces, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
 
     def _found_end(self, final: int, asked: int) -> None:

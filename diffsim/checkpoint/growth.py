@@ -17,7 +17,7 @@ from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reve
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 SAMPLES = 200
-STATES = 16  # samples of the state's size, fewer of them in a run whose end is not known
+STATES = 6  # samples of the state's size at most: they are taken ever more rarely, so that they cost little
 ALARM = 1e6  # growth over the run that is worth a warning
 STEADY = 0.9  # correlation of the logarithm with the step beyond which growth counts as exponential
 

@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.checkpoint import Binomial, MultiTier, Policy, StoreAll, Tier
+from diffsim.checkpoint import Binomial, ChaosWarning, MultiTier, Policy, Reversible, StoreAll, Tier
 from diffsim.errors import DiffsimError, ParameterError, PlanError, ScheduleError, ShapeError, StaleValueError
 
 STEPS = 37
@@ -364,3 +364,27 @@ def test_body_may_return_its_dict_in_another_order():
         return ds.fori_loop(0, 3, lambda i, s: {"b": s["b"] * s["a"], "a": s["a"] + 1.0}, {"a": x, "b": 1.0})["b"]
 
     assert float(ds.grad(f)(2.0)) == pytest.approx(3 * 4 + 2 * 4 + 2 * 3)
+
+
+@pytest.mark.parametrize("checkpoint", ["auto", 100])
+def test_chaos_in_a_loop_is_told_at_the_users_line(checkpoint):
+    """Lorenz 1963, whose errors double about every second."""
+
+    def lorenz(s):
+        x, y, z = s[0], s[1], s[2]
+        return s + 0.01 * np.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
+
+    with pytest.warns(ChaosWarning) as told:
+        ds.grad(lambda s: ds.integrate(lorenz, s, steps=2000, checkpoint=checkpoint)[0])(numpy.array([1.0, 1.0, 20.0]))
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("checkpoint", ["auto", 10])
+def test_growth_of_a_linear_loop_is_no_chaos(checkpoint):
+    found = ds.grad(lambda u: ds.integrate(lambda v: 1.1 * v, u, steps=300, checkpoint=checkpoint))(1.0)  # warnings are errors
+    assert float(found) == pytest.approx(1.1**300)
+
+
+def test_a_loop_cannot_be_undone():
+    with pytest.raises(ScheduleError, match="can be undone"):
+        ds.grad(lambda u: ds.integrate(lambda v: 1.1 * v, u, steps=12, checkpoint=Reversible(12, 6)))(1.0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from diffsim.checkpoint import Advance, Binomial, EndForward, Record, Reverse, Save, StoreAll, Sweep
-from diffsim.errors import ParameterError, ScheduleError, StaleValueError
+from diffsim.checkpoint import Advance, Binomial, EndForward, MultiTier, Record, Reverse, Reversible, Save, StoreAll, Sweep
+from diffsim.checkpoint import driver as module
+from diffsim.errors import ParameterError, ScheduleError, StaleValueError, StorageError
 
-from .toy_model import Segments, scripted
+from .toy_model import Segments, ToyStepper, initial, scripted
 
 SCHEDULES = [StoreAll(1), StoreAll(17), Binomial(1, 1), Binomial(17, 1), Binomial(17, 4), Binomial(17, 17), Segments(17, 5)]
 
@@ -152,3 +156,72 @@ def test_a_schedule_broken_on_the_way_back_is_refused(name):
 def test_a_weight_that_cannot_be_is_refused(weight):
     with pytest.raises(ParameterError, match="reverse_weight above 0"):
         Sweep(StoreAll(2), Log(), reverse_weight=weight)
+
+
+@pytest.mark.parametrize("schedule", [StoreAll(1000), Segments(1000, 300)], ids=repr)
+def test_long_actions_are_cut_for_those_who_want_a_turn(schedule):
+    log, actions, pieces = Log(), [], []
+    with Sweep(schedule, log, on_action=actions.append, on_piece=pieces.append) as sweep:
+        sweep.forward()
+        sweep.reverse()
+    assert actions == list(schedule.actions())
+    assert log.calls == [as_call(piece) for piece in pieces if not isinstance(piece, EndForward)]
+    records = []
+    for piece in pieces:  # a stack
+        if isinstance(piece, Record):
+            records.append((piece.start, piece.stop))
+        elif isinstance(piece, Reverse):
+            assert records.pop() == (piece.start, piece.stop)
+    assert not records
+    back = [piece for piece in pieces if isinstance(piece, Reverse)]
+    assert [piece.stop for piece in back] == [1000, *(piece.start for piece in back[:-1])]
+    assert len(back) >= 20
+
+
+def test_pieces_of_slow_steps_are_short(monkeypatch):
+    now = 0.0
+
+    class Slow(Log):
+        def record(self, start, stop):
+            nonlocal now
+            now += 0.04 * (stop - start)
+
+    pieces = []
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
+    with Sweep(StoreAll(2000), Slow(), on_piece=pieces.append) as sweep:
+        sweep.forward()
+        sweep.reverse()
+    assert max(piece.stop - piece.start for piece in pieces[1:] if isinstance(piece, Reverse)) <= 11  # the first pace is a guess
+
+
+class Broken:
+    """A store whose background write fails."""
+
+    def __init__(self, closed):
+        self.closed = closed
+
+    def close(self):
+        self.closed.append(self)
+        raise StorageError("the disk is full")
+
+
+def test_the_first_error_is_the_one_that_is_told_and_all_is_closed():
+    closed = []
+    schedule = MultiTier(20, [("device", 2, 0, 0), ("host", 3, 1, 1), ("disk", 3, 2, 2)])
+    log = Log()
+    log.state_arrays = lambda: []
+    stores = [Broken(closed), Broken(closed)]
+    sweep = Sweep(schedule, log, stores=stores)
+    sweep._in_use = {(0, 0): 0, (0, 1): 5}
+    with pytest.raises(KeyboardInterrupt), sweep:
+        raise KeyboardInterrupt
+    assert len(closed) == 2
+    assert [call for call in log.calls if call[0] == "free"] == [("free", 0), ("free", 1)]
+    with pytest.raises(StorageError, match="full"), Sweep(schedule, log, stores=stores):
+        pass
+
+
+def test_steps_that_cannot_be_undone_are_refused():
+    u, v, a, _ = initial(np.random.default_rng(7))
+    with pytest.raises(ScheduleError, match=r"steps can be undone.*ToyStepper.*Binomial"):
+        Sweep(Reversible(20, 6), ToyStepper(u, v, a))

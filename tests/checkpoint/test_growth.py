@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Binomial, ChaosWarning, GrowthMonitor
-from diffsim.checkpoint.actions import Reverse
+from diffsim.checkpoint import Binomial, ChaosWarning, GrowthMonitor, Online
+from diffsim.checkpoint.actions import Advance, EndForward, Reverse
 
 STEPS = 4000
 RATE = 0.01
@@ -61,3 +61,34 @@ def test_few_samples_are_taken():
     for action in Binomial(100_000, 30).actions():
         monitor(action)
     assert 190 <= len(calls) <= 201
+
+
+@pytest.mark.parametrize(("state_rate", "alarm"), [(0.0, True), (RATE, False), (0.2 * RATE, True)])
+def test_a_state_that_grows_alike_is_no_chaos(state_rate, alarm):
+    step = 0
+    monitor = GrowthMonitor(lambda: np.exp(RATE * (STEPS - step)), 1e-7, lambda: 0.0 if step < 3 else np.exp(state_rate * step))
+    for n in range(STEPS):
+        step = n + 1
+        monitor(Advance(n, n + 1))
+    monitor(EndForward(STEPS))
+    for n in reversed(range(STEPS)):
+        step = n
+        monitor(Reverse(n, n + 1))
+    found = monitor.found()
+    assert (found is not None) == alarm
+    if found is not None:
+        assert found.rate == pytest.approx(RATE - state_rate, rel=0.05)
+
+
+def test_a_run_that_ends_early_is_sampled_as_finely():
+    calls = []
+    monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 1e-7)
+    for action in Online(5).online_actions(lambda: 150):
+        if isinstance(action, Reverse):
+            monitor(action)
+    assert len(calls) == 150
+
+
+def test_the_warning_is_at_the_users_line(recwarn):
+    seen(lambda n: np.exp(RATE * n)).warn()
+    assert recwarn.pop(ChaosWarning).filename == __file__

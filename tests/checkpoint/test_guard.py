@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Binomial, HostStore, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier
+from diffsim.checkpoint import Binomial, HostStore, Mixed, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier
+from diffsim.checkpoint import guard as module
 from diffsim.errors import ReplayError
 
 from .toy_model import CELLS, ToyStepper, gradient, initial, step
@@ -112,6 +115,50 @@ def test_each_fault_is_caught(fault, stride):
 def test_faults_are_caught_in_slow_tiers(fault):
     with pytest.raises(ReplayError):
         guarded(fault, TIERS, 1)
+
+
+class Stacked:
+    """Keeps several records."""
+
+    def record(self, start, stop):
+        for n in range(start, stop):
+            self.recorded[n] = self.u.copy(), self.v.copy()
+            self.advance(n, n + 1)
+
+
+@pytest.mark.parametrize("fault", [RandomStep, HiddenHistory])
+@pytest.mark.parametrize("memory", [6, 12, 30])
+def test_faults_are_caught_where_steps_are_recorded(fault, memory):
+    kind = type("Faulty", (Stacked, fault), {})
+    with pytest.raises(ReplayError):
+        guarded(kind, Mixed(STEPS, memory), 1)
+    sound = type("Sound", (Stacked, Portable), {})
+    assert guarded(sound, Mixed(STEPS, memory), 1).tobytes() == guarded(sound, StoreAll(STEPS)).tobytes()
+
+
+@pytest.mark.parametrize("slots", [5, 25, 50, 100])
+def test_saved_states_have_a_share_too(slots, monkeypatch):
+    """With fingerprints as dear as steps, a few are taken for the whole sweep, and a slot that is written over is still seen."""
+    now, taken = 0.0, 0
+
+    def fingerprint(arrays):
+        nonlocal now, taken
+        now, taken = now + 1.0, taken + 1
+        return exact(arrays)
+
+    class Clocked(Portable):
+        def advance(self, start, stop):
+            nonlocal now
+            now += stop - start
+            super().advance(start, stop)
+
+    exact = module.fingerprint
+    monkeypatch.setattr(module, "fingerprint", fingerprint)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
+    guarded(Clocked, Binomial(100, slots))
+    assert 2 <= taken <= 10
+    with pytest.raises(ReplayError):
+        guarded(type("Faulty", (SlotWrittenOver, Clocked), {}), Binomial(100, slots))
 
 
 def test_the_message_names_the_step():

@@ -59,9 +59,21 @@ def test_a_forgotten_rounding_would_show(made: ds.Simulation, stored: str) -> No
     assert not np.allclose(found["u"], reference["u"], rtol=1e-3)
 
 
-def test_chaos_is_told(made: ds.Simulation) -> None:
-    with pytest.warns(ChaosWarning, match="chaotic"):
-        chaotic.gradient(made, Binomial(chaotic.STEPS, 5))
+@pytest.mark.parametrize("schedule", [Binomial(chaotic.STEPS, 5), StoreAll(chaotic.STEPS), "auto"], ids=repr)
+def test_chaos_is_told(made: ds.Simulation, schedule: object) -> None:
+    with pytest.warns(ChaosWarning, match="chaotic") as told:
+        chaotic.gradient(made, schedule)
+    assert told[0].filename == chaotic.__file__
+
+
+@pytest.mark.parametrize("schedule", [StoreAll(chaotic.STEPS), "auto"], ids=repr)
+def test_progress_is_told_where_all_is_stored(made: ds.Simulation, schedule: object, monkeypatch) -> None:
+    monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
+    shares: list[float] = []
+    made.vjp(chaotic.inputs(made), chaotic.STEPS, schedule, on_progress=lambda share, left: shares.append(share))[1](ds.Solution())
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len({round(share, 3) for share in shares}) > 30
 
 
 def test_lossless_compression_gives_the_bits(made: ds.Simulation, stored: str, tmp_path) -> None:

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from diffsim.checkpoint import Policy, StoreAll
+from tests.simulation import chaotic
 from tests.simulation.killed_run import STEPS
 
 
@@ -56,3 +59,31 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "StorageError" in done.stderr
     assert str(file) in done.stderr
+
+
+@pytest.mark.parametrize("schedule", [StoreAll(STEPS), "auto"], ids=repr)
+@pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
+def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
+    made = chaotic.simulation("f64")
+    policy = Policy(schedule=schedule, folder=tmp_path, resume=1e-9)
+    stop_at = 2.0
+
+    def stop(share: float, seconds_left: float | None) -> None:
+        if share > stop_at:
+            raise KeyboardInterrupt
+
+    def gradient() -> dict[str, np.ndarray]:
+        solution, pullback = made.vjp(chaotic.inputs(made, STEPS), STEPS, policy, on_progress=stop)
+        return pullback(chaotic.cotangents(solution))
+
+    expected = gradient()
+    stop_at = 0.7
+    with pytest.raises(KeyboardInterrupt):
+        gradient()
+    stop_at = 2.0
+    found = gradient()
+    assert made.last_sweep is not None
+    assert made.last_sweep.steps["reverse"] < 0.7 * STEPS
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes()
