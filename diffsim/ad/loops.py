@@ -404,7 +404,9 @@ def integrate(
         return while_loop(lambda now: not until(now), step, state, checkpoint=checkpoint, max_steps=max_steps)
     if steps is None or until is not None:
         raise ParameterError("expected either steps= or until=, got both or neither; give one")
-    return fori_loop(0, require_count("steps", steps), lambda _, now: step(now), state, checkpoint=checkpoint)
+    if steps:
+        require_count("steps", steps)
+    return fori_loop(0, steps, lambda _, now: step(now), state, checkpoint=checkpoint)
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:

@@ -106,7 +106,7 @@ class Sweep:
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
         self._records: list[tuple[int, int]] = []  # the pieces of the records that are not reversed yet, the newest last
         self._since = 0  # the state that the working one was computed from
-        self._at = 0
+        self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
         binomial = isinstance(schedule, (Binomial, OnlineSchedule))  # the way back is from gap to gap, in slots of the first tier
         self._times = StepTimes() if binomial else None
@@ -240,12 +240,14 @@ class Sweep:
     def _execute(self, action: Action) -> None:
         match action:
             case Advance(start, stop):
+                self._require_at(start, action)
                 self._advance(start, stop)
             case Load(step, slot, tier):
                 self._load(step, slot, tier)
             case Reverse(start, stop):
                 self._reverse(start, stop)
             case Save(step, slot, tier):
+                self._require_at(step, action)
                 self._save(step, slot, tier)
             case Free(slot, tier):
                 if tier:
@@ -254,9 +256,11 @@ class Sweep:
                     self._stepper.free(slot)
                 self._in_use.pop((tier, slot), None)
             case Record(start, stop):
+                self._require_at(start, action)
                 self._record(start, stop)
             case Undo(start, stop):
                 _require_undo(self._stepper)
+                self._require_at(stop, action)
                 self._timed("undo", self._stepper.undo, start, stop)
                 self._at, self._undone = start, True
             case Fetch(_, slot, tier):
@@ -270,6 +274,12 @@ class Sweep:
             self._on_piece(action)
         if self._on_action is not None:
             self._on_action(action)
+
+    def _require_at(self, step: int, action: Action) -> None:
+        """Refuse an action that takes the working state for another than it is: a gradient would be wrong."""
+        if step != self._at:
+            where = "undefined" if self._at is None else f"at {self._at}"
+            raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
     def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
         began = time.perf_counter()
@@ -308,7 +318,11 @@ class Sweep:
         """Reverse the pieces of the newest record, or one step from the working state."""
         while start < stop:
             held = bool(self._records) and self._records[-1][1] == stop and self._records[-1][0] >= start
-            begin = self._records.pop()[0] if held else start
+            if held:
+                begin, self._at = self._records.pop()[0], None
+            else:
+                begin = start
+                self._require_at(start, Reverse(start, stop))
             self._timed("reverse", self._stepper.reverse, begin, stop)
             if self._on_piece is not None:
                 self._on_piece(Reverse(begin, stop))

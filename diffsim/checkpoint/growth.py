@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ import numpy as np
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 SAMPLES = 200
 STATES = 6  # samples of the state's size at most: they are taken ever more rarely, so that they cost little
 ALARM = 1e6  # growth over the run that is worth a warning

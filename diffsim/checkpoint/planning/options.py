@@ -6,7 +6,7 @@ A builder returns the schedule, or an int where the memory is too little: the sm
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd
 
@@ -55,7 +55,7 @@ class Request:
     def tiers(self) -> list[Tier]:
         """The slower tiers that the policy gives room for, the faster first."""
         disk, host = (None if size is None else parse_memory(size) for size in (self.policy.disk, self.policy.host))
-        return slow_tiers(self.sizes, self.costs, disk, host)
+        return [replace(tier, slots=min(tier.slots, self.steps)) for tier in slow_tiers(self.sizes, self.costs, disk, host)]
 
     def slots(self, beside: int, most: int | None = None) -> int:
         """Slots in the first tier: those asked for, or as many as fit beside so many bytes; no more than make a difference."""

@@ -226,7 +226,9 @@ def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...
     for schedule, fits in schedules:
         if schedule not in seen:
             seen.add(schedule)
-            options.append(Option.of(schedule, request, fits))
+            option = Option.of(schedule, request, fits)
+            if fits or option.rank < chosen.rank:  # more memory that gains nothing is of no interest
+                options.append(option)
     return tuple(options)
 
 
@@ -239,7 +241,9 @@ def _require_fitting(schedule: Schedule | OnlineSchedule, steps: int, online: bo
     if isinstance(schedule, OnlineSchedule):
         return
     if online:
-        raise ScheduleError(f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({schedule.slots})")
+        raise ScheduleError(
+            f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({max(schedule.slots, 1)})"
+        )
     if schedule.steps != steps:
         raise ScheduleError(f"expected a schedule of {steps} steps, got {schedule!r} of {schedule.steps}; make one of {steps} steps")
 
