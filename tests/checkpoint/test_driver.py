@@ -9,6 +9,7 @@ import pytest
 
 from diffsim.checkpoint import Advance, Binomial, EndForward, MultiTier, Record, Reverse, Reversible, Save, StoreAll, Sweep
 from diffsim.checkpoint import driver as module
+from diffsim.checkpoint.actions import Undo
 from diffsim.errors import ParameterError, ScheduleError, StaleValueError, StorageError
 
 from .toy_model import Segments, ToyStepper, initial, scripted
@@ -225,3 +226,25 @@ def test_steps_that_cannot_be_undone_are_refused():
     u, v, a, _ = initial(np.random.default_rng(7))
     with pytest.raises(ScheduleError, match=r"steps can be undone.*ToyStepper.*Binomial"):
         Sweep(Reversible(20, 6), ToyStepper(u, v, a))
+
+
+WRONG_STATE = {
+    "advance": (Save(0, 0), Advance(1, 2)),
+    "record": (Save(0, 0), Advance(0, 1), Record(0, 2)),
+    "save": (Advance(0, 1), Save(0, 0)),
+    "undo": (Advance(0, 1), Undo(0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATE)
+def test_an_action_on_another_state_than_the_working_one_is_refused(name):
+    """What no guard could tell from a fault of the model, or would not see."""
+    with pytest.raises(ScheduleError, match=r"expected the working state at \d, got it at \d; check the schedule"):
+        Sweep(scripted(2, 1, WRONG_STATE[name]), Log()).forward()
+
+
+def test_a_state_is_undefined_after_its_record_is_reversed():
+    sweep = Sweep(scripted(2, 1, (Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Save(1, 0))), Log())
+    sweep.forward()
+    with pytest.raises(ScheduleError, match="expected the working state at 1, got it undefined"):
+        sweep.reverse()
