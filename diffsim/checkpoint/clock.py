@@ -93,10 +93,14 @@ class StepTimes:
             self.bounds = [*self.bounds[:-1:2], self.bounds[-1]]
             self.seconds = [sum(self.seconds[k : k + 2]) for k in range(0, len(self.seconds), 2)]
 
-    def uneven(self, factor: float) -> bool:
-        """Whether steps of some row took so many times longer than those of the middle one; the first row compiles kernels."""
+    def excess(self, factor: float) -> float:
+        """Share of the time that went beyond `factor` times the middle pace; the first row compiles kernels, and counts as the second."""
         each = self._each()
-        return len(each) > 3 and max(each) > factor * median(each)
+        if len(each) <= 3:
+            return 0.0
+        highest, lengths = factor * median(each), [b - a for a, b in pairwise(self.bounds)]
+        beyond = sum(max(t - highest, 0.0) * n for t, n in zip(each, lengths, strict=True))
+        return beyond / sum(t * n for t, n in zip(each, lengths, strict=True))
 
     def costs(self, most: float = float("inf")) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """The rows' bounds and seconds, the first with the pace of the second, and none with more than `most` times the middle pace."""

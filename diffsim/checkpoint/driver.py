@@ -22,7 +22,8 @@ from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass, if neither schedule nor stepper says
-UNEVEN = 1.5  # times the usual cost of a step, from which on a new plan is tried
+UNEVEN = 1.5  # times the usual cost of a step, beyond which it counts as dear
+SHARE = 0.1  # of the time of the first run that went beyond, from which on a new plan is tried: planning takes a while itself
 SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
 PIECES = 128  # of the first run that are timed, where its length is known
 PIECE_SECONDS = 1e-3  # of a piece at least
@@ -199,11 +200,13 @@ class Sweep:
 
         One pause of the machine looks like dear steps. So a plan that would be much dearer if all steps were alike is not taken.
         """
-        if not times.uneven(UNEVEN):
+        if times.excess(UNEVEN) < SHARE:
             return
         kept = tuple(sorted((Kept(step, slot, tier) for (tier, slot), step in self._in_use.items()), key=lambda state: state.step))
         bounds, measured = times.costs()
         plain = Weighted(kept, self.remaining, self.schedule.slots, bounds, measured)
+        if SAVING * plain.plain_cost < WORTH:
+            return
         even = tuple(float(b - a) for a, b in pairwise(bounds))
         usual = Weighted(kept, self.remaining, self.schedule.slots, bounds, even).plain_cost
         seconds = plain.plain_cost
