@@ -22,7 +22,7 @@ class ReplayGuard:
     """Fingerprints of states of the first run, which every later run over them must meet again.
 
     A grid of states is compared: every `stride`-th, whether they are advanced to or recorded. Of the states that the first run saves, as
-    many as 5 % of its time allow are compared when they are first loaded, the first of them always.
+    many as 2 % of its time allow are compared when they are first loaded, the first of them always.
 
     Args:
         state: gives the working state's arrays.

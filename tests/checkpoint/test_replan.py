@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,7 +77,6 @@ def test_a_new_plan_never_costs_more(slots, monkeypatch):
         _, same, longer, _ = run(Binomial(STEPS, slots), plain)
     assert seconds <= longer
     assert found.tobytes() == same.tobytes()
-    assert time.perf_counter() > 0  # only the driver's clock is made up
 
 
 @pytest.mark.parametrize("schedule", [Binomial(STEPS, 3), Binomial(STEPS, 8), Online(8)], ids=repr)
