@@ -13,7 +13,7 @@ from typing import Any
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of, undone_of
 from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.schedules.weighted import Weighted
@@ -94,7 +94,7 @@ class Sweep:
         if len(stores) != len(slow):
             names = ", ".join(tier.name for tier in slow) or "none"
             raise ParameterError(f"expected a store for each slow tier ({names}), got {len(stores)}; give stores=")
-        if getattr(schedule, "undone", 0):
+        if undone_of(schedule):
             _require_undo(stepper)
         self.schedule = schedule
         self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
@@ -120,7 +120,7 @@ class Sweep:
             return {"advance": 0, "record": 0, "reverse": 0, "undo": 0}
         advances = schedule.advances_of(steps) if isinstance(schedule, OnlineSchedule) else schedule.advances
         recorded = getattr(schedule, "all_recorded", schedule.recorded)
-        return {"advance": advances, "record": recorded, "reverse": steps, "undo": getattr(schedule, "undone", 0)}
+        return {"advance": advances, "record": recorded, "reverse": steps, "undo": undone_of(schedule)}
 
     def _first_actions(self) -> Iterator[Action]:
         if isinstance(self.schedule, OnlineSchedule):
@@ -141,6 +141,11 @@ class Sweep:
     def kept(self) -> dict[tuple[int, int], int]:
         """(tier, slot) -> number of the state that is kept there now."""
         return dict(self._in_use)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the working state is one of the forward run to the bit: it is not while steps are undone."""
+        return not self._undone
 
     @property
     def remaining(self) -> int:

@@ -49,7 +49,7 @@ class Schedule(Protocol):
 
     The counts are known before the first action, so that a plan can say what it will cost and a driver how far it is. A schedule that
     keeps states in slower tiers too has `tiers`, a tuple of `Tier` of which the first has `slots`; one whose slots and records share their
-    memory has `shared`, a `Shared`.
+    memory has `shared`, a `Shared`; one that runs steps backwards has `undone`, their number.
     """
 
     @property
@@ -99,6 +99,11 @@ class OnlineSchedule(Protocol):
 def tiers_of(schedule: Schedule | OnlineSchedule) -> tuple[Tier, ...]:
     """Where a schedule keeps states: what it says, or all in the first tier."""
     return getattr(schedule, "tiers", (Tier("device", schedule.slots),))
+
+
+def undone_of(schedule: Schedule | OnlineSchedule) -> int:
+    """How many steps a schedule runs backwards."""
+    return getattr(schedule, "undone", 0)
 
 
 def require_count(name: str, value: int) -> int:

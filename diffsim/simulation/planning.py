@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Reversible, Sizes, StateLayout, Sweep, choose
+from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Sizes, StateLayout, Sweep, choose
 from diffsim.checkpoint.growth import SAMPLES
+from diffsim.checkpoint.schedule import undone_of
 from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
 from diffsim.errors import PlanError
 from diffsim.runtime import settings
@@ -41,8 +42,14 @@ MOST_RECORD = 64
 """Steps of a record that is measured."""
 
 
-def sizes_of(simulation: Simulation, steps: int) -> Sizes:
-    """Bytes of all that a gradient allocates."""
+def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
+    """Bytes of all that a gradient allocates.
+
+    Args:
+        simulation: what is differentiated.
+        steps: time steps.
+        fields: inputs, where strips of damped cells are to be counted: what they damp may depend on parameters.
+    """
     stepper, item = simulation._stepper, simulation.dtype.itemsize
     cells = round_up(math.prod(simulation.grid.shape) * item, ALIGNMENT)
     points = simulation._points
@@ -57,6 +64,7 @@ def sizes_of(simulation: Simulation, steps: int) -> Sizes:
         around=cells * _fields_around(simulation) if on_host else 0,
         streams=streams,
         row=sum(stepper.depths.values()) * cells,
+        strips=0 if fields is None else stepper.strip_bytes(simulation._coefficients(fields), steps),
     )
 
 
@@ -109,7 +117,8 @@ def plan_for(
     simulation: Simulation, policy: Policy, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None, seconds: float = 1.0
 ) -> Plan:
     """`plan`, for a policy."""
-    sizes = sizes_of(simulation, steps)
+    fields = None if not _undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
+    sizes = sizes_of(simulation, steps, fields)
     first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
     room = None if first.budget is None else first.budget - sizes.fixed
     return choose(policy, steps, sizes, measure(simulation, policy, steps, inputs, seconds, room))
@@ -134,18 +143,24 @@ def measure(
         room: bytes that slots and records may take; None: as many as it needs.
     """
     simulation._give_up_waiting()
-    count = min(steps, MOST_STEPS)
-    stepper = simulation._stepper
+    policy = Policy() if policy is None else policy
+    stepper, undone = simulation._stepper, _undoes(policy)
+    count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # the former as what damped cells lose is kept too
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
     try:
         slots, record = _room(stepper, count, room)
         stepper.release()
         stepper.plan(slots, record)
-        once = _started(simulation, count, inputs) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
-        return _Bench(stepper, count, slots, record, seconds).costs(policy or Policy(), once)
+        once = _started(simulation, count, inputs, undone) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
+        return _Bench(stepper, count, slots, record, seconds).costs(policy, once)
     finally:
         stepper.release()
+
+
+def _undoes(policy: Policy) -> bool:
+    """Whether steps are to be run backwards."""
+    return policy.schedule == "reversible" if isinstance(policy.schedule, str) else undone_of(policy.schedule) > 0
 
 
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
@@ -158,18 +173,18 @@ def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
     return slots, max(1, min(MOST_RECORD, steps, record))
 
 
-def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayLike] | None) -> float:
+def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayLike] | None, undone: bool) -> float:
     """Put the simulation at its first step, and seed its reverse sweep with zeros; returns the seconds of both ends of a gradient."""
     stepper = simulation._stepper
     if inputs is None:
-        fields = _made_up(simulation, steps)
+        fields = made_up(simulation, steps)
     else:
         cut = {name: np.asarray(value)[:steps] if name in simulation._step.forcings else value for name, value in inputs.items()}
         fields = simulation._checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory
         began = time.perf_counter()
-        coefficients = simulation._start(stepper, fields, steps)
+        coefficients = simulation._start(stepper, fields, steps, undone)
         if inputs is not None:
             simulation._solution(stepper)
         stepper.seed({}, {})
@@ -181,7 +196,7 @@ def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayL
     return seconds[-1]
 
 
-def _made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
+def made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
     """Inputs that keep every number finite and none tiny: ones for parameters, and zeros, which steps leave zeros or turn into ones."""
     fields = {}
     for name in simulation.inputs:
@@ -213,13 +228,14 @@ class _Bench:
     def costs(self, policy: Policy, once: float) -> Costs:
         """All costs."""
         stepper = self._stepper
-        undone = policy.schedule == "reversible" or isinstance(policy.schedule, Reversible)
+        undone = _undoes(policy) and stepper.backward is not None
+        stepper.keeping = False
         stepper.save(0, 0)
         self._warm_up(undone)
         few = self._few()
         began, turns = time.perf_counter(), 0
         while turns < ROUNDS or time.perf_counter() - began < self._seconds:
-            self._turn(undone and stepper.backward is not None, few)
+            self._turn(undone, few)
             turns += 1
         host = self._transfers(HostStore(self._layout(), 1)) if policy.host is not None else (0.0, 0.0)
         disk = self._on_disk(policy) if policy.disk is not None else (0.0, 0.0)
@@ -235,7 +251,7 @@ class _Bench:
 
     def _warm_up(self, undone: bool) -> None:
         """Compile everything, and find how many steps a long advance has."""
-        self._turn(undone and self._stepper.backward is not None, None)
+        self._turn(undone, None)
         self._times.clear()
         while self._advanced(self._long) < self._piece and self._long < self._count:
             self._long = min(2 * self._long, self._count)
@@ -258,13 +274,22 @@ class _Bench:
         self._stepper.load(0, 0)
         return _timed(lambda: self._stepper.advance(0, steps))
 
+    def _undone(self, steps: int) -> float:
+        """Seconds of going back, and of keeping what that needs on the way there."""
+        plain = self._advanced(steps)
+        self._stepper.keeping = True
+        there = self._advanced(steps)
+        back = _timed(lambda: self._stepper.undo(0, steps))
+        self._stepper.keeping = False
+        return max(there - plain, 0.0) + back
+
     def _turn(self, undone: bool, few: Binomial | None) -> None:
         """Time each part once."""
         stepper, record = self._stepper, self._record
         self._note("start", self._advanced(1))
         self._note("advance", self._advanced(self._long) / self._long)
         if undone:
-            self._note("undo", _timed(lambda: stepper.undo(0, self._long)) / self._long)
+            self._note("undo", self._undone(self._long) / self._long)
         stepper.load(0, 0)
         self._note("record", _timed(lambda: stepper.record(0, record)) / record)
         self._note("reverse recorded", _timed(lambda: stepper.reverse(0, record)) / record)

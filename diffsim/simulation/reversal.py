@@ -145,8 +145,8 @@ class Reversal:
         began = time.perf_counter()
         with self.sweep:
             seed()
-            if keeper is not None:
-                self._piece_watchers.append(keeper)
+            if keeper is not None:  # a run that is resumed begins with an exact state
+                self._piece_watchers.append(lambda action: keeper(action) if self.sweep.exact else None)
             self.sweep.reverse()
         self._seconds += time.perf_counter() - began
         self.growth.warn()

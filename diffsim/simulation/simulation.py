@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +17,13 @@ from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, resolve
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.checkpoint.schedule import tiers_of
+from diffsim.checkpoint.schedule import tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError, StorageError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
-from diffsim.simulation.planning import sizes_of
+from diffsim.simulation.planning import made_up, sizes_of
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Reversal, SweepReport, Until, Watcher
 from diffsim.simulation.solution import Pullback, Solution
@@ -168,11 +168,11 @@ class Simulation:
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
-        return self._schedule(steps, Policy.of(checkpoint), online=False)
+        return self._schedule(steps, Policy.of(checkpoint), False, made_up(self, steps))
 
     def sizes(self, steps: int) -> Sizes:
         """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted."""
-        return sizes_of(self, steps)
+        return sizes_of(self, steps, made_up(self, steps))
 
     def require_undoable(self) -> None:
         """Raise PlanError unless steps can be run backwards."""
@@ -183,7 +183,8 @@ class Simulation:
             )
 
     def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
-        """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top."""
+        """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
+        so do strips of damped cells, where steps are undone."""
         stepper = self._stepper
         return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
 
@@ -312,10 +313,10 @@ class Simulation:
             ReplayError: by the pullback: a step that was run again did not do what it did the first time.
         """
         policy = Policy.of(checkpoint)
-        schedule = self._schedule(steps, policy, online=until is not None)
         fields = self._private(self._checked(inputs, steps), inputs)
+        schedule = self._schedule(steps, policy, until is not None, fields)
         self._plan(schedule, policy)
-        coefficients = self._start(self._stepper, fields, steps)
+        coefficients = self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
         on_progress = policy.progress if on_progress is None else on_progress
         watchers = () if on_action is None else (on_action,)
         key = self._key(fields, steps) if policy.folder is not None else ""
@@ -350,8 +351,9 @@ class Simulation:
     ) -> tuple[Solution, Pullback]:
         """What `vjp` gives, of a run whose reverse sweep was cut off."""
         steps, policy, remaining = self._stepper.steps, suspension.policy, found.remaining
-        whole = self._schedule(steps, policy, online=False)
-        schedule = self._schedule(remaining, policy.for_rest(remaining), online=False)
+        whole = self._schedule(steps, policy, False, fields)
+        rest = replace(policy, schedule=whole, memory=None, slots=None) if undone_of(whole) else policy  # of the same period
+        schedule = self._schedule(remaining, rest.for_rest(remaining), False, fields)
         if isinstance(schedule, OnlineSchedule):  # the end is known now
             schedule = Binomial(remaining, min(schedule.slots, remaining))
         stores, first = None, 0
@@ -360,7 +362,7 @@ class Simulation:
             schedule = Continued(remaining, tiers_of(whole), found_states(stores))
             first = schedule.first
         self._plan(schedule, policy)
-        self._start(self._stepper, fields, steps)
+        self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
         reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=suspension.key, stores=stores)
         self._waiting = weakref.ref(reversal)
         try:
@@ -425,8 +427,8 @@ class Simulation:
         found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
         return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
-    def _schedule(self, steps: int, policy: Policy, online: bool) -> Schedule | OnlineSchedule:
-        return resolve(policy, steps, self.sizes(steps), online)
+    def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
+        return resolve(policy, steps, sizes_of(self, steps, fields if policy.schedule == "reversible" else None), online)
 
     def _key(self, fields: Mapping[str, Array], steps: int) -> str:
         """What tells a run from all others."""
@@ -478,13 +480,13 @@ class Simulation:
         if reversal is not None:
             reversal.close()
 
-    def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int) -> dict[str, Array]:
+    def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int, undone: bool = False) -> dict[str, Array]:
         self._give_up_waiting()
         if not stepper.rings:
             stepper.plan(0, 0)
         coefficients = self._coefficients(fields)
         stepper.set_coefficients(coefficients)
-        stepper.start(self._initial({**fields, **coefficients}), {f: fields[f] for f in self._step.forcings}, steps)
+        stepper.start(self._initial({**fields, **coefficients}), {f: fields[f] for f in self._step.forcings}, steps, undone)
         return coefficients
 
     def _solution(self, stepper: Stepper) -> Solution:

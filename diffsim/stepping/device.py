@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, images
-from diffsim.stepping.program import Assign, Nest
+from diffsim.stepping.program import Assign, Nest, Strip
 
 UNROLL = 4
 """Steps in one launch."""
@@ -24,6 +24,8 @@ class DeviceKernel(Kernel):
                 for index, operation in enumerate(program.operations):
                     if isinstance(operation, Nest):
                         self._nest(operation, step)
+                    elif isinstance(operation, Strip):
+                        self._strip(operation, step, back=False)
                     else:
                         with text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
                             self.write_gather(operation, index)
@@ -58,8 +60,14 @@ class DeviceKernel(Kernel):
         for index, scatter in enumerate(nest.scatters):
             with text.block(f"for e in range({identifier(scatter.points)}_starts.shape[0] - 1)"), self._step(step):
                 self.write_scatter(scatter, index)
+        for strip in nest.restores:
+            self._strip(strip, step, back=True)
         for assign in nest.assigns:
             self._extend(assign, step)
+
+    def _strip(self, strip: Strip, step: int, back: bool) -> None:
+        with self.text.block(f"for e in range({identifier(strip.name)}_tiles.shape[0])"), self._step(step):
+            self.write_strip(strip, back)
 
     def _fold(self, assign: Assign, index: int, step: int) -> None:
         text, shape = self.text, self.layout.shape

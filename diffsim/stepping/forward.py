@@ -47,19 +47,10 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     places = {name: Place(primary, depths[primary] - 1 - steps) for name, (primary, steps) in delays.items()}
     places |= {name: Place(name) for name in (*step.coefficients, *step.profiles)}
     outputs, forcings = split_forcings(step)
-    targets: dict[str, Place] = {}
-    for stage in step.stages:
-        own = next(
-            (
-                state
-                for state in depths
-                if state in outputs and _is_read(step.outputs[state], stage.name) and step.states[state].rules == stage.rules
-            ),
-            None,
-        )
-        targets[stage.name] = places[stage.name] = Place(own, depths[own]) if own else Place(stage.name)
-        if own:
-            outputs.pop(own)
+    own = own_stages(step)
+    targets = {s.name: Place(own[s.name], depths[own[s.name]]) if s.name in own else Place(s.name) for s in step.stages}
+    places |= targets
+    outputs = {state: node for state, node in outputs.items() if state not in own.values()}
     assigns: dict[str, Assign] = {s.name: Assign(targets[s.name], s.node, s.rules) for s in step.stages}
     for state in depths:
         if state in outputs:
@@ -70,6 +61,18 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
         places[f"next {state}"] = Place(state, depths[state])
         operations.append(PointGather(now, receiver_points(state), receiver_stream(state), 1))
     return Program(name, tuple(operations), places, +1, {state: depth + 1 for state, depth in depths.items()})
+
+
+def own_stages(step: TracedStep) -> dict[str, str]:
+    """Stages that are the next value of a state with storage of its own, and are stored as that: stage -> state."""
+    found: dict[str, str] = {}
+    for stage in step.stages:
+        for state in ring_depths(step):
+            same = _is_read(step.outputs[state], stage.name) and step.states[state].rules == stage.rules
+            if same and state not in found.values():
+                found[stage.name] = state
+                break
+    return found
 
 
 def nests(assigns: dict[str, Assign], scatters: list[PointScatter]) -> list[Nest]:

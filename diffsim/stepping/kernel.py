@@ -14,7 +14,7 @@ from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cel
 from diffsim.field import Layout
 from diffsim.runtime import compile_kernel, taichi
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program
+from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program, Strip
 
 STEPS, FIRST, BARRIER = 0, 1, 64
 """Entries of the control array: steps of this launch, index of its first step, the workers' arrival counter."""
@@ -37,7 +37,12 @@ Kind = Literal[
     "point starts",
     "point cells",
     "point weights",
+    "strip",
+    "tiles",
 ]
+
+
+STRIP_KINDS: tuple[Kind, ...] = ("strip", "tiles", "slabs")
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ class Kernel(ABC):
         for gather in self.program.gathers:
             kinds.setdefault(gather.points, {}).update(dict.fromkeys(("point starts", "point cells", "point weights")))
             streams[gather.stream] = None
+        for strip in self.program.strips:
+            out += [Argument(f"{identifier(strip.name)}_{kind}", kind, strip.name) for kind in STRIP_KINDS]
         out += [
             Argument(f"{identifier(points)}_{kind.replace(' ', '_')}", kind, points) for points, found in kinds.items() for kind in found
         ]
@@ -126,6 +133,7 @@ class Kernel(ABC):
             ndim, dtype = {
                 "ring": (1, element),
                 "field": (1, element),
+                "strip": (1, element),
                 "stream": (2, scalar),
                 "cells": (2, ti.i32),
                 "point cells": (2, ti.i32),
@@ -167,6 +175,7 @@ class Kernel(ABC):
         """Ring levels that the program touches."""
         used = {self.program.places[name] for name in self.program.reads()}
         used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
+        used |= {strip.place for strip in self.program.strips}
         return sorted((p for p in used if p.level is not None), key=lambda p: (p.array, p.level or 0))
 
     def stream_row(self, row: int) -> str:
@@ -214,6 +223,13 @@ class Kernel(ABC):
             value = self.cell_writer(rows, f"g{index}_x", f"g{index}_v")(gather.node)
             self.text(f"g{index} = g{index} + {name}_point_weights[q] * {value}")
         self.text(f"{stream} = {stream} + g{index}" if gather.accumulate else f"{stream} = g{index}")
+
+    def write_strip(self, strip: Strip, back: bool) -> None:
+        """Copy the tile in table row `e` to the array of kept values, or back."""
+        name = identifier(strip.name)
+        kept = f"{name}_strip[n * {name}_tiles.shape[0] + e]"
+        tile = f"{identifier(strip.place.array)}[{self.lead(strip.place)}{name}_tiles[e]]"
+        self.text(f"{tile} = {kept}" if back else f"{kept} = {tile}")
 
     def fold_reach(self, assign: Assign) -> tuple[int, ...]:
         """How far into the grid contributions come back from the halo, an entry an axis (0 where nothing does)."""

@@ -20,6 +20,7 @@ from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
+from diffsim.stepping.strips import strip_rows, tile_addresses
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
@@ -47,6 +48,7 @@ class Launcher:
         points: Mapping[str, PointTable],
     ) -> None:
         self.graph, self.layout, self.reach, self.profiles, self.points = graph, layout, reach, profiles, dict(points)
+        self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = memory()
         self.arrays: dict[str, Any] = {}
         self._compiled: dict[tuple[str, int], Any] = {}
@@ -97,6 +99,16 @@ class Launcher:
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo; a view on the host, a copy from a GPU."""
         return self.layout.cells(self.memory.read(self.field(name), level))
+
+    def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
+        """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back."""
+        for name in self.strips:
+            self.arrays.pop(name, None)
+        self._bound.clear()
+        self.strips = dict(strips)
+        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
+        for name, rows in strip_rows(strips, steps).items():
+            self.allocate(name, (max(rows, 1), *lanes))
 
     def nbytes(self, name: str) -> int:
         """Bytes of an array."""
@@ -168,6 +180,8 @@ class Launcher:
         if argument.kind in ("ring", "field", "profile", "stream"):
             array = self.field(argument.key)
             return self.memory.flat(array, self.layout.lanes) if argument.kind in ("ring", "field") else array
+        if argument.key in self.strips:
+            return self._strip_argument(argument, workers)
         table = self.points[argument.key]
         cells, starts, members, weights = table.by_cell
         pieces: dict[str, Callable[[], Array | IntArray]] = {
@@ -180,9 +194,18 @@ class Launcher:
             "weights": lambda: weights,
             "slabs": lambda: self._slabs(cells, workers),
         }
-        values = pieces[argument.kind]()
-        array = self.memory.allocate(values.shape, self.layout.dtype if "weights" in argument.kind else np.int32)
-        self.memory.write(array, values.astype(self.layout.dtype if "weights" in argument.kind else np.int32))
+        return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
+
+    def _strip_argument(self, argument: Argument, workers: int) -> Any:
+        if argument.kind == "strip":
+            return self.memory.flat(self.arrays[argument.key], self.layout.lanes)
+        tiles = self.strips[argument.key]
+        values = self._slabs(tiles, workers) if argument.kind == "slabs" else tile_addresses(tiles, self.layout)
+        return self._copied(values, np.dtype(np.int32))
+
+    def _copied(self, values: Array | IntArray, dtype: np.dtype) -> Any:
+        array = self.memory.allocate(values.shape, dtype)
+        self.memory.write(array, values.astype(dtype))
         return array
 
     def _slabs(self, cells: IntArray, workers: int) -> IntArray:

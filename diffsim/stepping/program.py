@@ -63,14 +63,26 @@ class PointGather:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """Values of some tiles of a ring's level, kept in an array `name` with a row a step.
+
+    As an operation of its own it keeps them, as one of `Nest.restores` it puts them back.
+    """
+
+    place: Place
+    name: str
+
+
+@dataclass(frozen=True)
 class Nest:
-    """Assignments that share one loop nest, then point sums into their targets, then the targets' halos."""
+    """Assignments that share one loop nest, then point sums into their targets, then kept values, then the targets' halos."""
 
     assigns: tuple[Assign, ...]
     scatters: tuple[PointScatter, ...] = ()
+    restores: tuple[Strip, ...] = ()
 
 
-Operation: TypeAlias = Nest | PointGather
+Operation: TypeAlias = Nest | PointGather | Strip
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,13 @@ class Program:
     @property
     def gathers(self) -> Iterator[PointGather]:
         return (operation for operation in self.operations if isinstance(operation, PointGather))
+
+    @property
+    def strips(self) -> Iterator[Strip]:
+        """Those that are kept, and those that are put back."""
+        yield from (operation for operation in self.operations if isinstance(operation, Strip))
+        for nest in self.nests:
+            yield from nest.restores
 
     @property
     def scatters(self) -> Iterator[PointScatter]:
@@ -147,6 +166,10 @@ class Program:
                 here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
                 after = self._offsets_of_oldest(array, [n for a in operation.assigns for n in a.scatter.values()])
                 now = any(a.target.array == array for a in operation.assigns)
+            elif isinstance(operation, Strip):  # each cell is copied by the worker that will overwrite it
+                here, after, now = set(), set(), False
+                if written and operation.place == Place(array, 0):
+                    return False
             else:
                 here, after, now = self._offsets_of_oldest(array, [operation.node]), set(), False
             if (written and here) or any(any(offset) for offset in here) or ((written or now) and after):

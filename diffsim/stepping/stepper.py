@@ -23,8 +23,9 @@ from diffsim.stepping.levels import Ring
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
+from diffsim.stepping.strips import damped_tiles, strip_rows
 from diffsim.stepping.trace import TracedStep, profile_array
-from diffsim.stepping.undo import undo_program
+from diffsim.stepping.undo import Undo, strip, undo
 from diffsim.typing import Array, IntArray
 
 
@@ -65,6 +66,8 @@ class Stepper:
         self._records: list[range] = []  # steps of each record, the newest last
         self._residuals: list[IntArray] = []  # levels of the residuals of each
         self._pending: dict[str, dict[int, Array]] = {}
+        self.keeping = True  # whether `advance` keeps, and `undo` takes, what damped cells lose, if the run was started for that
+        self._striped: tuple[Program, Program] | None = None  # forward and back, where damped cells are kept
         self._sizes: dict[str, float] = {}  # largest value of each field that the sweep has seen since steps were undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
@@ -132,7 +135,8 @@ class Stepper:
         arrays = self.launcher.arrays
         for name in self._fields() & arrays.keys():
             del arrays[name]
-        self.launcher.unbind()
+        self.launcher.put_strips({}, 0)
+        self._striped = None
         self.rings, self.bars = {}, {}
 
     def _require_storage(self, rings: Mapping[str, Ring]) -> None:
@@ -193,8 +197,15 @@ class Stepper:
         for name, placed in self.step.coefficients.items():
             self.launcher.put_field(name, values[name], placed.rules)
 
-    def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int) -> None:
-        """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records."""
+    def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int, undone: bool = False) -> None:
+        """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records.
+
+        Args:
+            states: over the cells.
+            amplitudes: of the forcings.
+            steps: of the run.
+            undone: whether steps will be undone; what cannot be computed backwards is kept then.
+        """
         check_generation(self.generation)
         self._require_storage(self.rings)
         self._sizes.clear()
@@ -209,6 +220,7 @@ class Stepper:
             trace = self._no_traces(state)
             trace[0] = self.launcher.points[receiver_points(state)].gather(np.asarray(states[state], self.dtype))
             self.launcher.put(receiver_stream(state), trace)
+        self._lay_strips(undone)
 
     def _level(self, state: str) -> int:
         """Pool level of a state now."""
@@ -318,7 +330,8 @@ class Stepper:
 
     def advance(self, start: int, stop: int) -> None:
         """Advance the working state from step `start` to `stop`."""
-        self.launcher.sweep(self.forward, start, stop - start, lambda done, count: self._advanced(count))
+        program = self._striped[0] if self._striped and self.keeping else self.forward
+        self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
 
     def _advanced(self, count: int) -> dict[str, IntArray]:
         return {name: ring.advance(count) for name, ring in self.rings.items()}
@@ -403,11 +416,39 @@ class Stepper:
     # steps run backwards
 
     @functools.cached_property
-    def backward(self) -> Program | None:
-        """The program that undoes a step, or None."""
-        found = undo_program(self.step)
-        same = found is not None and all(found.in_place(name) == self.forward.in_place(name) for name in self.rings)
+    def backward(self) -> Undo | None:
+        """How a step is undone, or None."""
+        found = undo(self.step)
+        same = found is not None and all(found.program.in_place(n) == self.forward.in_place(n) for n, d in self.depths.items() if d > 1)
         return found if same else None
+
+    def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
+        """Tiles of each state that are damped so much over a run that they cannot be computed backwards, by name of their strip.
+
+        Args:
+            coefficients: over the cells.
+            steps: of the run.
+        """
+        if self.backward is None:
+            return {}
+        fields = self._profiles | {n: pad(np.asarray(cells), self.layout.halo, zero_rules(cells.ndim)) for n, cells in coefficients.items()}
+        factors = self.backward.factors
+        values = evaluate(list(factors.values()), fields, self.step.grid.shape, self.layout.halo)
+        return {strip(state): damped_tiles(factor, steps, self.layout) for state, factor in zip(factors, values, strict=True)}
+
+    def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:
+        """Bytes that all steps of a run keep of damped cells, if they are undone."""
+        rows = strip_rows(self.damped(coefficients, steps), steps)
+        return sum(rows.values()) * self.layout.lanes * self.dtype.itemsize
+
+    def _lay_strips(self, undone: bool) -> None:
+        tiles = self.damped({name: self.launcher.cells(name) for name in self.step.coefficients}, self.steps) if undone else {}
+        if not any(map(len, tiles.values())):
+            tiles = {}
+        if tiles or self.launcher.strips:
+            self.launcher.put_strips(tiles, self.steps)
+        self.keeping = True
+        self._striped = self.backward.with_strips(self.forward) if tiles and self.backward else None
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
@@ -418,7 +459,8 @@ class Stepper:
             self._note_sizes({name: ring.working for name, ring in self.rings.items()})
         for ring in rings:
             ring.working.reverse()
-        self.launcher.sweep(self.backward, stop - 1, stop - start, lambda done, count: self._advanced(count))
+        program = self._striped[1] if self._striped and self.keeping else self.backward.program
+        self.launcher.sweep(program, stop - 1, stop - start, lambda done, count: self._advanced(count))
         for ring in rings:
             ring.working.reverse()
 

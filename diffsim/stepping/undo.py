@@ -1,53 +1,98 @@
 """The program that takes a step back: from the states after a step to those before it.
 
-The next value of a leap-frog depends on the oldest one that it reads in a simple way: u_next = B u_oldest + rest, at the same cell. So
-u_oldest = (rest - u_next) / -B, which is found from the expression of the step; where B = -1 that is the leap-frog itself, run backwards.
+Of each state, the value that a step overwrites is found from the ones after the step where the next value depends on it in a simple way:
+u_next = B u_oldest + rest, at the same cell, so u_oldest = (rest - u_next) / -B. The rest may read what is known after the step, and
+what has been found already. That undoes leap-frogs, whose B = -1, and staggered schemes, which update one field after the other and are
+undone in opposite order.
+
+Where |B| < 1 the step damps, and going back rounding errors grow by 1 / |B| a step. There the overwritten values are kept instead
+(`diffsim.stepping.strips`).
 """
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+
 from diffsim.expr.derive import jvp
-from diffsim.expr.graph import Node, reads
-from diffsim.stepping.forward import nests, ring_depths, source_points, source_stream, split_forcings
-from diffsim.stepping.program import Assign, Place, PointScatter, Program
-from diffsim.stepping.trace import TracedStep
+from diffsim.expr.graph import Graph, Node, reads
+from diffsim.stepping.forward import nests, own_stages, ring_depths, source_points, source_stream, split_forcings
+from diffsim.stepping.program import Assign, Nest, Place, PointScatter, Program, Strip
+from diffsim.stepping.trace import Stage, TracedStep
 
 
-def undo_program(step: TracedStep) -> Program | None:
-    """The program, or None if the step cannot be undone in this way.
+@dataclass(frozen=True)
+class Undo:
+    """How steps are undone.
 
-    Its time levels are those of the forward program in opposite order: entry 0 is the newest, the last one is written.
+    Attributes:
+        program: computes the values that a step overwrote. Its time levels are those of the forward program in opposite order: entry 0 is
+            the newest, the last one is written.
+        factors: B of each state that has storage of its own, an expression of coefficients and profiles.
     """
-    graph, depths, delays = step.graph, ring_depths(step), step.delays()
-    zero = (0,) * step.grid.ndim
+
+    program: Program
+    factors: dict[str, Node]
+
+    def with_strips(self, forward: Program) -> tuple[Program, Program]:
+        """The forward program that also keeps what it overwrites in strips, and the program that takes it from there."""
+        keeps = tuple(Strip(Place(state, 0), strip(state)) for state in self.factors)
+        keeping = dataclasses.replace(forward, name=f"{forward.name}_keeping", operations=(*keeps, *forward.operations))
+        back = []
+        for operation in self.program.operations:
+            assert isinstance(operation, Nest)
+            of_states = [assign.target for assign in operation.assigns if assign.target.array in self.factors]
+            back.append(dataclasses.replace(operation, restores=tuple(Strip(place, strip(place.array)) for place in of_states)))
+        return keeping, dataclasses.replace(self.program, name=f"{self.program.name}_from_strips", operations=tuple(back))
+
+
+def strip(state: str) -> str:
+    """Name of the array with the kept values of a state."""
+    return f"strip of {state}"
+
+
+def undo(step: TracedStep) -> Undo | None:
+    """How the step is undone, or None if it cannot be in this way."""
+    graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step)
     outputs, forcings = split_forcings(step)
-    places = {name: Place(name) for name in (*step.coefficients, *step.profiles)}
-    places |= {s.name: Place(s.name) for s in step.stages}
-    oldest: dict[str, str] = {}
-    for name, (primary, late) in delays.items():
-        if late == depths[primary] - 1:
-            oldest[primary] = name
-        places[name] = Place(primary, late + 1)
-    assigns: dict[str, Assign] = {s.name: Assign(Place(s.name), s.node, s.rules) for s in step.stages}
-    if any(set(oldest.values()) & reads([s.node]).keys() for s in step.stages):
-        return None
-    factors: dict[str, Node] = {}  # -B
-    for primary, depth in depths.items():
-        node, unknown = outputs[primary], oldest[primary]
-        used = reads([node])
-        if depth < 2 or used.get(unknown) != {zero} or any(other in used for p, other in oldest.items() if p != primary):
+    fixed = {*step.coefficients, *step.profiles}
+    places = {name: Place(name) for name in fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}
+    places |= {s.name: Place(own[s.name], 0) if s.name in own else Place(s.name) for s in step.stages}
+    places |= {f"next {state}": Place(state, 0) for state in depths}
+    hidden: dict[str, Stage | str] = {s.name: s for s in step.stages if s.name not in own}  # what is not known yet
+    hidden |= {name: primary for name, (primary, late) in delays.items() if late == depths[primary] - 1}
+    following = {primary: outputs[primary] for primary in depths} | {own[s.name]: s.node for s in step.stages if s.name in own}
+    assigns: dict[str, Assign] = {}
+    factors: dict[str, Node] = {}
+    while hidden:
+        for name, what in hidden.items():
+            others = hidden.keys() - {name}
+            if isinstance(what, Stage):
+                if not reads([what.node]).keys() & others:
+                    assigns[name] = Assign(places[name], what.node, what.rules)
+                    break
+            elif not reads([following[what]]).keys() & others and (factor := _factor(graph, following[what], name, fixed)) is not None:
+                factors[what] = factor
+                (rest,) = graph.replace([following[what]], lambda read, name=name: graph.const(0) if read.data[0] == name else read)  # type: ignore[misc]
+                back = graph.div(graph.sub(rest, graph.read(f"next {what}", (0,) * step.grid.ndim)), graph.negative(factor))
+                assigns[name] = Assign(places[name], back, step.states[what].rules)
+                break
+        else:
             return None
-        (factor,) = jvp(graph, [node], lambda read, unknown=unknown: graph.const(1) if read.data[0] == unknown else None)  # type: ignore[misc]
-        if not reads([factor]).keys() <= step.coefficients.keys() | step.profiles.keys():
-            return None
-        (rest,) = graph.replace([node], lambda read, unknown=unknown: graph.const(0) if read.data[0] == unknown else read)  # type: ignore[misc]
-        following = f"next {primary}"
-        places[following] = Place(primary, 0)
-        factors[primary] = graph.negative(factor)
-        back = graph.div(graph.sub(rest, graph.read(following, zero)), factors[primary])
-        assigns[f"before {primary}"] = Assign(Place(primary, depth), back, step.states[primary].rules)
+        del hidden[name]
     scatters = []
     for state, forcing, strength in forcings:
-        given = graph.div(strength, factors[state])
+        given = graph.div(strength, graph.negative(factors[state]))
         scatters.append(PointScatter(Place(state, depths[state]), given, source_points(forcing), source_stream(forcing), 0))
-    return Program("undo", tuple(nests(assigns, scatters)), places, -1, {state: depth + 1 for state, depth in depths.items()})
+    entries = {state: depth + 1 for state, depth in depths.items()}
+    return Undo(Program("undo", tuple(nests(assigns, scatters)), places, -1, entries), factors)
+
+
+def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None:
+    """B, if node = B name + rest, at the same cell, with B a function of what is fixed alone; otherwise None."""
+    here = reads([node]).get(name)
+    if here is None or any(any(offset) for offset in here):
+        return None
+    (factor,) = jvp(graph, [node], lambda read: graph.const(1) if read.data[0] == name else None)
+    simple = reads([factor]).keys() <= fixed and not (factor.op == "const" and factor.data == 0)
+    return factor if simple else None

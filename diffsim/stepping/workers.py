@@ -14,7 +14,7 @@ from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_st
 from diffsim.field import Layout
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.kernel import BARRIER, FIRST, STEPS, Kernel, images
-from diffsim.stepping.program import Assign, Nest, Place, Program
+from diffsim.stepping.program import Assign, Nest, Place, Program, Strip
 
 TALLEST_BLOCK = 4
 
@@ -78,6 +78,8 @@ class WorkerKernel(Kernel):
                         if isinstance(operation, Nest):
                             self._nest(operation)
                             self._barrier()
+                        elif isinstance(operation, Strip):
+                            self._strip(operation, back=False)
                         else:
                             with text.block(
                                 f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"
@@ -113,8 +115,15 @@ class WorkerKernel(Kernel):
             name = identifier(scatter.points)
             with text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
                 self.write_scatter(scatter, index)
+        for strip in nest.restores:
+            self._strip(strip, back=True)
         for assign in nest.assigns:
             self._extend(assign)
+
+    def _strip(self, strip: Strip, back: bool) -> None:
+        name = identifier(strip.name)
+        with self.text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
+            self.write_strip(strip, back)
 
     def _row_loop(self, nest: Nest, block: int, first: str, last: str, halo: int) -> None:
         text = self.text

@@ -162,10 +162,10 @@ def test_a_step_that_is_not_deterministic_is_found(made: ds.Simulation, monkeypa
         chaotic.gradient(made, 4)
 
 
-LEAPFROGS = [c for c in CASES if c.name in ("acoustic 2-D order 8 zero", "acoustic 2-D mixed", "acoustic 3-D", "long wave, start only")]
+UNDONE = [c for c in CASES if c.name.startswith(("acoustic", "staggered", "long wave"))]
 
 
-@pytest.mark.parametrize("case", LEAPFROGS, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", UNDONE, ids=lambda c: c.name)
 def test_steps_computed_backwards_give_the_gradient_to_rounding(case) -> None:
     rng = np.random.default_rng(3)
     made = case.simulation()
@@ -185,15 +185,6 @@ def test_steps_computed_backwards_give_the_gradient_to_rounding(case) -> None:
 def test_a_step_that_cannot_be_undone_says_so(made: ds.Simulation) -> None:
     with pytest.raises(ScheduleError, match="cannot be undone"):
         chaotic.gradient(made, Reversible(chaotic.STEPS, period=9))
-
-
-def test_drift_beyond_use_is_refused() -> None:
-    """A sponge damps, so its steps cannot be undone for long."""
-    case = next(c for c in CASES if c.name == "acoustic 2-D order 2 mirror sponge")
-    made = case.simulation()
-    solution, pullback = made.vjp(case.inputs(made, np.random.default_rng(3)), case.steps, Reversible(case.steps, period=12))
-    with pytest.raises(ReplayError, match="computed backwards, differs from the kept one"):
-        pullback(chaotic.cotangents(solution))
 
 
 @pytest.mark.parametrize("end", [1, 30, 37, 130])

@@ -42,10 +42,10 @@ def test_the_fields_of_a_plan_are_what_is_allocated(case) -> None:
         assert simulation.allocated_bytes() == 0
 
 
-@pytest.mark.parametrize("slots", [0, 75])
-def test_the_peak_is_what_becomes_resident(slots: int) -> None:
+@pytest.mark.parametrize("slots", ["0", "75", "reversible"])
+def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     """At a size where fields matter, in a process of its own, traces included."""
-    done = subprocess.run([sys.executable, "-m", "tests.simulation.resident", str(slots)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", "tests.simulation.resident", slots], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     if not found["exact"]:
@@ -105,6 +105,25 @@ def test_steps_are_undone_for_the_measurement_only_if_asked() -> None:
     found = ds.plan(simulation, steps=case.steps, seconds=BRIEF, schedule="reversible")
     assert found.costs.undo > 0 and isinstance(found.schedule, Reversible)
     simulation.vjp(case.inputs(simulation, np.random.default_rng(0)), case.steps, found)
+
+
+def test_strips_of_damped_cells_count_against_the_budget() -> None:
+    case = next(c for c in CASES if c.name == "acoustic 2-D order 2 mirror sponge")
+    simulation = case.simulation()
+    sizes = simulation.sizes(case.steps)
+    assert sizes.strips > 0
+    with pytest.raises(PlanError, match="budget of at least"):
+        ds.plan(simulation, sizes.fixed + sizes.state, steps=case.steps, seconds=BRIEF, schedule="reversible")
+    memory = sizes.fixed + sizes.strips + 3 * sizes.state
+    found = ds.plan(simulation, memory, steps=case.steps, seconds=BRIEF, schedule="reversible")
+    assert found.schedule.slots == 3 and found.chosen.peak == memory
+    given = case.inputs(simulation, np.random.default_rng(0))
+    assert simulation.vjp(given, case.steps, Policy(memory=memory, schedule="reversible"))[1](ds.Solution()).keys() == {
+        "c",
+        "f",
+        "p",
+        "p_prev",
+    }
 
 
 def test_a_step_that_cannot_be_undone_is_refused_before_it_is_run(made: ds.Simulation) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, DiskStore, MultiTier, Online, Policy, Reverse, SweepFile
+from diffsim.checkpoint import Binomial, DiskStore, MultiTier, Online, Policy, Reverse, Reversible, SweepFile
 from diffsim.errors import StorageError
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic
@@ -120,6 +120,15 @@ def test_an_online_schedule_is_resumed_too(tmp_path: Path) -> None:
     found, reversed_steps = gradient(acoustic(), policy(tmp_path, Online(4)))
     assert reversed_steps < 25
     np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+
+
+@pytest.mark.parametrize(("schedule", "kept"), [(Reversible(STEPS, 8), 24), ("reversible", 20)])
+def test_steps_that_are_undone_are_resumed_at_a_kept_state(schedule: object, kept: int, tmp_path: Path) -> None:
+    """Between kept states it would begin with a true state in place of one computed backwards: not the same bits."""
+    cut(acoustic(), tmp_path, schedule)
+    found, reversed_steps = gradient(acoustic(), policy(tmp_path, schedule))
+    assert reversed_steps == kept
+    np.testing.assert_array_equal(found, gradient(acoustic(), Policy(schedule=schedule))[0])  # type: ignore[arg-type]
 
 
 def tiers(slots: int) -> MultiTier:

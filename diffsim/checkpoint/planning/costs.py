@@ -8,7 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of, undone_of
 from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier
 from diffsim.checkpoint.schedules.reversible import Reversible
@@ -34,6 +34,7 @@ class Sizes:
         around: of arrays that come and go around the sweep: the solution, the gradient, and copies of them, where most are there.
         streams: of what grows with the steps whatever the schedule: traces and amplitudes, their cotangents, and copies of them.
         row: of a state in a slower tier; None: as much as a state.
+        strips: of what is kept of damped cells over the whole run, if its steps are undone.
 
     Raises:
         ParameterError: a size that cannot be.
@@ -45,6 +46,7 @@ class Sizes:
     around: int = 0
     streams: int = 0
     row: int | None = None
+    strips: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -72,7 +74,8 @@ class Sizes:
     def peak(self, schedule: Schedule | OnlineSchedule, compressed: bool = False) -> int:
         """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in tiers_of(schedule)[1:])
-        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow
+        strips = self.strips if undone_of(schedule) else 0
+        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + strips
 
     def on_disk(self, slots: int) -> int:
         """Bytes of a file of so many states."""

@@ -125,9 +125,10 @@ def _spilling(request: Request) -> Found:
 def _reversible(request: Request) -> Found:
     if request.costs is not None and request.costs.undo is None:
         raise PlanError('expected a step that can be undone for schedule = "reversible", got one that cannot; choose another schedule')
-    slots = request.slots(0, DEFAULT_SLOTS)
+    sizes = request.sizes
+    slots = request.slots(sizes.strips, DEFAULT_SLOTS)
     if slots < 1 and request.policy.slots is None:
-        return request.sizes.fixed + request.sizes.state
+        return sizes.fixed + sizes.strips + sizes.state
     return Reversible(request.steps, -(-request.steps // max(slots, 1)))
 
 
