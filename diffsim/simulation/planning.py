@@ -64,7 +64,7 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
         around=cells * _fields_around(simulation) if on_host else 0,
         streams=streams,
         row=sum(stepper.depths.values()) * cells,
-        strips=0 if fields is None else stepper.strip_bytes(simulation._coefficients(fields), steps),
+        strips=0 if fields is None or stepper.backwards is None else stepper.backwards.strip_bytes(simulation._coefficients(fields), steps),
     )
 
 
@@ -228,8 +228,10 @@ class _Bench:
     def costs(self, policy: Policy, once: float) -> Costs:
         """All costs."""
         stepper = self._stepper
-        undone = _undoes(policy) and stepper.backward is not None
-        stepper.keeping = False
+        backwards = stepper.backwards if _undoes(policy) else None
+        if backwards is not None:
+            backwards.keeping = False
+        undone = backwards is not None
         stepper.save(0, 0)
         self._warm_up(undone)
         few = self._few()
@@ -276,11 +278,13 @@ class _Bench:
 
     def _undone(self, steps: int) -> float:
         """Seconds of going back, and of keeping what that needs on the way there."""
+        backwards = self._stepper.backwards
+        assert backwards is not None
         plain = self._advanced(steps)
-        self._stepper.keeping = True
+        backwards.keeping = True
         there = self._advanced(steps)
         back = _timed(lambda: self._stepper.undo(0, steps))
-        self._stepper.keeping = False
+        backwards.keeping = False
         return max(there - plain, 0.0) + back
 
     def _turn(self, undone: bool, few: Binomial | None) -> None:

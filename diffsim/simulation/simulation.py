@@ -176,7 +176,7 @@ class Simulation:
 
     def require_undoable(self) -> None:
         """Raise PlanError unless steps can be run backwards."""
-        if self._stepper.backward is None:
+        if self._stepper.backwards is None:
             raise PlanError(
                 'expected a step that can be undone for schedule = "reversible", got one whose oldest values do not follow from the newer '
                 "ones; choose another schedule"

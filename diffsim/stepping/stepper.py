@@ -17,15 +17,15 @@ from diffsim.expr.graph import reads
 from diffsim.field import Layout, check_halo, zero_rules
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
+from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
-from diffsim.stepping.strips import damped_tiles, strip_rows
 from diffsim.stepping.trace import TracedStep, profile_array
-from diffsim.stepping.undo import Undo, strip, undo
+from diffsim.stepping.undo import undo
 from diffsim.typing import Array, IntArray
 
 
@@ -66,9 +66,7 @@ class Stepper:
         self._records: list[range] = []  # steps of each record, the newest last
         self._residuals: list[IntArray] = []  # levels of the residuals of each
         self._pending: dict[str, dict[int, Array]] = {}
-        self.keeping = True  # whether `advance` keeps, and `undo` takes, what damped cells lose, if the run was started for that
-        self._striped: tuple[Program, Program] | None = None  # forward and back, where damped cells are kept
-        self._sizes: dict[str, float] = {}  # largest value of each field that the sweep has seen since steps were undone
+        self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
 
@@ -136,7 +134,6 @@ class Stepper:
         for name in self._fields() & arrays.keys():
             del arrays[name]
         self.launcher.put_strips({}, 0)
-        self._striped = None
         self.rings, self.bars = {}, {}
 
     def _require_storage(self, rings: Mapping[str, Ring]) -> None:
@@ -208,7 +205,6 @@ class Stepper:
         """
         check_generation(self.generation)
         self._require_storage(self.rings)
-        self._sizes.clear()
         self.steps, self._records, self._residuals = steps, [], []
         for ring in self.rings.values():
             ring.clear()
@@ -220,7 +216,11 @@ class Stepper:
             trace = self._no_traces(state)
             trace[0] = self.launcher.points[receiver_points(state)].gather(np.asarray(states[state], self.dtype))
             self.launcher.put(receiver_stream(state), trace)
-        self._lay_strips(undone)
+        self._undoing = self.backwards if undone else None
+        if self._undoing is not None:
+            self._undoing.start({name: self.launcher.cells(name) for name in self.step.coefficients}, steps)
+        elif self.launcher.strips:
+            self.launcher.put_strips({}, 0)
 
     def _level(self, state: str) -> int:
         """Pool level of a state now."""
@@ -330,7 +330,7 @@ class Stepper:
 
     def advance(self, start: int, stop: int) -> None:
         """Advance the working state from step `start` to `stop`."""
-        program = self._striped[0] if self._striped and self.keeping else self.forward
+        program = self.forward if self._undoing is None else self._undoing.forward
         self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
 
     def _advanced(self, count: int) -> dict[str, IntArray]:
@@ -416,78 +416,27 @@ class Stepper:
     # steps run backwards
 
     @functools.cached_property
-    def backward(self) -> Undo | None:
-        """How a step is undone, or None."""
+    def backwards(self) -> Backwards | None:
+        """What undoes steps, or None."""
         found = undo(self.step)
-        same = found is not None and all(found.program.in_place(n) == self.forward.in_place(n) for n, d in self.depths.items() if d > 1)
-        return found if same else None
-
-    def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
-        """Tiles of each state that are damped so much over a run that they cannot be computed backwards, by name of their strip.
-
-        Args:
-            coefficients: over the cells.
-            steps: of the run.
-        """
-        if self.backward is None:
-            return {}
-        fields = self._profiles | {n: pad(np.asarray(cells), self.layout.halo, zero_rules(cells.ndim)) for n, cells in coefficients.items()}
-        factors = self.backward.factors
-        values = evaluate(list(factors.values()), fields, self.step.grid.shape, self.layout.halo)
-        return {strip(state): damped_tiles(factor, steps, self.layout) for state, factor in zip(factors, values, strict=True)}
-
-    def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:
-        """Bytes that all steps of a run keep of damped cells, if they are undone."""
-        rows = strip_rows(self.damped(coefficients, steps), steps)
-        return sum(rows.values()) * self.layout.lanes * self.dtype.itemsize
-
-    def _lay_strips(self, undone: bool) -> None:
-        tiles = self.damped({name: self.launcher.cells(name) for name in self.step.coefficients}, self.steps) if undone else {}
-        if not any(map(len, tiles.values())):
-            tiles = {}
-        if tiles or self.launcher.strips:
-            self.launcher.put_strips(tiles, self.steps)
-        self.keeping = True
-        self._striped = self.backward.with_strips(self.forward) if tiles and self.backward else None
+        if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
+            return None
+        return Backwards(found, self.forward, self.launcher, self._profiles)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
-        if self.backward is None:
+        if self.backwards is None:
             raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
-        rings = self.rings.values()
-        if not self._sizes:
-            self._note_sizes({name: ring.working for name, ring in self.rings.items()})
-        for ring in rings:
-            ring.working.reverse()
-        program = self._striped[1] if self._striped and self.keeping else self.backward.program
-        self.launcher.sweep(program, stop - 1, stop - start, lambda done, count: self._advanced(count))
-        for ring in rings:
-            ring.working.reverse()
+        self.backwards.undo(self.rings, start, stop)
 
     def drift(self, slot: int) -> float:
-        """How far the working state is from the kept one: the largest error of a field over the largest value that it had.
-
-        That is its largest value in the final state and in the states that were compared in this sweep: a run that begins at rest has
-        no size of its own at its beginning.
-        """
-        self._note_sizes({name: ring.slots[slot] for name, ring in self.rings.items()})
-        found = 0.0
-        for name, ring in self.rings.items():
-            for level, kept in zip(ring.working, ring.slots[slot], strict=True):
-                error = np.abs(self.launcher.cells(name, level) - self.launcher.cells(name, kept)).max()
-                found = max(found, float(error) / self._sizes[name])
-        return found
+        """How far the working state is from the kept one, relative to the largest value that each field had."""
+        return 0.0 if self.backwards is None else self.backwards.drift(self.rings, slot)
 
     @property
     def tolerated_drift(self) -> float:
         """Drift that is let pass if the schedule does not say: 1e-3 in f32, 1e-6 in f64."""
         return 1e-3 if self.dtype == np.float32 else 1e-6
-
-    def _note_sizes(self, levels: Mapping[str, Sequence[int]]) -> None:
-        tiny = float(np.finfo(self.dtype).tiny)
-        for name, those in levels.items():
-            present = max(float(np.abs(self.launcher.cells(name, level)).max()) for level in those)
-            self._sizes[name] = max(self._sizes.get(name, tiny), present)
 
     # states outside of this stepper
 

@@ -41,7 +41,7 @@ def test_a_run_from_rest_is_computed_backwards(precision: str, sponge: int) -> N
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_without_strips_the_drift_of_a_sponge_is_refused(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, given = from_rest(precision, sponge=5)
-    monkeypatch.setattr(made._stepper, "damped", lambda coefficients, steps: {})
+    monkeypatch.setattr(made._stepper.backwards, "damped", lambda coefficients, steps: {})
     with pytest.raises(ReplayError, match="computed backwards, differs from the kept one"):
         gradient(made, given, Reversible(STEPS, STEPS // 2))
 

@@ -21,7 +21,7 @@ CANNOT = {"heat 2-D", "heat 1-D cold ends", "heat 3-D periodic", "oddities", "no
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_what_can_be_undone(case: Any) -> None:
-    assert (case.simulation()._stepper.backward is None) == (case.name in CANNOT)
+    assert (case.simulation()._stepper.backwards is None) == (case.name in CANNOT)
 
 
 class Pair(ds.Equation):
@@ -82,8 +82,8 @@ STEPS = {
 def test_a_step_is_undone_where_its_oldest_values_follow(step: Any) -> None:
     simulation = ds.Simulation(Pair(step), precision="f64")
     stepper, rng = simulation._stepper, np.random.default_rng(0)
-    assert (stepper.backward is not None) == STEPS[step]
-    if stepper.backward is None:
+    assert (stepper.backwards is not None) == STEPS[step]
+    if stepper.backwards is None:
         return
     start = {name: rng.uniform(-1, 1, simulation.grid.shape) for name in "ab"}
     stepper.set_coefficients({"k": rng.uniform(0.5, 1, simulation.grid.shape)})
