@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,9 +20,10 @@ from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
-from diffsim.errors import DerivativeError, DivergenceError, ParameterError, PlanError, ShapeError, StaleValueError, StorageError
+from diffsim.errors import DerivativeError, ParameterError, PlanError, StaleValueError, StorageError
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
+from diffsim.simulation.checks import check_cotangents, check_input, check_names, require_finite
 from diffsim.simulation.planning import made_up, sizes_of
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Reversal, SweepReport, Until, Watcher
@@ -99,14 +100,14 @@ class Simulation:
         self.equation, self.grid, self.precision = equation, equation.grid, precision
         self.dtype = np.dtype(PRECISIONS[precision])
         sources, receivers = sources or {}, receivers or {}
-        _check_names("sources", sources, equation.forcings, "forcings")
-        _check_names("receivers", receivers, equation.states, "states")
+        check_names("sources", sources, equation.forcings, "forcings")
+        check_names("receivers", receivers, equation.states, "states")
         coefficients = trace_coefficients(equation)
         initial = trace_initial(equation, coefficients.placed)
         known = (*coefficients.inputs, *initial.inputs, *sources)
         if isinstance(wrt, str):
             raise ParameterError(f"wrt = {wrt!r}, expected a list of names; write [{wrt!r}]")
-        _check_names("wrt", known if wrt is None else wrt, known, "inputs")
+        check_names("wrt", known if wrt is None else wrt, known, "inputs")
         wanted = tuple(name for name in known if wrt is None or name in wrt)
         active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
         step = trace_step(equation, coefficients.placed, sources, active)
@@ -204,8 +205,8 @@ class Simulation:
             ParameterError: a forcing or state that this simulation was built without.
         """
         sources, receivers = sources or {}, receivers or {}
-        _check_names("sources", sources, self._step.forcings, "forcings with sources")
-        _check_names("receivers", receivers, self.receivers, "states with receivers")
+        check_names("sources", sources, self._step.forcings, "forcings with sources")
+        check_names("receivers", receivers, self.receivers, "states with receivers")
         self._move({**self._source_tables(self._step, sources), **self._receiver_tables(self._step, receivers)})
 
     def _move(self, points: Mapping[str, PointTable]) -> None:
@@ -270,7 +271,7 @@ class Simulation:
 
     def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint, until: Until | None, every: int) -> Solution:
         """Solve forward as an operation of the record."""
-        _check_names("inputs", inputs, self.inputs, "inputs")
+        check_names("inputs", inputs, self.inputs, "inputs")
         names = tuple(inputs)
         fixed = [n for n in names if n not in self.wrt and not is_plain(core(inputs[n]))]
         if fixed:
@@ -408,7 +409,7 @@ class Simulation:
                 )
             if used:
                 raise StaleValueError("this pullback was used, and the states that it needs were given up on the way; call vjp() anew")
-            self._check_cotangents(cotangents, solution)
+            check_cotangents(cotangents, solution)
             used = True
             return back(cotangents)
 
@@ -425,7 +426,7 @@ class Simulation:
         for name, bars in amplitudes.items():  # a run that ended early did not see the rest
             amplitudes[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), (0, 0)))
         found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
-        return self._finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+        return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
         return resolve(policy, steps, sizes_of(self, steps, fields if policy.schedule == "reversible" else None), online)
@@ -459,7 +460,7 @@ class Simulation:
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
-        _check_names("tangents", tangents, self.inputs, "inputs")
+        check_names("tangents", tangents, self.inputs, "inputs")
         tangent = self.tangent(differentiable=False)
         order = tangent.order
         both = tangent.run({**inputs, **{dot(name, order): value for name, value in tangents.items()}}, steps)
@@ -490,15 +491,7 @@ class Simulation:
         return coefficients
 
     def _solution(self, stepper: Stepper) -> Solution:
-        return Solution(self._finite(stepper.state(), stepper.steps), self._finite(stepper.traces(), stepper.steps))
-
-    @staticmethod
-    def _finite(fields: dict[str, Array], steps: int, what: str = "") -> dict[str, Array]:
-        """The fields, unless one is no longer finite."""
-        for name, value in fields.items():
-            if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # as telling as to ask every cell
-                raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps; lower dt, or check the parameters")
-        return fields
+        return Solution(require_finite(stepper.state(), stepper.steps), require_finite(stepper.traces(), stepper.steps))
 
     def _known_at_order_zero(self) -> set[str]:
         """Inputs that are not tangents."""
@@ -508,7 +501,7 @@ class Simulation:
         """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
         if steps < 1:
             raise ParameterError(f"steps = {steps}, expected at least 1")
-        _check_names("inputs", inputs, self.inputs, "inputs")
+        check_names("inputs", inputs, self.inputs, "inputs")
         out: dict[str, Array] = {}
         for name in self.inputs:
             forcing = name in self._step.forcings
@@ -519,25 +512,7 @@ class Simulation:
                     continue
                 raise ParameterError(f"input {name} is missing; give an array of shape {shape}")
             value = np.asarray(inputs[name], self.dtype)
-            if value.shape != shape:
-                raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}")
-            if not np.isfinite(value).all():
-                raise ParameterError(f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite; mend the data")
+            check_input(name, value, shape)
             out[name] = value
         self.equation.check({name: out[name] for name in self.equation.parameters})
         return out
-
-    def _check_cotangents(self, cotangents: Solution, solution: Solution) -> None:
-        for given, made, what in ((cotangents.final, solution.final, "final"), (cotangents.traces, solution.traces, "traces")):
-            _check_names(f"{what} cotangents", given, made, f"{what} entries")
-            for name, value in given.items():
-                if np.shape(value) != made[name].shape:
-                    raise ShapeError(f"cotangent of {what} {name} has shape {np.shape(value)}, expected {made[name].shape}")
-                if not np.isfinite(value).all():
-                    raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
-
-
-def _check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")
