@@ -63,16 +63,6 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
     return out, plain_bins.winners(out, dst, index, values)
 
 
-def histogram_product_vjp(dst: npt.NDArray, index: IntArray, values: npt.NDArray, ct: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
-    """Cotangents of dst and values of the histogram of kind "*".
-
-    No division: each factor's cotangent is the product of those before it and those after it, exact with any zeros.
-    """
-    (dst_bar,), (values_bar,) = histogram_generic_vjp(OPERATORS["*"], (dst,), index, (values,), (ct,))
-    assert dst_bar is not None and values_bar is not None
-    return dst_bar, values_bar
-
-
 def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray]) -> Arrays:
     """The histogram of an associative operator on k components: dst leftmost, then the values in their order.
 
