@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, forward_steps
-from diffsim.checkpoint.planning.memory import available_memory, parse_memory
+from diffsim.checkpoint.planning.memory import available_memory, grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.options import Request, build
 from diffsim.checkpoint.policy import Checkpoint, Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
@@ -198,10 +198,20 @@ def _best(request: Request, kinds: Sequence[str]) -> Option:
     if options:
         return min(options, key=lambda option: option.rank)
     smallest = min(need for need in found if isinstance(need, int))
+    state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     raise PlanError(
-        f"expected a budget of at least {smallest} bytes for {request.steps} steps with states of {request.sizes.state} bytes, "
-        f"got {request.budget} bytes; raise the budget, or make the state smaller by a coarser grid or lower precision"
+        f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
+        f"are needed whatever is kept, got {_given(request)}; raise the memory, or make states smaller by a coarser grid or lower precision"
     )
+
+
+def _given(request: Request) -> str:
+    """The memory as the user gave it."""
+    memory = request.policy.memory
+    if memory is None:
+        assert request.budget is not None
+        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of what is available"
+    return memory.strip() if isinstance(memory, str) else f"{grouped(parse_memory(memory))} bytes"
 
 
 def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...]:
