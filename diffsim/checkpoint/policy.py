@@ -157,7 +157,7 @@ class Policy:
 def _unfit(given: Any) -> str:
     """What was given where a schedule is wanted, and what to give instead: the end of a message."""
     if isinstance(given, type):
-        if not isinstance(given, (Schedule, OnlineSchedule)):
+        if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
             return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"
         arguments = [p.name for p in signature(given).parameters.values() if p.default is p.empty]
         example = ", ".join("20" if name == "slots" else name for name in arguments)

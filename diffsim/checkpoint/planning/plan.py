@@ -141,7 +141,7 @@ class Plan:
         """Write a picture of the schedule: which step is worked on, and which states are kept, as the work goes on."""
         from diffsim.checkpoint.planning.draw import draw  # late: Matplotlib takes a third of a second to import
 
-        draw(self.schedule, self.steps, path, self.costs)
+        draw(self.schedule, self.steps, path, self.costs, self.chosen.peak, self.chosen.disk)
 
     def __str__(self) -> str:
         from diffsim.checkpoint.planning.table import plan_text  # late: rich is needed for this alone
