@@ -47,8 +47,19 @@ def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
     assert "results in runs/warm" in found.out
     assert "iteration   1 of 8" in found.err
     assert Outcome.load(tmp_path / "runs" / "warm").passed
-    assert cli.main(["run", written(HEAT), "--set", "name=warm"]) == 0
-    assert capsys.readouterr().err.count("runs/warm holds this run, finished; running it again") == 1
+
+
+def test_a_run_that_is_there_already_is_named(written, capsys, monkeypatch):
+    path = written(HEAT, accept=[], optimise__iterations=1)
+    assert cli.main(["run", path, "--out", "there"]) == 0
+    assert "holds this run" not in capsys.readouterr().err
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("diffsim.scene.run.observe", stop)
+    assert cli.main(["run", path, "--out", "there"]) == 130
+    assert capsys.readouterr().err.count("there holds this run, finished; running it again") == 1
 
 
 def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp_path):
