@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from diffsim.certificate import Line
+from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.runtime import init
 from diffsim.scene import Scene, scene_files
+from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
@@ -49,8 +51,12 @@ def plan(options: argparse.Namespace) -> int:
         if picture.suffix not in PICTURES or not picture.parent.is_dir():
             raise SceneError(f"--draw: expected a file in a folder that is there, ending in {', '.join(PICTURES)}, got {options.draw}")
     init(options.arch, options.precision, options.threads)
-    found = scene.plan()
+    problem = scene.problem()
+    found = plan_of(problem)
     print(found)
+    shots = len(problem.setup.shots)
+    if shots > 1 and found.chosen.seconds is not None:
+        print(f"\nThat is one of {shots} shots, which follow one another: {seconds_text(shots * found.chosen.seconds)} in all.")
     if options.draw:
         found.draw(options.draw)
         print(f"wrote {options.draw}")

@@ -49,6 +49,19 @@ def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
     assert Outcome.load(tmp_path / "runs" / "warm").passed
 
 
+def test_a_run_that_is_there_already_is_named(written, capsys, monkeypatch):
+    path = written(HEAT, accept=[], optimise__iterations=1)
+    assert cli.main(["run", path, "--out", "there"]) == 0
+    assert "holds this run" not in capsys.readouterr().err
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("diffsim.scene.run.observe", stop)
+    assert cli.main(["run", path, "--out", "there"]) == 130
+    assert capsys.readouterr().err.count("there holds this run, finished; running it again") == 1
+
+
 def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp_path):
     assert cli.main(["run", written(HEAT, accept=[{"quantity": "loss_reduction", "at_least": 1e9}]), "--out", "there", "--certify"]) == 1
     found = capsys.readouterr()
@@ -64,7 +77,15 @@ def test_plan_predicts_and_draws(written, capsys, tmp_path):
     path = written(ACOUSTIC)
     assert cli.main(["plan", path, "--memory", "120 kB", "--draw", "plan.png"]) == 0
     found = capsys.readouterr().out
-    for word in ("Gradient of 24 steps, at most 120 kB of memory", "what is kept", "forward steps", "(binomial)", "more memory", "\n> "):
+    for word in (
+        "Gradient of 24 steps, at most 120 kB of memory",
+        "what is kept",
+        "forward runs",
+        "(binomial)",
+        "more memory",
+        "\n> ",
+        "one of 2 shots",
+    ):
         assert word in found
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert not (tmp_path / "runs").exists()
@@ -77,7 +98,7 @@ def test_memory_on_the_command_line_takes_the_place_of_the_scene(written, capsys
     assert outcome.gradient.peak_predicted <= 120_000
     assert outcome.settings["checkpoint"] == {"memory": "120 kB"}
     capsys.readouterr()
-    refused(["plan", path, "--memory", "2 kB"], ("checkpoint.memory:", "at least", "got 2000 bytes", "raise the budget"), capsys)
+    refused(["plan", path, "--memory", "2 kB"], ("checkpoint.memory:", "at least", "got 2 kB", "raise the memory"), capsys)
     refused(["run", path, "--memory", "lots"], ("checkpoint.memory:", "'lots'", "write for example"), capsys)
 
 

@@ -16,7 +16,7 @@ from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
-from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.schedule import require_count, require_truth
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import open_stores
 from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
@@ -362,13 +362,14 @@ def while_loop(
 
     Raises:
         ParameterError: the loop takes more than `max_steps`.
+        ShapeError: the condition is an array of more or fewer than one element.
     """
     cores, tree = cores_of(init)
 
     def done(n: int, state: Cores) -> bool:
         if max_steps is not None and n > max_steps:
             raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
-        return not cond(unflatten(tree, as_arrays(state)))
+        return not require_truth("cond", cond(unflatten(tree, as_arrays(state))))
 
     found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
     return public(found, tree)
@@ -398,10 +399,11 @@ def integrate(
 
     Raises:
         ParameterError: neither or both of `steps` and `until`, or more than `max_steps` steps.
+        ShapeError: `until` gives an array of more or fewer than one element.
         ReplayError: by the reverse sweep: the step does not do the same each time.
     """
     if steps is None and until is not None:
-        return while_loop(lambda now: not until(now), step, state, checkpoint=checkpoint, max_steps=max_steps)
+        return while_loop(lambda now: not require_truth("until", until(now)), step, state, checkpoint=checkpoint, max_steps=max_steps)
     if steps is None or until is not None:
         raise ParameterError("expected either steps= or until=, got both or neither; give one")
     if steps:
@@ -411,7 +413,7 @@ def integrate(
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
-    return true_fun(*operands) if bool(pred) else false_fun(*operands)
+    return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)
 
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import tempfile
 from dataclasses import dataclass, fields, is_dataclass, replace
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -84,7 +86,7 @@ class Policy:
         if isinstance(schedule, str) and schedule not in KINDS:
             raise ParameterError(f"schedule = {schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
         if isinstance(schedule, type) or not isinstance(schedule, (str, Schedule, OnlineSchedule)):
-            raise ParameterError(f"expected a kind of schedule or a Schedule, got {schedule!r}; choose one of {', '.join(KINDS)}")
+            raise ParameterError(f"expected a kind of schedule ({', '.join(KINDS)}) or a schedule, got {_unfit(schedule)}")
         if self.slots is not None:
             require_count("slots", self.slots)
         if self.compression is not None and (isinstance(self.compression, str) or not hasattr(self.compression, "encode")):
@@ -105,6 +107,9 @@ class Policy:
         Raises:
             ParameterError: none of these.
         """
+        wanted = "'auto', a size such as '4 GB', a number of states, a schedule, a Policy or a Plan"
+        if isinstance(checkpoint, type):  # has the attributes that its instances have, and would pass for one
+            raise ParameterError(f"expected {wanted} as checkpoint, got {_unfit(checkpoint)}")
         if isinstance(checkpoint, Policy):
             return checkpoint
         if isinstance(checkpoint, Planned):
@@ -113,11 +118,13 @@ class Policy:
             return cls() if checkpoint.strip().lower() == "auto" else cls(memory=checkpoint)
         if isinstance(checkpoint, (Schedule, OnlineSchedule)):
             return cls(schedule=checkpoint)
-        if isinstance(checkpoint, bool) or not hasattr(checkpoint, "__index__"):
-            raise ParameterError(
-                f"expected 'auto', a size such as '4 GB', a number of slots, a Schedule or a Policy, got {checkpoint!r}; give one of these"
-            )
-        return cls(slots=int(checkpoint))
+        try:
+            slots = None if isinstance(checkpoint, bool) else operator.index(checkpoint)
+        except TypeError:
+            slots = None
+        if slots is None:
+            raise ParameterError(f"expected {wanted} as checkpoint, got {_unfit(checkpoint)}")
+        return cls(slots=slots)
 
     def for_rest(self, steps: int) -> Policy:
         """The policy for the first `steps` steps of the run that it was made for."""
@@ -145,6 +152,23 @@ class Policy:
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+def _unfit(given: Any) -> str:
+    """What was given where a schedule is wanted, and what to give instead: the end of a message."""
+    if isinstance(given, type):
+        if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
+            return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"
+        arguments = [p.name for p in signature(given).parameters.values() if p.default is p.empty]
+        example = ", ".join("20" if name == "slots" else name for name in arguments)
+        return f"the class {given.__name__} itself; give an instance of it, {given.__name__}({example})"
+    if type(given).__module__.partition(".")[0] == "checkpoint_schedules":
+        return f"{given!r} of the package checkpoint_schedules; give Adapted(schedule, steps)"
+    for way, protocol in (("actions", Schedule), ("online_actions", OnlineSchedule)):
+        if hasattr(given, way):
+            lacking = [name for name in vars(protocol) if name[0] != "_" and not hasattr(given, name)]
+            return f"{given!r}, which is no schedule: it lacks {', '.join(lacking)}; add that, or give another such as Online(20)"
+    return f"{given!r}; give one of these, such as Online(20) for 20 states"
 
 
 Checkpoint: TypeAlias = str | int | Schedule | OnlineSchedule | Policy | Planned

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from math import prod
+from typing import Any, Protocol, runtime_checkable
 
 from diffsim.checkpoint.actions import Action
-from diffsim.errors import ScheduleError
+from diffsim.errors import ScheduleError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -123,3 +124,21 @@ def require_count(name: str, value: int) -> int:
     if isinstance(value, bool) or count < 1:
         raise ScheduleError(f"expected {name} to be an integer of at least 1, got {value!r}; give a whole number of {name}")
     return count
+
+
+def require_truth(name: str, value: Any) -> bool:
+    """Return a condition's answer as a plain bool.
+
+    Args:
+        name: what the condition is called, for the error.
+        value: an array of one element, or anything else that Python takes for true or false.
+
+    Raises:
+        ShapeError: an array of another number of elements.
+    """
+    shape = tuple(getattr(value, "shape", ()))
+    if prod(shape) != 1:
+        raise ShapeError(
+            f"expected {name} to give one truth value, got an array of shape {shape}; make one of it, by .any() or .all() for example"
+        )
+    return bool(value)

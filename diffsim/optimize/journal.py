@@ -171,6 +171,23 @@ class Journal:
         os.fsync(self._file.fileno())
 
 
+def recorded(path: str | os.PathLike[str]) -> tuple[int, float]:
+    """How many evaluations a journal holds, and the seconds that they took; none if there is no journal. Checksums are not looked at."""
+    count, seconds = 0, 0.0
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(len(_MAGIC) + sha256().digest_size)
+            while len(head := file.read(_HEAD.size)) == _HEAD.size:
+                _, entries, _, _, taken = _HEAD.unpack(head)
+                if file.seek(8 * entries + _DIGEST_BYTES, os.SEEK_CUR) > size:  # torn
+                    break
+                count, seconds = count + 1, seconds + taken
+    except FileNotFoundError:
+        pass
+    return count, seconds
+
+
 def _digest_of(x: Array) -> bytes:
     return blake2b(np.ascontiguousarray(x, dtype="<f8").data, digest_size=_DIGEST_BYTES).digest()
 

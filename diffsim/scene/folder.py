@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diffsim.checkpoint.progress import time_text
 from diffsim.errors import SceneError
+from diffsim.optimize.journal import recorded
 from diffsim.runtime import lanes, settings
 from diffsim.scene.files import write_aside
+from diffsim.scene.outcome import OUTCOME
 from diffsim.scene.schema import Checkpoint, Description
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
@@ -89,12 +92,40 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
         raise SceneError(f"--out: expected an empty folder or a run, found other files in {folder}; name another folder")
 
 
-def claim_folder(folder: Path, scene: Description, identity: Identity, resume: bool) -> None:
-    """Make the folder that of this run. It starts anew unless it is resumed; results of the same run stay until they are replaced."""
+def what_starts_anew(folder: Path) -> str | None:
+    """What becomes of this same run that a folder holds already, in one line, if it is not resumed; None: it holds none."""
+    if not (folder / RUN).is_file():
+        return None
+    count, seconds = recorded(folder / JOURNAL)
+    if _finished(folder, count):
+        return f"{folder} holds this run, finished; running it again, and its results stay until the new ones take their place"
+    if not count and not (folder / LAST).is_file():
+        return None
+    done = f"{count} evaluation{'' if count == 1 else 's'} ({time_text(seconds)})"
+    return (
+        f"{folder} holds this run, interrupted after {done}; starting anew, which deletes them when the search begins: "
+        "stop now (Ctrl-C) and give --resume to go on with it"
+    )
+
+
+def _finished(folder: Path, evaluations: int) -> bool:
+    """Whether the results in a folder are those of its journal: when a finished run is begun again and killed, they are older."""
+    try:
+        history = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"]
+        return evaluations >= history[-1]["evaluations"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+def start_anew(folder: Path) -> None:
+    """Delete the progress of an earlier run."""
+    for name in (JOURNAL, LAST):
+        (folder / name).unlink(missing_ok=True)
+
+
+def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
+    """Make the folder that of this run; what it holds of this same run stays until it is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not resume:
-        for name in (JOURNAL, LAST):
-            (folder / name).unlink(missing_ok=True)
     write_aside(folder / SCENE, to_toml(scene).encode())
     write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
 

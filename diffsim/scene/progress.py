@@ -25,6 +25,9 @@ class Watcher(Protocol):
     def phase(self, text: str) -> None:
         """Something else begins."""
 
+    def note(self, text: str) -> None:
+        """Something that the user should know, and that must not be written over."""
+
     def iteration(self, state: Iteration, iterations: int) -> None:
         """An iteration is done."""
 
@@ -36,6 +39,9 @@ class Silent:
     """Tells nothing."""
 
     def phase(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
         pass
 
     def iteration(self, state: Iteration, iterations: int) -> None:
@@ -71,6 +77,9 @@ class Display:
     def phase(self, text: str) -> None:
         self._began = time.monotonic()
         self._show(text, plain=True)
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def iteration(self, state: Iteration, iterations: int) -> None:
         now = time.monotonic()

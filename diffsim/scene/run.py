@@ -23,7 +23,17 @@ from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside
-from diffsim.scene.folder import JOURNAL, LAST, Identity, check_folder, claim_folder, identify, precision_dtype
+from diffsim.scene.folder import (
+    JOURNAL,
+    LAST,
+    Identity,
+    check_folder,
+    claim_folder,
+    identify,
+    precision_dtype,
+    start_anew,
+    what_starts_anew,
+)
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
@@ -50,7 +60,8 @@ def run_scene(
     Args:
         scene: the scene.
         out: folder for the journal and the outcome; None: nothing is written, and nothing can be resumed.
-        resume: go on with the run that `out` holds; it ends with the bits that it would have had uninterrupted.
+        resume: go on with the run that `out` holds; it ends with the bits that it would have had uninterrupted. Otherwise such a run is
+            begun anew: the watcher is told, and what it had come to is deleted when the search begins.
         certificate: measure the certificate too.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
         watcher: is told how the run goes.
@@ -69,6 +80,8 @@ def run_scene(
     truth = true_fields(scene, problem.setup.grid)
     if out is not None:
         check_folder(out, identity, resume)
+        if not resume and (found := what_starts_anew(out)) is not None:
+            watcher.note(found)
     watcher.phase(f"{scene.name}: making the data")
     observed = observe(scene, problem.setup)
     seconds["data"] = time.perf_counter() - began
@@ -79,12 +92,14 @@ def run_scene(
     seconds["certificate"] = time.perf_counter() - began - seconds["data"]
 
     if out is not None:
-        claim_folder(out, scene, identity, resume)
+        claim_folder(out, scene, identity)
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
     plan = plan_of(problem, PLAN_SECONDS, brief=True)
     problem = replace(problem, checkpoint=plan)
     objective = Objective(problem, observed, watcher.gradient)
     mark = time.perf_counter()
+    if out is not None and not resume:
+        start_anew(out)
     watcher.phase(f"{scene.name}: first gradient")
     result = _search(problem, objective, out, identity, watcher)
     seconds["optimise"] = time.perf_counter() - mark

@@ -14,6 +14,7 @@ from diffsim.checkpoint import Growth, GrowthMonitor, Lossy, OnlineSchedule, Pol
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import OnProgress, Teller
+from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
 from diffsim.simulation.suspended import Keeper
 from diffsim.stepping.stepper import Stepper
@@ -72,7 +73,7 @@ class UntilStepper:
             after = min(at - at % self._every + self._every, stop)
             self._stepper.advance(at, after)
             at = after
-            over = self._until is not None and at % self._every == 0 and self._until(at, self._stepper.state())
+            over = self._until is not None and at % self._every == 0 and require_truth("until", self._until(at, self._stepper.state()))
             if at == self._most or over:
                 self._end = at
                 self._stepper.end_at(at)

@@ -17,7 +17,7 @@ from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, resolve
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.checkpoint.schedule import tiers_of, undone_of
+from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StaleValueError, StorageError
@@ -264,7 +264,7 @@ class Simulation:
             stepper.advance(begin, end)
             if watch is not None and every > 0:
                 watch(end, stepper.state())
-            if until is not None and end % interval == 0 and until(end, stepper.state()):
+            if until is not None and end % interval == 0 and require_truth("until", until(end, stepper.state())):
                 stepper.end_at(end)
                 break
         return self._solution(stepper)

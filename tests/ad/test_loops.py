@@ -388,3 +388,18 @@ def test_growth_of_a_linear_loop_is_no_chaos(checkpoint):
 def test_a_loop_cannot_be_undone():
     with pytest.raises(ScheduleError, match="can be undone"):
         ds.grad(lambda u: ds.integrate(lambda v: 1.1 * v, u, steps=12, checkpoint=Reversible(12, 6)))(1.0)
+
+
+def test_a_condition_that_gives_an_array_is_refused() -> None:
+    start = numpy.array([1.0, 2.0])
+    loops = {
+        "until": lambda x: ds.integrate(lambda s: s * 1.5, x, until=lambda s: s > 9),
+        "cond": lambda x: ds.while_loop(lambda s: s < 9, lambda s: s * 1.5, x),
+        "pred": lambda x: ds.cond(x > 1, lambda: x, lambda: -x),
+    }
+    for name, loop in loops.items():
+        for call in (loop, ds.grad(lambda x, loop=loop: np.sum(loop(x)))):
+            with pytest.raises(ShapeError, match=rf"expected {name} to give one truth value, got an array of shape \(2,\); make one of it"):
+                call(start)
+    one = ds.integrate(lambda s: s * 1.5, start, until=lambda s: s.sum(keepdims=True) > 9)
+    numpy.testing.assert_array_equal(one, start * 1.5**3)

@@ -18,7 +18,7 @@ from rosenbrock_run import FINGERPRINT, rosenbrock, run
 import diffsim
 from diffsim.errors import ShapeError
 from diffsim.optimize import Journal, JournalError, Result, minimise
-from diffsim.optimize.journal import Evaluation
+from diffsim.optimize.journal import Evaluation, recorded
 from diffsim.typing import Array
 
 RECORD = 64 + 8 * rosenbrock_run.X0.size
@@ -239,3 +239,16 @@ def test_a_gradient_that_does_not_fit_is_refused(path: Path) -> None:
         assert journal.recall(rosenbrock_run.X0) is None
         with pytest.raises(ShapeError, match="gradient"):
             journal.record(rosenbrock_run.X0, Evaluation(0.0, np.zeros(2), 0.0))
+
+
+def test_what_a_journal_holds_is_told_without_opening_it(complete: Path, uninterrupted: Result, tmp_path: Path) -> None:
+    content = complete.read_bytes()
+    count, seconds = recorded(complete)
+    assert count == evaluations(uninterrupted)
+    assert 0 < seconds < 60
+    complete.write_bytes(content[: HEADER + 4 * RECORD - 3])  # killed while it wrote the fourth
+    assert recorded(complete)[0] == 3
+    complete.write_bytes(content[:HEADER])
+    assert recorded(complete) == (0, 0.0)
+    assert recorded(tmp_path / "none") == (0, 0.0)
+    assert not (tmp_path / "none").exists()

@@ -12,10 +12,12 @@ import pytest
 
 from diffsim.errors import SceneError
 from diffsim.optimize import NonFiniteError
-from diffsim.scene import Outcome, Scene
+from diffsim.optimize.journal import recorded
+from diffsim.scene import Outcome, Scene, run
 from diffsim.scene.accept import correlation, relative_error
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import UnknownField
+from diffsim.scene.progress import Silent
 from diffsim.scene.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, scene
 
@@ -280,3 +282,51 @@ def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
     ]
     assert losses[0] == losses[1]
     assert not (out / "last.npz").exists()
+
+
+class Notes(Silent):
+    """What a run tells that must not be written over, and what its folder held then."""
+
+    def __init__(self, folder):
+        self.folder, self.told = folder, []
+
+    def note(self, text):
+        self.told.append((text, recorded(self.folder / "journal.bin")[0]))
+
+
+def test_a_run_that_was_interrupted_is_not_begun_anew_without_a_word(tmp_path, monkeypatch):
+    out, long = tmp_path / "out", scene(HEAT, accept=[])
+
+    def stop_in(place, name, after):
+        right, calls = getattr(place, name), []
+
+        def stopped(*arguments, **keywords):
+            calls.append(0)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return right(*arguments, **keywords)
+
+        notes = Notes(out)
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, stopped)
+            with pytest.raises(KeyboardInterrupt):
+                long.run(out, watcher=notes)
+        return notes.told
+
+    assert stop_in(Objective, "__call__", 2) == []  # the folder was empty
+    ((told, held),) = stop_in(run, "plan_of", 0)
+    assert held == 2 and recorded(out / "journal.bin")[0] == 2  # nothing is lost before the search
+    assert str(out) in told and "interrupted after 2 evaluations (" in told and "starting anew" in told and "--resume" in told
+    assert "\n" not in told
+    ((told, held),) = stop_in(Objective, "__call__", 1)
+    assert held == 2 and "interrupted after 2 evaluations" in told
+    assert recorded(out / "journal.bin")[0] == 1
+
+    long.run(out, resume=True, watcher=(notes := Notes(out)))
+    assert notes.told == []
+    whole = recorded(out / "journal.bin")[0]
+    ((told, held),) = stop_in(Objective, "__call__", 3)
+    assert held == whole and "finished; running it again" in told
+    ((told, held),) = stop_in(Objective, "__call__", 0)
+    assert held == 3 and "interrupted after 3 evaluations" in told  # its results are there still, and older
+    assert (out / "result.npz").is_file()

@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.checkpoint import Binomial, ChaosWarning, Load, Lossless, Lossy, Online, Policy, Reversible, Spilling, StoreAll, Undo
-from diffsim.errors import ReplayError, ScheduleError, StorageError
+from diffsim.errors import ReplayError, ScheduleError, ShapeError, StorageError
 from tests.cases import CASES
 from tests.simulation import chaotic
 from tests.stepping.test_arches import vulkan_missing
@@ -246,3 +246,9 @@ def test_second_derivatives_follow_the_schedule(made: ds.Simulation, tmp_path) -
     stored = product(StoreAll(steps))
     for checkpoint in (1, 4, Online(3), Policy(schedule=Spilling(steps, 2, chaotic.DISK), folder=tmp_path)):
         assert product(checkpoint).tobytes() == stored.tobytes()
+
+
+@pytest.mark.parametrize("call", ["run", "vjp"])
+def test_a_condition_that_gives_an_array_is_refused(made: ds.Simulation, call: str) -> None:
+    with pytest.raises(ShapeError, match=r"expected until to give one truth value, got an array of shape \(.*\); make one of it"):
+        getattr(made, call)(chaotic.inputs(made), chaotic.STEPS, until=lambda n, states: states["u"] > 0)

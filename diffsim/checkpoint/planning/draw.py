@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from os import PathLike
 
 from matplotlib.axes import Axes
@@ -11,19 +12,35 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from diffsim.checkpoint.actions import Action, Advance, Free, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT
 from diffsim.checkpoint.planning.costs import Costs, forward_steps
-from diffsim.checkpoint.planning.table import name_of
+from diffsim.checkpoint.planning.memory import grouped, memory_text
+from diffsim.checkpoint.planning.table import name_of, seconds_text
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
 
-SIZE, DPI = (10.0, 5.5), 150
+SIZE, DPI = (10.0, 5.8), 150
 FORWARD, RECORDED, REVERSED, UNDONE = "#0072b2", "#56b4e9", "#d55e00", "#cc79a7"
 KEPT = {"device": "#8c8c8c", "host": "#009e73", "disk": "#e6a700"}
 ACROSS, UP = 1200, 640
 """Places along the axes that can be told apart; what is smaller is drawn together."""
-LABELS = {"device": "state in memory", "host": "state in the host's memory", "disk": "state on disk"}
+LEAST = 4
+"""Places that something takes at least to be seen as what it is."""
+WIDEST = 4.0
+"""Steps forward that the adjoint of a step, or a step backwards, is drawn as at most: else nothing would be seen of the forward run."""
+LABELS = {"device": "state kept in memory", "host": "state kept in the host's memory", "disk": "state kept on disk"}
+WORK = {
+    FORWARD: "steps run forward",
+    RECORDED: "steps run forward and recorded",
+    UNDONE: "steps run backwards",
+    REVERSED: "adjoint of the steps",
+}
+"""What the lines are, in the order in which they are drawn: a later one is seen on top of an earlier one."""
+WIDTHS = {UNDONE: 4.5}
+"""Points; others 1.2. The adjoint follows the steps backwards so closely that it would hide a line as thin as itself."""
 
 Segment = list[tuple[float, float]]
 
@@ -44,18 +61,25 @@ class _Drawing:
     records: list[Segment] = field(default_factory=list)
     end: float = 0.0
     last: float = 0.0  # work when the final state was reached
+    _slopes: dict[str, tuple[float, float]] = field(default_factory=dict)  # that the newest line of a colour may have yet
 
     def line(self, colour: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        """Work on a row of steps."""
+        """Work on a row of steps. Rows that follow one another become one line, which passes none of their ends by more than `up`."""
         found = self.lines.setdefault(colour, [])
-        if found and begin[0] - found[-1][1][0] <= self.across and abs(begin[1] - found[-1][1][1]) <= self.up:
-            (x0, y0), (x1, y1) = found[-1]
-            small = end[0] - x0 <= self.across and abs(end[1] - y0) <= self.up
-            straight = abs((y1 - y0) * (end[0] - x0) - (end[1] - y0) * (x1 - x0)) <= self.up * max(x1 - x0, self.across)
-            if small or straight:
-                found[-1] = [(x0, y0), end]
-                return
-        found.append([begin, end])
+        (x0, y0), (x1, y1) = found[-1] if found else (begin, begin)
+        if not found or begin[0] - x1 > self.across or abs(begin[1] - y1) > self.up:
+            x0, y0, low, high = *begin, -inf, inf
+        else:
+            low, high = self._slopes[colour]
+            if not low <= (end[1] - y0) / (end[0] - x0) <= high:
+                x0, y0, low, high = *begin, -inf, inf
+            else:
+                found.pop()
+        width, rise = end[0] - x0, end[1] - y0
+        if width > self.across or abs(rise) > self.up:
+            low, high = max(low, (rise - self.up) / width), min(high, (rise + self.up) / width)
+        self._slopes[colour] = low, high
+        found.append([(x0, y0), end])
 
     def bar(self, tier: str, step: int, begin: float, end: float) -> None:
         """A state that was kept."""
@@ -64,58 +88,128 @@ class _Drawing:
             found.append([(begin, step), (end, step)])
 
 
-def draw(schedule: Schedule | OnlineSchedule, steps: int, path: str | PathLike[str], costs: Costs | None = None) -> None:
+@dataclass(frozen=True)
+class _Weights:
+    """What work is drawn as, in steps forward.
+
+    Attributes:
+        reverse: of the adjoint of a step.
+        undo: of a step backwards.
+        told: both as they are, in words.
+    """
+
+    reverse: float
+    undo: float
+    told: str
+
+    @classmethod
+    def of(cls, schedule: Schedule | OnlineSchedule, costs: Costs | None) -> _Weights:
+        """As measured, but for what is so dear that it would hide the rest."""
+        reverse, undo = REVERSE_WEIGHT, 1.0
+        if costs is not None:
+            reverse = (costs.reverse_recorded if schedule.recorded > 1 else costs.reverse) / costs.advance
+            undo = 1.0 if costs.undo is None else costs.undo / costs.advance
+        parts = [(f"the adjoint of a step {'counts' if costs is None else 'takes as long'} as", reverse)]
+        if getattr(schedule, "undone", 0):
+            parts.append(("a step backwards as", undo))
+        told = ", ".join(f"{what} {weight:.2g}" + (f", drawn as {WIDEST:g}" if weight > WIDEST else "") for what, weight in parts)
+        return cls(min(reverse, WIDEST), min(undo, WIDEST), told)
+
+
+def draw(
+    schedule: Schedule | OnlineSchedule,
+    steps: int,
+    path: str | PathLike[str],
+    costs: Costs | None = None,
+    memory: int | None = None,
+    disk: int = 0,
+) -> None:
     """Write a picture, in the format that the path's ending names.
 
     Args:
         schedule: what is drawn.
         steps: of the run.
         path: of the picture.
-        costs: what the work is weighed by; None: a reversed step as three forward ones.
+        costs: what the work is weighed by; None: the adjoint of a step as three steps forward.
+        memory: bytes that a gradient by the schedule takes; None: not known.
+        disk: bytes on disk.
     """
-    figure = figure_of(schedule, steps, costs)
+    figure = figure_of(schedule, steps, costs, memory, disk)
     figure.savefig(path, dpi=DPI)
 
 
-def figure_of(schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None = None) -> Figure:
-    """The picture, as a figure of Matplotlib."""
-    drawing = _drawn(schedule, steps, costs)
+def figure_of(
+    schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None = None, memory: int | None = None, disk: int = 0
+) -> Figure:
+    """The picture, as a figure of Matplotlib; see `draw`."""
+    weights = _Weights.of(schedule, costs)
+    drawing = _drawn(schedule, steps, weights)
     figure = Figure(SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     handles = _paint(axes, drawing, tiers=[tier.name for tier in tiers_of(schedule)])
-    axes.axvline(drawing.last, color="#1a1a1a", linewidth=0.8, linestyle=":")
-    axes.text(drawing.last, steps * 1.015, " final state, loss", fontsize=9, ha="left" if drawing.last < 0.8 * drawing.end else "right")
-    axes.set(xlim=(0, drawing.end), ylim=(0, steps * 1.06), xlabel="work done, in steps forward", ylabel="time step")
-    axes.set_title(f"{name_of(schedule)}: {forward_steps(schedule, steps) / steps:.2f} forward runs for {steps} steps", fontsize=11)
+    axes.axvline(drawing.last, color="#1a1a1a", linewidth=1.0, linestyle=":", zorder=4)  # over lines that run along it
+    left = drawing.last < 0.8 * drawing.end
+    axes.text(drawing.last, steps * 1.03, " final state: the loss is evaluated ", ha="left" if left else "right")
+    unit = "" if costs is None else f" of {seconds_text(costs.advance)}"
+    axes.set(
+        xlim=(0, drawing.end),
+        ylim=(-0.02 * steps, 1.09 * steps),  # the first state is seen above the axis
+        xlabel=f"work done, in steps forward{unit} ({weights.told})",
+        ylabel="time step of the run",
+    )
+    for axis, end in ((axes.xaxis, drawing.end), (axes.yaxis, float(steps))):
+        ticks = MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]).tick_values(0.0, end)
+        axis.set_ticks([tick for tick in ticks if 0 <= tick <= end])
+        axis.set_major_formatter(FuncFormatter(lambda value, _: grouped(round(value))))
+    axes.set_title(_title(schedule, steps, costs, memory, disk), fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    length = sum(len(str(handle.get_label())) + 8 for handle in handles)  # in letters
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if length < 150 else 3, frameon=False, fontsize=9)
     return figure
 
 
-def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D]:
+def _title(schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None, memory: int | None, disk: int) -> str:
+    """What is drawn, and below that what it takes."""
+    runs = f"{forward_steps(schedule, steps) / steps:.3g}"
+    takes = [f"{runs} forward run{'' if runs == '1' else 's'}{', one backwards' if getattr(schedule, 'undone', 0) else ''} and one adjoint"]
+    if memory is not None:
+        takes.append(f"{memory_text(memory)} of memory")
+    if disk:
+        takes.append(f"{memory_text(disk)} on disk")
+    if costs is not None:
+        takes.append(f"{seconds_text(costs.seconds(schedule, steps))} predicted")
+    return f"Gradient of {grouped(steps)} steps, keeping {name_of(schedule)}\n{', '.join(takes)}"
+
+
+def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Patch]:
     """Areas, bars and lines, and what the legend says of them."""
-    handles = []
+    kept: list[Line2D | Patch] = []
     if drawing.records:
         axes.add_collection(PolyCollection([list(area) for area in drawing.records], facecolors=RECORDED, alpha=0.25, linewidths=0))
+        kept.append(Patch(facecolor=RECORDED, alpha=0.25, label="records kept"))
     for tier in tiers:
         bars = drawing.bars.get(tier)
         if bars:
             width = min(max(120 / len(bars), 0.35), 1.6)
             axes.add_collection(LineCollection(bars, colors=KEPT.get(tier, "#8c8c8c"), linewidths=width))
-            handles.append(Line2D([], [], color=KEPT.get(tier, "#8c8c8c"), linewidth=1.6, label=LABELS.get(tier, f"state in {tier}")))
-    for colour, label in ((FORWARD, "forward"), (RECORDED, "forward, recorded"), (UNDONE, "backwards"), (REVERSED, "adjoint")):
+            seen = max(end - begin for (begin, _), (end, _) in bars) > LEAST * drawing.across
+            label = LABELS.get(tier, f"state kept in {tier}") + ("" if seen else " (too briefly to be seen)")
+            kept.append(Line2D([], [], color=KEPT.get(tier, "#8c8c8c"), linewidth=1.6, label=label))
+    done: list[Line2D | Patch] = []
+    for colour, label in WORK.items():
         lines = drawing.lines.get(colour)
         if lines:
-            axes.add_collection(LineCollection(lines, colors=colour, linewidths=1.1, capstyle="round"))
-            handles.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
-    return handles
+            width = WIDTHS.get(colour, 1.2)
+            axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, capstyle="butt" if width > 2 else "round"))
+            done.append(Line2D([], [], color=colour, linewidth=max(width, 1.6), label=label))
+    return done + kept
 
 
-def _drawn(schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None) -> _Drawing:
-    weight = REVERSE_WEIGHT if costs is None else costs.reverse / costs.advance
-    total = forward_steps(schedule, steps) + weight * steps + float(getattr(schedule, "undone", 0))
+def _drawn(schedule: Schedule | OnlineSchedule, steps: int, weights: _Weights) -> _Drawing:
+    total = forward_steps(schedule, steps) + weights.reverse * steps + weights.undo * float(getattr(schedule, "undone", 0))
     drawing = _Drawing(total / ACROSS, steps / UP)
+    tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single one is that of the last step before its adjoint
     names = [tier.name for tier in tiers_of(schedule)]
     kept: dict[tuple[int, int], tuple[int, float]] = {}
     records: list[tuple[int, int, float, float]] = []
@@ -126,16 +220,16 @@ def _drawn(schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None)
             case Advance(start, stop) | Record(start, stop):
                 stop = min(stop, steps)
                 work += stop - start
-                recorded = isinstance(action, Record)
+                recorded = isinstance(action, Record) and tells
                 drawing.line(RECORDED if recorded else FORWARD, (begin, start), (work, stop))
                 if recorded:
                     records.append((start, stop, begin, work))
                 drawing.last = work if stop == steps else drawing.last
             case Undo(start, stop):
-                work += stop - start
+                work += weights.undo * (stop - start)
                 drawing.line(UNDONE, (begin, stop), (work, start))
             case Reverse(start, stop):
-                work += weight * (stop - start)
+                work += weights.reverse * (stop - start)
                 drawing.line(REVERSED, (begin, stop), (work, start))
                 if records and records[-1][:2] == (start, stop):
                     *_, x0, x1 = records.pop()

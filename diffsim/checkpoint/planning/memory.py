@@ -12,6 +12,8 @@ from diffsim.errors import ParameterError, PlanError
 
 _UNITS = {
     "b": 1,
+    "byte": 1,
+    "bytes": 1,
     "kb": 10**3,
     "mb": 10**6,
     "gb": 10**9,
@@ -21,15 +23,15 @@ _UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-_AMOUNT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
+_AMOUNT = re.compile(r"\s*(\d{1,3}(?: \d{3})+|\d+\.?\d*|\.\d+)\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
 
 
 def parse_memory(amount: str | int) -> int:
     """Return an amount of memory in bytes.
 
     Args:
-        amount: bytes as an int, or text with a unit: B, kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of 1024; case
-            does not matter. Fractions are rounded down to whole bytes.
+        amount: bytes as an int, or text with a unit: B (or bytes), kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of
+            1024; case does not matter. Fractions are rounded down to whole bytes. Thousands may stand apart, as messages have them.
 
     Raises:
         ParameterError: not such an amount, without a unit, or less than one byte.
@@ -37,7 +39,7 @@ def parse_memory(amount: str | int) -> int:
     if isinstance(amount, str):
         match = _AMOUNT.fullmatch(amount)
         unit = _UNITS.get(match[2].lower()) if match else None
-        size = int(Decimal(match[1]) * unit) if match and unit else 0
+        size = int(Decimal(match[1].replace(" ", "")) * unit) if match and unit else 0
     else:
         try:
             size = 0 if isinstance(amount, bool) else operator.index(amount)
@@ -56,6 +58,18 @@ def memory_text(size: int) -> str:
         if size >= 0.9995 * bytes_:
             return f"{size / bytes_:.3g} {unit}" if size < 999.5 * bytes_ else f"{size / bytes_:.0f} {unit}"
     return f"{size} B"
+
+
+def least_text(size: int) -> str:
+    """The least memory that will do, to three figures, rounded up so that it may be given back, and to the byte if that differs."""
+    unit = 10 ** max(len(str(size)) - 3, 0)  # of the third figure
+    rounded = -(-size // unit) * unit
+    return memory_text(size) if rounded == size else f"{memory_text(rounded)} ({grouped(size)} bytes)"
+
+
+def grouped(count: int) -> str:
+    """A whole number with its thousands apart: 253 412 096."""
+    return f"{count:,}".replace(",", " ")
 
 
 def available_memory() -> int:

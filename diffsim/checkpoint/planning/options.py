@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from math import gcd
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
-from diffsim.checkpoint.planning.memory import parse_memory
+from diffsim.checkpoint.planning.memory import least_text, parse_memory
 from diffsim.checkpoint.policy import Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier
 from diffsim.checkpoint.schedules.binomial import Binomial
@@ -97,9 +97,12 @@ def _online(request: Request) -> Found:
 
 def _slow(request: Request) -> list[Tier]:
     if not request.tiers:
+        row = request.sizes.row
+        assert row is not None
         raise PlanError(
-            f"expected room for a state of {request.sizes.row} bytes in a slower tier, got disk = {request.policy.disk!r} and host = "
-            f"{request.policy.host!r}; raise disk, or choose a schedule that keeps states in memory alone"
+            f"expected room for a state outside of the memory that steps run in, {least_text(request.sizes.on_disk(1))} on disk or "
+            f"{least_text(row)} in the host's memory, got disk = {request.policy.disk!r} and host = {request.policy.host!r}; give as much "
+            "by disk= (with folder=) or host=, or choose a schedule that keeps states in memory alone"
         )
     return request.tiers
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, forward_steps
-from diffsim.checkpoint.planning.memory import available_memory, parse_memory
+from diffsim.checkpoint.planning.memory import available_memory, grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.options import Request, build
 from diffsim.checkpoint.policy import Checkpoint, Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
@@ -141,7 +141,7 @@ class Plan:
         """Write a picture of the schedule: which step is worked on, and which states are kept, as the work goes on."""
         from diffsim.checkpoint.planning.draw import draw  # late: Matplotlib takes a third of a second to import
 
-        draw(self.schedule, self.steps, path, self.costs)
+        draw(self.schedule, self.steps, path, self.costs, self.chosen.peak, self.chosen.disk)
 
     def __str__(self) -> str:
         from diffsim.checkpoint.planning.table import plan_text  # late: rich is needed for this alone
@@ -198,10 +198,20 @@ def _best(request: Request, kinds: Sequence[str]) -> Option:
     if options:
         return min(options, key=lambda option: option.rank)
     smallest = min(need for need in found if isinstance(need, int))
+    state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     raise PlanError(
-        f"expected a budget of at least {smallest} bytes for {request.steps} steps with states of {request.sizes.state} bytes, "
-        f"got {request.budget} bytes; raise the budget, or make the state smaller by a coarser grid or lower precision"
+        f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
+        f"are needed whatever is kept, got {_given(request)}; raise the memory, or make states smaller by a coarser grid or lower precision"
     )
+
+
+def _given(request: Request) -> str:
+    """The memory as the user gave it."""
+    memory = request.policy.memory
+    if memory is None:
+        assert request.budget is not None
+        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of what is available"
+    return memory.strip() if isinstance(memory, str) else f"{grouped(parse_memory(memory))} bytes"
 
 
 def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...]:
@@ -227,7 +237,7 @@ def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...
         if schedule not in seen:
             seen.add(schedule)
             option = Option.of(schedule, request, fits)
-            if fits or option.rank < chosen.rank:  # more memory that gains nothing is of no interest
+            if option.rank < chosen.rank or (fits and option.peak <= chosen.peak):  # more memory that gains nothing is of no interest
                 options.append(option)
     return tuple(options)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.checkpoint.planning.memory import least_text, memory_text
 from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
 from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
 from diffsim.checkpoint.storage.store import StateLayout
@@ -240,8 +241,8 @@ def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
         free = shutil.disk_usage(path.parent).free
         return StorageError(
             error.errno,
-            f"{path}: {what}: expected room for a file of {needed} bytes, got {error.strerror!r} with {free} bytes free; make room, choose "
-            "another disk, keep fewer states, or raise the quota or the limit on file sizes",
+            f"{path}: {what}: expected room for a file of {least_text(needed)}, got {error.strerror!r} with {memory_text(free)} free; make "
+            "room, choose another disk, keep fewer states, or raise the quota or the limit on file sizes",
         )
     return StorageError(error.errno, f"{path}: {what}: {error.strerror}; check the disk and the permissions, or name another file")
 

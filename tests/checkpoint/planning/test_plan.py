@@ -23,11 +23,13 @@ from diffsim.checkpoint import (
     StoreAll,
     Tier,
     choose,
+    parse_memory,
     peak_states,
     resolve,
     simulate,
 )
 from diffsim.checkpoint.planning import plan
+from diffsim.checkpoint.planning.memory import grouped, least_text
 from diffsim.checkpoint.policy import KINDS
 from diffsim.errors import ParameterError, PlanError, ScheduleError
 
@@ -54,10 +56,11 @@ def bytes_needed(schedule, sizes):
 
 
 def smallest(policy, steps, sizes, costs=None):
-    """The smallest budget that the error names."""
+    """The smallest budget that the error names, to the byte."""
     with pytest.raises(PlanError) as caught:
         choose(replace(policy, memory=1), steps, sizes, costs)
-    return int(re.search(r"at least (\d+) bytes", str(caught.value))[1])
+    rounded, exact = re.search(r"at least ([\d.]+ [kMG]?B)(?: \(([\d ]+) bytes\))?", str(caught.value)).groups()
+    return parse_memory(rounded if exact is None else f"{exact} bytes")
 
 
 @settings(deadline=None, max_examples=150)
@@ -76,7 +79,7 @@ def test_a_choice_by_steps_alone_fits_and_is_the_best_that_fits(steps, state, re
     needs = {schedule: bytes_needed(schedule, sizes) for schedule in candidates}
     fitting = [schedule for schedule in candidates if needs[schedule] <= budget]
     if not fitting:
-        with pytest.raises(PlanError, match=f"at least {min(needs.values())} bytes"):
+        with pytest.raises(PlanError, match=re.escape(f"at least {least_text(min(needs.values()))} for ")):
             choose(Policy(memory=budget), steps, sizes)
         return
     chosen = choose(Policy(memory=budget), steps, sizes).schedule
@@ -102,6 +105,20 @@ def test_the_kinds_that_can_be_named_are_all_tested():
 
 @pytest.mark.parametrize("costs", [None, COSTS], ids=["unmeasured", "measured"])
 @pytest.mark.parametrize("kind", NAMED)
+def test_the_memory_that_a_refusal_names_works(kind, costs, tmp_path):
+    """As it is written, with its unit: what a user copies from the message."""
+    policy = Policy(memory="1 kB", schedule=kind, disk="4 GB", folder=tmp_path)
+    sizes = Sizes(1_234_567, 777_777, 20_111_111, 3, 5)
+    with pytest.raises(PlanError, match="got 1 kB; raise the memory") as caught:
+        choose(policy, 50, sizes, costs)
+    named = re.search(r"at least ([\d.]+ MB) \(([\d ]+ bytes)\)", str(caught.value)).groups()
+    assert parse_memory(named[1]) < parse_memory(named[0])  # so that rounding down would be too little
+    for memory in named:
+        assert choose(replace(policy, memory=memory), 50, sizes, costs).chosen.peak <= parse_memory(memory)
+
+
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["unmeasured", "measured"])
+@pytest.mark.parametrize("kind", NAMED)
 def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_path):
     steps, policy = 50, Policy(schedule=kind, disk=4_000_000, folder=tmp_path)
     least = smallest(policy, steps, SIZES, costs)
@@ -112,7 +129,8 @@ def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_p
         assert isinstance(found.schedule, NAMED[kind])
         assert found.chosen.peak <= budget
         assert found.chosen.peak == SIZES.peak(found.schedule)
-    with pytest.raises(PlanError, match=f"at least {least} bytes for 50 steps with states of 100 bytes, got {least - 1} bytes; raise"):
+    needs = f"at least {least_text(least)} for 50 steps, a state of 100 B and 550 B that are needed whatever is kept"
+    with pytest.raises(PlanError, match=re.escape(f"{needs}, got {grouped(least - 1)} bytes; raise")):
         choose(replace(policy, memory=least - 1), steps, SIZES, costs)
 
 
@@ -176,7 +194,7 @@ def test_disk_is_counted_and_kept_within_its_limit(tmp_path):
         found = choose(Policy(memory=2500, schedule="multi_tier", disk=disk, folder=tmp_path), 300, SIZES, COSTS).chosen
         assert 0 < found.disk <= disk
         assert found.disk + 4096 + 100 > disk or found.schedule.tiers[1].slots > 300
-    with pytest.raises(PlanError, match="expected room for a state of 100 bytes in a slower tier"):
+    with pytest.raises(PlanError, match=r"expected room for a state .* on disk or 100 B in the host's memory, got disk = None"):
         choose(Policy(schedule="spilling"), 300, SIZES, COSTS)
 
 
@@ -213,13 +231,42 @@ def test_a_run_that_may_end_early_is_online():
 def test_a_plan_tells_and_stands_for_its_schedule():
     found = choose(Policy(memory=2000, verify=False), 400, SIZES, COSTS)
     text = str(found)
-    for word in ("Gradient of 400 steps", "at most 2 kB of memory", "a state 100 B", "every step (store all)", "more memory", "\n> "):
+    for word in ("Gradient of 400 steps, at most 2 kB of memory", "every step (store all)", "\n> ", "\n+ ", "more memory than it may have"):
         assert word in text
+    assert re.search(r"a state +100 B;", text) and re.search(r"needed anyway +550 B, whatever is kept, 20 B of it traces", text)
     assert Policy.of(found).schedule == found.schedule and not Policy.of(found).verify
     assert resolve(found, 400, SIZES) == found.schedule
     with pytest.raises(ScheduleError, match="400"):
         resolve(found, 401, SIZES)
     assert "not measured" in str(choose(Policy(slots=3), 400, SIZES))
+
+
+WIDE = [
+    Policy(memory="300 MB", disk="2 TB", host="40 GB", folder="."),
+    Policy(memory="300 MB"),
+    Policy(slots=10),
+    Policy(schedule=Online(3)),
+]
+
+
+@pytest.mark.parametrize("policy", WIDE, ids=repr)
+@pytest.mark.parametrize("costs", [None, replace(COSTS, host_write=0.5, host_read=0.5)], ids=["unmeasured", "measured"])
+def test_the_text_of_a_plan_fits_a_terminal_and_explains_its_columns(policy, costs):
+    found = choose(policy, 100_000, Sizes(8_400_000, 4_200_000, 50_000_000, 20_000_000, 3_000_000), costs)
+    lines = str(found).splitlines()
+    assert max(map(len, lines)) <= 80
+    header = next(line for line in lines if "what is kept" in line)
+    columns = [name for name in ("memory", "disk", "forward runs", "time") if name in header]
+    assert ("time" in columns) == (costs is not None)
+    assert ("disk" in columns) == any(option.disk for option in (found.chosen, *found.others))
+    for name in columns:
+        assert any(line.startswith(f"  {name}  ") for line in lines)
+    for mark, marked in ((">", True), ("+", any(not option.fits for option in found.others))):
+        assert any(line.startswith(f"  {mark}  ") for line in lines) == any(line.startswith(f"{mark}  ") for line in lines) == marked
+
+
+def test_a_step_whose_adjoint_reads_nothing_has_no_record():
+    assert re.search(r"record of a step +nothing: its adjoint needs no values of the run", str(choose(Policy(), 40, Sizes(8, 0))))
 
 
 def test_what_happened_stands_beside_the_prediction():
@@ -229,7 +276,9 @@ def test_what_happened_stands_beside_the_prediction():
     assert not found.compare(Happened(seconds * 1.3, peak)).held
     assert not found.compare(Happened(seconds, int(peak * 1.06))).held
     text = str(found.compare(Happened(seconds * 1.2, peak, first=seconds * 3)))
-    assert "+20 %" in text and "+0 %" in text and "compiles" in text
+    assert "+20 %" in text and "+0 %" in text and "compiling" in text
+    ends = {len(line) for line in text.splitlines()}
+    assert len(ends) == 1 and ends.pop() <= 80  # numbers stand below one another
 
 
 @pytest.mark.parametrize(
@@ -295,6 +344,36 @@ def test_a_schedule_of_other_steps_is_refused():
 def test_what_cannot_be_resolved_is_refused(checkpoint, error):
     with pytest.raises(error, match=r"expected .*got"):
         resolve(checkpoint, 100, Sizes(1000))
+
+
+class Unfinished:
+    """Of the parts of a schedule, it has some."""
+
+    steps = slots = 3
+
+    def actions(self):
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        (Online, ["the class Online itself", "Online(20)"]),
+        (Binomial, ["the class Binomial itself", "Binomial(steps, 20)"]),
+        (StoreAll, ["the class StoreAll itself", "StoreAll(steps)"]),
+        (type(choose(Policy(), 3, Sizes(8))), ["the class Plan itself", "give an instance"]),
+        (int, ["the class int itself", "Online(20)"]),
+        (Unfinished(), ["no schedule", "lacks advances, recorded", "Online(20)"]),
+        (object(), ["object object", "Online(20)"]),
+        (np.arange(2), ["array([0, 1])", "Online(20)"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_what_is_no_schedule_is_refused_with_one_that_is(given_, words):
+    for make in (lambda: resolve(given_, 100, SIZES), lambda: Policy(schedule=given_)):
+        with pytest.raises(ParameterError, match=r"expected .*schedule") as caught:
+            make()
+        assert all(word in str(caught.value) for word in words)
 
 
 @settings(deadline=None, max_examples=80)

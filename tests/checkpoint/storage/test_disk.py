@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from diffsim.checkpoint import DiskStore, Lossless, StateLayout
+from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.storage import disk_file, disk_format
 from diffsim.errors import ParameterError, StorageError
 
@@ -365,7 +367,9 @@ def test_a_full_disk_is_found_at_once(path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     needed = DiskStore.planned_file_bytes(LAYOUT, SLOTS)
-    with pytest.raises(StorageError, match=rf"expected room for a file of {needed} bytes, got .* with \d+ bytes free; make room") as raised:
+    with pytest.raises(
+        StorageError, match=rf"room for a file of {re.escape(least_text(needed))}, got .* with [\d.]+ .?B free; make room"
+    ) as raised:
         DiskStore(path, LAYOUT, SLOTS)
     assert raised.value.errno == errno.ENOSPC
     assert not path.exists()
@@ -411,7 +415,7 @@ def test_a_write_that_fails_in_the_background(path, monkeypatch, calls, some, th
             "kept": store.kept,
             "close": lambda: store.close(keep=True),
         }[then]
-        with pytest.raises(StorageError, match=r"writing state 9 to slot 0: expected room for a file of \d+ bytes") as raised:
+        with pytest.raises(StorageError, match=r"writing state 9 to slot 0: expected room for a file of [\d.]+ kB") as raised:
             call()
         assert raised.value.errno == errno.ENOSPC
     if then == "close":
