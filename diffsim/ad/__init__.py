@@ -1,5 +1,6 @@
 """Reverse and forward mode over arrays: values, transformations, control flow, records and operators."""
 
+from diffsim.ad import arithmetic as arithmetic  # gives arrays their operators
 from diffsim.ad.check import check_grads
 from diffsim.ad.custom import custom_jvp, custom_vjp
 from diffsim.ad.jacobians import hessian, hvp, jacfwd, jacobian, jacrev

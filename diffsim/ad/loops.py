@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.closure import closed, discover
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, aval, bind, bottom
+from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
+from diffsim.ad.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import Tree, in_order, unflatten

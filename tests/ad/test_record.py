@@ -16,7 +16,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as np
 from diffsim.ad import core, sweep
-from diffsim.ad.core import Node
+from diffsim.ad.modes import Node
 
 MIB = 1 << 20
 N = MIB // 8
