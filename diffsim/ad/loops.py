@@ -1,4 +1,4 @@
-"""Loops and functions whose record is not kept: the reverse sweep runs them again from checkpoints."""
+"""Loops as one operation, whose reverse sweep runs them again from checkpoints."""
 
 from __future__ import annotations
 
@@ -8,170 +8,18 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.closure import closed, discover
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, aval, bind, bottom
+from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
+from diffsim.ad.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.ops.structure import zeros_like
-from diffsim.ad.sweep import backward
+from diffsim.ad.replay import LoopStepper, Record, Step, require_same
 from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_count, require_truth
-from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import open_stores
-from diffsim.errors import ParameterError, PlanError, ReplayError, ShapeError
-
-Step = Callable[[int, Cores, Cores], Cores]
-"""(number of the step, state, captured values) -> state: a pure function of core values."""
-NODE_BYTES = 600
-"""Memory of a node of the record beside the arrays that it keeps."""
-
-
-# one step: its pullback and its tangent
-
-
-class _Record:
-    """The record of one step: a pullback from the cotangents of the state after it."""
-
-    def __init__(self, step: Step, number: int, state: Cores, captured: Cores) -> None:
-        trace = ReverseTrace()
-        inputs = [trace.leaf(c) if is_floating(c) else c for c in (*state, *captured)]
-        outs = step(number, tuple(inputs[: len(state)]), tuple(inputs[len(state) :]))
-        trace.ended = True
-        mine = [isinstance(o, ReverseTracer) and o.trace is trace for o in outs]
-        self.ends = [o.node if m else None for o, m in zip(outs, mine, strict=True)]
-        self.state = tuple(o.primal if m else o for o, m in zip(outs, mine, strict=True))
-        self.leaves = [i.node if isinstance(i, ReverseTracer) and i.trace is trace else None for i in inputs]
-
-    def pull(self, cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of the state before and of the captured values."""
-        seeds = [(end, ct) for end, ct in zip(self.ends, cts, strict=True) if end is not None and ct is not None]
-        bars = iter(backward(seeds, [n for n in self.leaves if n is not None]))
-        return [None if n is None else next(bars) for n in self.leaves]
-
-    def nbytes(self) -> int:
-        """Memory that it holds."""
-        seen: set[int] = set()
-        stack = [end for end in self.ends if end is not None]
-        total = 0
-        while stack:
-            node = stack.pop()
-            if node.id in seen:
-                continue
-            seen.add(node.id)
-            kept = [bottom(a) for a in (*node.args, node.out) if a is not None]
-            total += NODE_BYTES + sum(a.nbytes for a in kept if isinstance(a, np.ndarray))
-            stack += [p for p in node.parents if p is not None]
-        return total
-
-
-class _LoopStepper:
-    """A loop as the checkpointing schedules see it."""
-
-    def __init__(self, step: Step, first: int, steps: int, state: Cores, captured: Cores) -> None:
-        self.step, self.first, self.steps, self.captured = step, first, steps, captured
-        self.state = state
-        self.slots: dict[int, Cores] = {}
-        self.records: dict[int, _Record] = {}
-        self.cts: list[Any] = [None] * len(state)
-        self.captured_cts: list[Any] = [None] * len(captured)
-
-    def advance(self, start: int, stop: int) -> int | None:
-        stop = min(stop, self.steps)
-        for n in range(start, stop):
-            self.state = self.step(self.first + n, self.state, self.captured)
-        return stop if stop == self.steps else None
-
-    def record(self, start: int, stop: int) -> None:
-        for n in range(start, stop):
-            self.records[n] = _Record(self.step, self.first + n, self.state, self.captured)
-            self.state = self.records[n].state
-
-    def save(self, step: int, slot: int) -> None:
-        self.slots[slot] = self.state
-
-    def load(self, step: int, slot: int) -> None:
-        self.state = self.slots[slot]
-
-    def free(self, slot: int) -> None:
-        del self.slots[slot]
-
-    def reverse(self, start: int, stop: int) -> None:
-        for n in reversed(range(start, stop)):
-            record = self.records.pop(n, None) or _Record(self.step, self.first + n, self.state, self.captured)
-            bars = record.pull(self.cts)
-            self.cts = bars[: len(self.cts)]
-            for k, bar in enumerate(bars[len(self.cts) :]):
-                if bar is not None:
-                    self.captured_cts[k] = bar if self.captured_cts[k] is None else self.captured_cts[k] + bar
-
-    def compared(self) -> list[np.ndarray]:
-        """What tells the state from others, for the guard."""
-        return _compared(self.state)
-
-    def state_arrays(self) -> list[np.ndarray]:
-        """The state for a slow tier.
-
-        Raises:
-            PlanError: not all of it is numbers.
-        """
-        if other := [type(c).__name__ for c in self.state if not _is_storable(c)]:
-            raise PlanError(
-                f"expected numbers, of 64 bits where they are integers, in the state of a loop that keeps states in slow tiers, got "
-                f"{', '.join(other)}; give checkpoint= a schedule without slow tiers"
-            )
-        return [np.asarray(bottom(c)) for c in self.state]
-
-    def cotangent_size(self) -> float:
-        """The largest entry of the state's cotangent now."""
-        return largest(bottom(ct) for ct in self.cts if ct is not None)
-
-    def precision(self) -> float:
-        """The largest relative rounding error of what there is in the state."""
-        kinds = {value.dtype for value in self.compared() if value.dtype.kind in "fc"}
-        return max((float(np.finfo(kind).eps) for kind in kinds), default=float(np.finfo(float).eps))
-
-    def set_state(self, arrays: Sequence[np.ndarray]) -> None:
-        if any(isinstance(c, Tracer) for c in self.state):
-            raise PlanError(
-                "a loop that is differentiated twice keeps its states in memory; give checkpoint= a schedule without slow tiers"
-            )
-        self.state = tuple(_like(array, c) for array, c in zip(arrays, self.state, strict=True))
-
-
-def _is_storable(core: Any) -> bool:
-    """Whether a value of a state comes back as it was from an array of numbers."""
-    if isinstance(core, int):
-        return -(2**63) <= core < 2**63
-    return isinstance(core, (float, complex)) or getattr(getattr(core, "dtype", None), "kind", "O") in "biufc"
-
-
-def _compared(cores: Cores) -> list[np.ndarray]:
-    """The numbers of a state as arrays whose bytes are their value: an integer of Python's may be of any length."""
-    out = []
-    for c in cores:
-        if isinstance(c, int):
-            out.append(np.frombuffer(c.to_bytes(c.bit_length() // 8 + 1, "little", signed=True), np.uint8))
-        elif isinstance(c, (float, complex)) or hasattr(c, "dtype"):
-            array = np.asarray(bottom(c))
-            if array.dtype.kind != "O":
-                out.append(array)
-    return out
-
-
-def _like(array: np.ndarray, core: Any) -> Any:
-    """A copy of a stored array as a value of the kind of `core`."""
-    if isinstance(core, (np.ndarray, np.generic)):
-        return array.copy() if isinstance(core, np.ndarray) else array[()]
-    return array.item()
-
-
-def _require_same(found: Cores, expected: Cores, what: str) -> None:
-    if fingerprint(_compared(found)) != fingerprint(_compared(expected)):
-        raise ReplayError(
-            f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
-            "changes; let it depend on its arguments alone"
-        )
+from diffsim.errors import ParameterError, ShapeError
 
 
 def _nbytes(cores: Cores) -> int:
@@ -199,8 +47,8 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
     policy = Policy.of(params["checkpoint"])
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
-        stepper = _LoopStepper(step, first, steps, state, captured)
-        recorded = 1 if policy.slots else max(_Record(step, first, state, captured).nbytes(), 1)
+        stepper = LoopStepper(step, first, steps, state, captured)
+        recorded = 1 if policy.slots else max(Record(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
         guard = ReplayGuard(stepper.compared) if policy.verify else None
         growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))
@@ -216,7 +64,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
                 watchers.append(Teller(sweep, policy.progress))
             sweep.forward()
             if policy.verify:
-                _require_same(stepper.state, out, "a loop")
+                require_same(stepper.state, out, "a loop")
             stepper.cts = list(cts)
             sweep.reverse()
         growth.warn()
@@ -414,71 +262,3 @@ def integrate(
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
     return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)
-
-
-def remat(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
-
-    def again(*args: Any, **kwargs: Any) -> Any:
-        cores, tree = cores_of((args, kwargs))
-        out_tree: list[Tree] = []
-
-        def run(values: Cores) -> Cores:
-            given_args, given_kwargs = unflatten(tree, as_arrays(values))
-            found, shape = cores_of(f(*given_args, **given_kwargs))
-            out_tree[:] = [shape]
-            return found
-
-        value, captured = discover(run, cores)
-        if not captured and not any(isinstance(c, Tracer) for c in cores):
-            return public(value, out_tree[0])
-        params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
-        found = bind(_remat, (*cores, *captured), params)
-        return public(found, out_tree[0])
-
-    again.__name__ = getattr(f, "__name__", "remat")
-    again.__doc__ = f.__doc__
-    return again
-
-
-def _remat_evaluate(*cores: Any, run: Any, count: int, memo: list[Any]) -> tuple[Any, ...]:
-    return memo.pop() if memo else run(tuple(cores[:count]), tuple(cores[count:]))
-
-
-def _remat_step(params: dict[str, Any]) -> Step:
-    return lambda _, state, captured: params["run"](state, captured)
-
-
-def _remat_record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
-    count = params["count"]
-    out = bind(_remat, cores, params)
-
-    def pullback(cts: Sequence[Any]) -> list[Any]:
-        record = _Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
-        _require_same(record.state, out, "a function of remat")
-        return record.pull(cts)
-
-    return out, pullback
-
-
-def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-    """The function over values and tangents, again without its record."""
-    count, run = params["count"], params["run"]
-    moving = [k for k, t in enumerate(tangents) if t is not None]
-
-    def both(values: Cores, captured: Cores) -> Cores:
-        trace = ForwardTrace()
-        full = [*values[:count], *captured]
-        for k, dot in zip(moving, values[count:], strict=True):
-            full[k] = ForwardTracer(trace, full[k], dot)
-        outs = run(tuple(full[:count]), tuple(full[count:]))
-        return tuple(
-            o.tangent if isinstance(o, ForwardTracer) and o.trace is trace else zeros_like(aval(o))[()] if is_floating(o) else None
-            for o in outs
-        )
-
-    inner = [*cores[:count], *(tangents[k] for k in moving), *cores[count:]]
-    return list(bind(_remat, inner, {"run": both, "count": count + len(moving), "memo": []}))
-
-
-_remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, record=_remat_record, multiple=True)

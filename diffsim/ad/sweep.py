@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import VALUE, Node, Tracer, is_plain
+from diffsim.ad.core import Tracer, is_plain
+from diffsim.ad.modes import VALUE, Node
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
 
 _add = buffers.reusing(np.add)

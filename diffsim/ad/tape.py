@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, core
-from diffsim.ad.core import Node, ReverseTrace, ReverseTracer, Tracer, bottom, running
+from diffsim.ad.core import Tracer, bottom, running
 from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
+from diffsim.ad.modes import Node, ReverseTrace, ReverseTracer
 from diffsim.ad.tree import flatten, unflatten
 
 TREE_LINES = 200

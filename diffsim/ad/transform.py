@@ -11,8 +11,9 @@ import numpy as np
 from diffsim import buffers
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import ForwardTrace, ForwardTracer, Primitive, ReverseTrace, ReverseTracer, Tracer, bottom, ended, local, running
+from diffsim.ad.core import Primitive, Tracer, bottom, ended, local, running
 from diffsim.ad.leaves import array_core, as_constant, as_input, copied, differentiable
+from diffsim.ad.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import flatten, leaves_like, tree_map, unflatten

@@ -6,20 +6,30 @@ another axis). Arithmetic between different locations raises: interpolate first.
 
 from __future__ import annotations
 
-from typing import TypeAlias, Union
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias, Union
+
+import numpy as np
 
 from diffsim.errors import ShapeError, TraceError
+from diffsim.expr import refusals
 from diffsim.expr.graph import Graph, Node
 
 PartialLocation: TypeAlias = tuple[int | None, ...]
 Operand: TypeAlias = Union["Symbol", float, int]
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "power": operator.pow,
+    "negative": operator.neg, "positive": operator.pos, "absolute": operator.abs, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+"""What NumPy calls the operators of its numbers, such as * in np.float64(2) * f."""
 
 
 class Symbol:
     """A symbolic field or an expression of symbolic fields."""
 
     __slots__ = ("graph", "location", "node", "spacing")
-    __array_ufunc__ = None  # np.float64 * Symbol must come here
 
     def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float, ...]) -> None:
         self.graph = graph
@@ -116,6 +126,44 @@ class Symbol:
 
     def __bool__(self) -> bool:
         raise TraceError("a step branches on the value of a field, which differs from cell to cell; use where(condition, a, b)")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+        if how != "__call__" or kwargs or ufunc.__name__ not in OPERATORS:
+            raise refusals.of_numpy(ufunc, how)
+        return OPERATORS[ufunc.__name__](*map(self._operand, inputs))
+
+    def _operand(self, value: Any) -> Operand:
+        """An operand without NumPy's operators, which would lead back here."""
+        if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+            return float(value)
+        return value if isinstance(value, (Symbol, int, float)) else self._lift(value)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> NoReturn:
+        raise refusals.of_numpy(function)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise refusals.of_numbers("a NumPy array")
+
+    def __float__(self) -> NoReturn:
+        raise refusals.of_numbers("float()")
+
+    def __int__(self) -> NoReturn:
+        raise refusals.of_numbers("int()")
+
+    def __index__(self) -> NoReturn:
+        raise refusals.of_numbers("an index, or a count,")
+
+    def __complex__(self) -> NoReturn:
+        raise refusals.of_numbers("complex()")
+
+    def __len__(self) -> NoReturn:
+        raise refusals.of_cells("len()")
+
+    def __iter__(self) -> NoReturn:
+        raise refusals.of_cells("a loop, or an unpacking,")
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise refusals.of_cells("an entry [...]")
 
     def __repr__(self) -> str:
         return f"Symbol({self.node!r}, location={self.location})"

@@ -52,7 +52,9 @@ from numpy import (
     uint64,
 )
 
+from diffsim.ad import arithmetic as _arithmetic
 from diffsim.ad import array as _array
+from diffsim.ad import namespace as _namespace
 from diffsim.numpy import fft, linalg
 from diffsim.numpy.calls import apply_along_axis, vectorize
 from diffsim.numpy.creation import (
@@ -365,8 +367,8 @@ def _attach_methods() -> None:
         "__divmod__": lambda self, other: divmod(self, other),
         "__rdivmod__": lambda self, other: divmod(other, self),
     }
-    further["__matmul__"], further["__rmatmul__"] = _array.binary(_matmul)
-    further["__imatmul__"] = _array.in_place(further["__matmul__"])
+    further["__matmul__"], further["__rmatmul__"] = _arithmetic.binary(_matmul)
+    further["__imatmul__"] = _arithmetic.in_place(further["__matmul__"])
     for name, value in further.items():
         setattr(_array.Array, name, value)
 
@@ -376,7 +378,7 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 _attach_methods()
-_array.set_namespace(sys.modules[__name__])
+_namespace.set_namespace(sys.modules[__name__])
 
 # fmt: off
 __all__ = [

@@ -15,8 +15,8 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.ad import core, sweep
-from diffsim.ad.core import Node
+from diffsim.ad import sweep
+from diffsim.ad.modes import Node
 
 MIB = 1 << 20
 N = MIB // 8
@@ -27,7 +27,7 @@ N = MIB // 8
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """How many operations are recorded, and how many rules are run."""
     counts = {"recorded": 0, "pulled": 0}
-    make, pull = core.Node.__init__, sweep._pull
+    make, pull = Node.__init__, sweep._pull
 
     def counting_make(self: Any, *args: Any, **kwargs: Any) -> None:
         counts["recorded"] += 1
@@ -38,7 +38,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
         return pull(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(core.Node, "__init__", counting_make)
+        patch.setattr(Node, "__init__", counting_make)
         patch.setattr(sweep, "_pull", counting_pull)
         yield counts
 
