@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-from mmap import PAGESIZE
 
 try:
     import fcntl
@@ -75,7 +74,7 @@ class Channel:
         done = 0
         while done < len(data):  # the system may write less than it is asked to
             try:
-                self._take(CACHED if done % PAGESIZE else way)
+                self._take(way)
                 done += os.pwrite(self._descriptor, data[done:], place + done)
             except OSError as error:
                 way = self._other(error, way)
@@ -84,7 +83,7 @@ class Channel:
         done = 0
         while done < len(view):
             try:
-                self._take(CACHED if done % PAGESIZE else way)
+                self._take(way)
                 count = os.preadv(self._descriptor, [view[done:]], place + done)
             except OSError as error:
                 way = self._other(error, way)
@@ -95,7 +94,7 @@ class Channel:
         return done
 
     def _other(self, error: OSError, way: int) -> int:
-        """The way that is left if a file system has no other; the error if that is not what is wrong."""
+        """The way that is left if a file system has no other, or a call ended within a page; the error if neither is what is wrong."""
         if way == CACHED or error.errno not in _REFUSED:
             raise error
         self.best = CACHED
