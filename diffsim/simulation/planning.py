@@ -6,13 +6,26 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from statistics import quantiles
+from functools import partial
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Plan, Policy, Sizes, StateLayout, Sweep, choose
+from diffsim.checkpoint import (
+    Binomial,
+    Costs,
+    DiskStore,
+    HostStore,
+    Plan,
+    Policy,
+    Sizes,
+    StateLayout,
+    Sweep,
+    choose,
+    parse_memory,
+)
 from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.schedule import undone_of
 from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
@@ -36,6 +49,8 @@ MOST_STEPS = 4096
 PIECE = 0.03
 """Seconds that a piece of a measurement takes about."""
 ROUNDS = 5
+FRESH = 8
+"""States that are written to a file, each where nothing was before, as in a run: it may take longer than writing again."""
 MOST_SLOTS = 8
 """Of a sweep that shows what comes beside its steps."""
 MOST_RECORD = 64
@@ -239,7 +254,7 @@ class _Bench:
         while turns < ROUNDS or time.perf_counter() - began < self._seconds:
             self._turn(undone, few)
             turns += 1
-        host = self._transfers(HostStore(self._layout(), 1)) if policy.host is not None else (0.0, 0.0)
+        host = self._to_host() if policy.host is not None else (0.0, 0.0)
         disk = self._on_disk(policy) if policy.disk is not None else (0.0, 0.0)
         stepper.load(0, 0)
         stepper.free(0)
@@ -315,24 +330,38 @@ class _Bench:
 
     def _on_disk(self, policy: Policy) -> tuple[float, float]:
         """Seconds until a state is in a file, and back from it."""
+        assert policy.disk is not None
+        layout, room, slots = self._layout(), parse_memory(policy.disk), FRESH
+        while slots > 1 and DiskStore.planned_file_bytes(layout, slots) > room:
+            slots -= 1
         path = policy.file(f"speed-{os.getpid()}")
-        return self._transfers(DiskStore(path, self._layout(), 1, policy.compression))
+        write, read = self._transfers(DiskStore(path, layout, slots, policy.compression), FRESH)
+        return median(write[1:]), median(read[1:])
 
-    def _transfers(self, store: Store) -> tuple[float, float]:
+    def _to_host(self) -> tuple[float, float]:
+        """Seconds of a copy to the host's memory, and back."""
+        write, read = self._transfers(HostStore(self._layout(), 1), ROUNDS)
+        return _usual(write[1:]), _usual(read[1:])
+
+    def _transfers(self, store: Store, rounds: int) -> tuple[list[float], list[float]]:
+        """Seconds of writes, to one slot after the other, and of reads."""
         stepper = self._stepper
         write: list[float] = []
         read: list[float] = []
-
-        def keep() -> None:
-            store.write(0, 0, stepper.state_arrays())
-            store.kept()  # waits for the file
-
         with store:
-            for _ in range(ROUNDS):
+            for turn in range(rounds):
+                slot = turn % store.slots
                 stepper.load(0, 0)
-                write.append(_timed(keep))
-                read.append(_timed(lambda: stepper.set_state(store.read(0, 0))))
-        return _usual(write[1:]), _usual(read[1:])
+                write.append(_timed(partial(self._keep, store, slot)))
+                read.append(_timed(partial(self._bring, store, slot)))
+        return write, read
+
+    def _keep(self, store: Store, slot: int) -> None:
+        store.write(slot, 0, self._stepper.state_arrays())
+        store.kept()  # waits for the file
+
+    def _bring(self, store: Store, slot: int) -> None:
+        self._stepper.set_state(store.read(slot, 0))
 
 
 def _usual(seconds: Iterable[float]) -> float:

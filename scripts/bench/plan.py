@@ -1,13 +1,16 @@
 """Gradients as they were planned and as they were: peak memory and time, at sizes that need checkpoints.
 
-Usage: python scripts/bench/plan.py [--only NAME] [--steps N] [--repeat N]
+Usage: python scripts/bench/plan.py [--only NAME] [--steps N] [--repeat N] [--threads N]
 
 budget     512 x 512 in f32, 100 000 steps in 256 MB, of which all states would take 20 times as much and more
 slots      1024 x 1024 in f32, 10 000 steps with 25 states: time over that of its steps, each as long as when it is run alone
 million    a small system for a million steps with 50 states
-disk       512 x 512, 10 states in memory and 100 on disk
+disk       512 x 512 in f32, 5000 steps, 10 states in memory and 100 on disk
 
-Each is run in a process of its own. `--steps` shortens them.
+spilling   the same, with states that go to disk and come back while steps run
+
+Each is run in a process of its own. `--steps` shortens them. With one thread steps do not wait for one another, so that other processes
+on the machine do not change what is compared.
 """
 
 from __future__ import annotations
@@ -19,14 +22,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Happened, MultiTier, Plan, Policy, Resident
+from diffsim.checkpoint import Happened, MultiTier, Plan, Policy, Resident, simulate
+from diffsim.checkpoint.schedule import tiers_of
 from diffsim.simulation import plan_for
 from diffsim.solvers import Acoustic, Heat
 
@@ -42,19 +47,22 @@ class Case:
         steps: as the target has it.
         policy: from a folder for files.
         heat: diffusion instead of waves.
+        disk: states on disk at most, 0 for none.
     """
 
     cells: tuple[int, ...]
     steps: int
     policy: Callable[[Path], Policy]
     heat: bool = False
+    disk: int = 0
 
 
 CASES = {
     "budget": Case((512, 512), 100_000, lambda folder: Policy(memory="256 MB", folder=folder)),
     "slots": Case((1024, 1024), 10_000, lambda folder: Policy(slots=25, folder=folder)),
     "million": Case((32,), 1_000_000, lambda folder: Policy(slots=50, folder=folder), heat=True),
-    "disk": Case((512, 512), 5_000, lambda folder: Policy(slots=10, disk="300 MB", schedule="multi_tier", folder=folder)),
+    "disk": Case((512, 512), 5_000, lambda folder: Policy(slots=10, schedule="multi_tier", folder=folder), disk=100),
+    "spilling": Case((512, 512), 5_000, lambda folder: Policy(slots=10, schedule="spilling", folder=folder), disk=100),
 }
 
 
@@ -70,14 +78,17 @@ def simulation_of(case: Case, steps: int) -> tuple[ds.Simulation, dict[str, np.n
     return made, {"c": np.full(case.cells, 2000.0, np.float32), "f": pulse}
 
 
-def measure(name: str, steps: int | None, repeat: int) -> dict[str, Any]:
+def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> dict[str, Any]:
     """What was predicted, and what happened."""
     case = CASES[name]
     steps = steps or case.steps
-    ds.init(arch="cpu", precision="f32")
+    ds.init(arch="cpu", precision="f32", threads=threads)
     simulation, inputs = simulation_of(case, steps)
     with tempfile.TemporaryDirectory() as folder:
-        plan = plan_for(simulation, case.policy(Path(folder)), steps, inputs)
+        policy = case.policy(Path(folder))
+        if case.disk:
+            policy = replace(policy, disk=simulation.sizes(steps).on_disk(case.disk))
+        plan = plan_for(simulation, policy, steps, inputs)
         print(plan, file=sys.stderr)
         peaks, seconds, spent = [], [], []
         for _ in range(repeat):
@@ -86,18 +97,21 @@ def measure(name: str, steps: int | None, repeat: int) -> dict[str, Any]:
             seconds.append(time.perf_counter() - began)
             peaks.append(resident.peak)
     best = int(np.argmin(seconds))
-    chosen = plan.chosen
+    chosen, tiers = plan.chosen, tiers_of(plan.schedule)
+    busiest = simulate(plan.schedule, steps).peak_slots
     print(plan.compare(Happened(seconds[best], max(peaks))), file=sys.stderr)
     return {
         "case": name,
         "steps": steps,
         "schedule": repr(plan.schedule),
+        "states kept at most, of those allowed": ", ".join(f"{n} of {t.slots} ({t.name})" for n, t in zip(busiest, tiers, strict=True)),
         "all states over the peak": steps * simulation._stepper.state_bytes() / chosen.peak,
         "peak predicted, MB": chosen.peak / 1e6,
         "peak over prediction": max(peaks) / chosen.peak,
         "seconds predicted": chosen.seconds,
         "seconds": seconds[best],
         "seconds over prediction": seconds[best] / (chosen.seconds or 1.0),
+        "median seconds over prediction": median(seconds) / (chosen.seconds or 1.0),
         "seconds over those of the steps alone": seconds[best] / _steps_alone(plan),
         "share of schedule, guards and copies": 1 - spent[best] / seconds[best],
     }
@@ -139,14 +153,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=sorted(CASES))
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--case", choices=sorted(CASES), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
-        print(json.dumps(measure(options.case, options.steps, options.repeat)))
+        print(json.dumps(measure(options.case, options.steps, options.repeat, options.threads)))
         return
     for name in [options.only] if options.only else CASES:
-        arguments = ["--case", name, "--repeat", str(options.repeat), *(["--steps", str(options.steps)] if options.steps else [])]
+        arguments = ["--case", name, "--repeat", str(options.repeat)]
+        for option in ("steps", "threads"):
+            if getattr(options, option):
+                arguments += [f"--{option}", str(getattr(options, option))]
         done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             raise SystemExit(f"{name} ended with {done.returncode}")

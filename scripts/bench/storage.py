@@ -2,7 +2,7 @@
 
 A state is two wave fields, smooth with round-off in the last digits, as after some hundred steps. "write" is what the primal waits for
 when the disk is idle, "through" is the time until a state is on its way to the disk and the next could be; "read" has no fetch before it.
-All speeds are of the bytes of the state, not of those stored. Files are read from the system's cache, as long as it has room for them.
+All speeds are of the bytes of the state, not of those stored. Files are written and read past the system's cache unless compressed.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 import diffsim as ds
 from diffsim.checkpoint import Binomial, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
 from diffsim.checkpoint.planning.memory import least_text
+from diffsim.checkpoint.storage.channel import Channel
 from diffsim.errors import PlanError
 from diffsim.simulation import planning
 from tests.cases import CASES
@@ -98,6 +99,26 @@ def test_all_that_a_plan_needs_is_measured(case, tmp_path) -> None:
         assert min(costs.advance, costs.record, costs.reverse, costs.reverse_recorded, costs.disk_write, costs.host_read) > 0
         assert not list(tmp_path.iterdir())
     assert found.steps == case.steps and found.chosen.seconds > 0
+
+
+@pytest.mark.parametrize("states", [1, 3, 100])
+def test_writes_are_measured_as_a_run_makes_them(states: int, made: ds.Simulation, monkeypatch, tmp_path) -> None:
+    """Each to where nothing was written before, as far as the room on disk allows, and no file is larger than that."""
+    places, largest = [], 0
+    put = Channel.put_block
+
+    def noted(self, block, place) -> None:
+        nonlocal largest
+        places.append(place)
+        largest = max(largest, *(found.stat().st_size for found in tmp_path.iterdir()))
+        put(self, block, place)
+
+    monkeypatch.setattr(Channel, "put_block", noted)
+    disk = made.sizes(chaotic.STEPS).on_disk(states)
+    ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, disk=disk, slots=5, folder=tmp_path)
+    assert len(places) == planning.FRESH
+    assert len(set(places)) == min(planning.FRESH, states + 1)
+    assert largest <= disk
 
 
 def test_steps_are_undone_for_the_measurement_only_if_asked() -> None:

@@ -11,7 +11,8 @@ Symbols of this file, with tiers counted from 0, the memory that the primal runs
     P_m(l) = min{F_{k-1}(l), min over 1 <= j < l of j + O_{m-1}(l - j) + r_k + P_m(j)}
 
 So states of a slower tier split the run into segments, and faster tiers serve one segment at a time. All costs are of advances, saves
-and loads; the one recorded step comes on top.
+and loads; the one recorded step comes on top. A load is priced in full, though it begins as the segment above it is being reversed: a
+stepper that hides it is faster than its price.
 
 Reference: J. Herrmann and G. Pallez (Aupy), 2020, H-Revolve, ACM TOMS 46(2), 14, doi:10.1145/3378672, section 4.
     Departures: any number of tiers by the same recursion; states of slower tiers on a grid for long runs; and for these also the
@@ -25,8 +26,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 
-from diffsim.checkpoint.actions import Action
+from diffsim.checkpoint.actions import Action, Fetch, Load
 from diffsim.checkpoint.schedule import Tier, require_count
 from diffsim.checkpoint.schedules.splits import Pool, reverse_segment
 from diffsim.checkpoint.schedules.tier_plan import Leaf, Plan, best_plan
@@ -85,10 +87,12 @@ class MultiTier:
     def actions(self) -> Iterator[Action]:
         """Return the actions: those of slower tiers as planned, and between them binomial ones in the first tier."""
         pool = Pool(self.slots)
-        for move in self._plan.moves():
+        for move, following in pairwise(chain(self._plan.moves(), [None])):
             if isinstance(move, Leaf):
+                if isinstance(following, Load):
+                    yield Fetch(following.step, following.slot, following.tier)
                 yield from reverse_segment(move.start, move.stop, pool, end=move.stop == self.steps)
-            else:
+            elif move is not None:
                 yield move
 
 

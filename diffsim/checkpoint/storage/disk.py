@@ -97,7 +97,7 @@ class DiskStore(Closing):
     def _start(self, file: DiskFile, compression: Compression | None) -> None:
         self.path, self.layout, self.slots, self.compression = file.path, file.layout, file.slots, compression
         self._file = file
-        self._free = [row_buffer(self.layout.row_bytes) for _ in range(_BUFFERS)]
+        self._free = [row_buffer(file.stride) for _ in range(_BUFFERS)]
         self._held: np.ndarray | None = None  # what `read` returned views of
         self._ahead: dict[int, _Ahead] = {}  # by slot, the oldest first
         self._changes: list[_Change] = []  # the oldest first

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from diffsim.checkpoint.planning.memory import least_text, memory_text
+from diffsim.checkpoint.storage.channel import Channel
 from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
 from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
-from diffsim.checkpoint.storage.store import StateLayout
+from diffsim.checkpoint.storage.store import StateLayout, row_buffer
 from diffsim.errors import StorageError
 
 try:
@@ -33,8 +34,9 @@ class DiskFile:
         self.layout = layout
         self.slots = slots
         self._descriptor = descriptor
+        self._channel = Channel(descriptor)
         self._header = header
-        self._index, self._blocks, self._stride, self.nbytes = places(len(header), layout, slots)
+        self._index, self._blocks, self.stride, self.nbytes = places(len(header), layout, slots)
         self.entries: dict[int, Entry] = {}
         self._spare = list(range(slots, -1, -1))
         self._number = 0
@@ -68,7 +70,7 @@ class DiskFile:
         descriptor = _open_locked(aside, os.O_CREAT)
         file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
         try:
-            file._put(file._header, 0)
+            file._channel.put(file._header, 0)
             file._allocate()
             os.replace(aside, path)
         except BaseException as error:
@@ -100,7 +102,7 @@ class DiskFile:
         return file
 
     def put(self, slot: int, step: int, row: np.ndarray, compression: Compression | None) -> None:
-        """Write the state in a row to the disk and then its entry.
+        """Write the state in a row to the disk and then its entry. A row here is a block of `stride` bytes in whole pages of memory.
 
         Raises:
             OSError: from the system.
@@ -109,8 +111,8 @@ class DiskFile:
         place = self.place_of(block)
         found = None if compression is None else self._put_packed(compression.encode(self.layout.views(row)), place)
         if found is None:
-            self._put(row.data, place)
-            stored, checksum = row.nbytes, zlib.crc32(row.data)
+            self._channel.put_block(row.data, place)
+            stored, checksum = self.layout.row_bytes, zlib.crc32(row[: self.layout.row_bytes].data)
         else:
             stored, checksum = found
         self._put_entry(Entry(0, slot, step, block, stored, checksum, found is not None))
@@ -133,7 +135,8 @@ class DiskFile:
         """
         entry = self.entries[slot]
         if not entry.packed:
-            good = self._get(row.data, self.place_of(entry.block)) == row.nbytes and zlib.crc32(row.data) == entry.checksum
+            whole = self._channel.get_block(row.data, self.place_of(entry.block)) == row.nbytes
+            good = whole and zlib.crc32(row[: entry.stored].data) == entry.checksum
         else:
             parts = _Parts(self, entry)
             try:
@@ -155,7 +158,7 @@ class DiskFile:
 
     def place_of(self, block: int) -> int:
         """Where a block begins in the file."""
-        return self._blocks + block * self._stride
+        return self._blocks + block * self.stride
 
     def _allocate(self) -> None:
         if hasattr(os, "posix_fallocate"):
@@ -171,7 +174,7 @@ class DiskFile:
         for part in parts:
             if stored + len(part) >= self.layout.nbytes:
                 return None
-            self._put(part, place + stored)
+            self._channel.put(part, place + stored)
             stored += len(part)
             checksum = zlib.crc32(part, checksum)
         return stored, checksum
@@ -180,7 +183,7 @@ class DiskFile:
         self._number += 1
         entry = replace(entry, number=self._number)
         turn = self._turn[entry.slot]
-        self._put(entry.to_bytes(), self._index + (2 * entry.slot + turn) * ENTRY_BYTES)
+        self._channel.put(entry.to_bytes(), self._index + (2 * entry.slot + turn) * ENTRY_BYTES)
         self._turn[entry.slot] = 1 - turn
         old = self.entries.pop(entry.slot, None)
         if old is not None:
@@ -191,14 +194,14 @@ class DiskFile:
     def _find_entries(self) -> None:
         """Take the newest whole entry of each slot whose state is whole too."""
         index = bytearray(2 * self.slots * ENTRY_BYTES)
-        self._get(memoryview(index), self._index)
+        self._channel.get(memoryview(index), self._index)
         found = []
         for position in range(2 * self.slots):
             entry = Entry.from_bytes(index[position * ENTRY_BYTES : (position + 1) * ENTRY_BYTES])
             if entry is not None and entry.slot == position // 2:
                 found.append((entry.number, position, entry))
         decided = set()
-        row = np.empty(self.layout.row_bytes, dtype=np.uint8)
+        row = row_buffer(self.stride)
         for number, position, entry in sorted(found, key=lambda item: item[0], reverse=True):
             self._number = max(self._number, number)
             if entry.slot in decided:
@@ -217,22 +220,6 @@ class DiskFile:
             del self.entries[entry.slot]
             return False
         return True
-
-    def _put(self, data: bytes | memoryview, place: int) -> None:
-        left = memoryview(data)
-        while left:  # the system may write less than it is asked to
-            count = os.pwrite(self._descriptor, left, place)
-            left, place = left[count:], place + count
-
-    def _get(self, view: memoryview, place: int) -> int:
-        """Fill a buffer from a place on; return how many bytes there were."""
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._descriptor, [view[done:]], place + done)
-            if not count:
-                break
-            done += count
-        return done
 
 
 def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
@@ -258,7 +245,7 @@ class _Parts:
         place, left = self._file.place_of(self._entry.block), self._entry.stored
         buffer = bytearray(min(left, BLOCK))
         while left:
-            count = self._file._get(memoryview(buffer)[:left], place)
+            count = self._file._channel.get(memoryview(buffer)[:left], place)
             if not count:
                 return
             part = bytes(memoryview(buffer)[:count])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Binomial, MultiTier, Schedule, Tier, simulate
+from diffsim.checkpoint import Binomial, Fetch, Load, MultiTier, Reverse, Schedule, Tier, simulate
 from diffsim.checkpoint.schedules.tier_plan import GridPlan, best_plan
 from diffsim.errors import PlanError, ScheduleError
 
@@ -83,6 +83,25 @@ def test_the_first_tier_alone_is_binomial(tiers):
     schedule = MultiTier(60, tiers)
     assert list(schedule.actions()) == list(Binomial(60, 7).actions())
     assert schedule.advances == Binomial(60, 7).advances
+
+
+@pytest.mark.parametrize("steps", [40, 2000])
+def test_a_load_begins_as_the_segment_above_is_reversed(steps):
+    """Each is fetched before the steps above it are reversed, and nothing is fetched that is not loaded next."""
+    schedule = MultiTier(steps, (("ram", 3, 0, 0), ("host", 2, 1, 1), ("disk", 4, 3, 3)))
+    simulate(schedule)
+    fetched, reversed_since, loads = None, 0, 0
+    for action in schedule.actions():
+        match action:
+            case Fetch(step, slot, tier):
+                assert fetched is None
+                fetched, reversed_since = Load(step, slot, tier), 0
+            case Reverse():
+                reversed_since += 1
+            case Load(tier=tier) if tier:
+                assert action == fetched and reversed_since
+                fetched, loads = None, loads + 1
+    assert fetched is None and loads > 2
 
 
 def test_one_step():
