@@ -126,13 +126,40 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
         _current = None  # what was compiled before dies here, also if what follows fails
+        before = _own_threads()
         with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
             ti.init(**options)
         found = str(ti.cfg.arch).rpartition(".")[2]
         if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
             raise BackendError(f"arch = {arch!r} is not to be had on this machine (Taichi fell back to {found}); use --arch cpu")
+        if arch == "cpu":
+            _spread(sorted(_own_threads() - before)[-threads:])
         _current = Settings(arch, precision, threads, next(_generations))
     return _current
+
+
+def _own_threads() -> set[tuple[int, int]]:
+    """Start and number of each thread of this process, where the system tells."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                found.add((int(fields[19]), int(task.name)))
+    return found
+
+
+def _spread(pool: Sequence[tuple[int, int]]) -> None:
+    """Give each thread of Taichi's pool, those that it made last, a core of its own where there are as many as cores.
+
+    Workers that wait for one another lose a scheduler tick, 4 ms, whenever two of them are woken on one core. Where there are more cores
+    than workers that hardly happens, and the choice of cores is better left to the system, which sees other processes.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+    if 1 < len(cores) == len(pool):
+        for (_, thread), core in zip(pool, cores, strict=True):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, {core})
 
 
 def settings() -> Settings:
