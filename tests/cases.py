@@ -80,6 +80,20 @@ class Oddities(ds.Equation):
         return {"x": x + self.dt * x_dot, "x_dot": x_dot + self.dt * push, "x_bar": x, "u": fast + 0.3 * g}
 
 
+class Fluxes(ds.Equation):
+    """Stored stages whose adjoints are products that are read at neighbours: of a stage's cotangent, and with a stage's value."""
+
+    def __init__(self, grid: ds.Grid, boundary: str) -> None:
+        self.grid, self.dt, self.boundary = grid, 1.0, boundary
+        self.states = {"u": ds.Variable(boundary), "v": ds.Variable(boundary)}
+        self.parameters = {"k": ds.Variable(boundary)}
+
+    def step(self, u: Any, v: Any, k: Any) -> dict[str, Any]:
+        flux = ds.stage(k * laplacian(v), self.boundary)
+        square = ds.stage(u * u * k, self.boundary)
+        return {"u": 0.9 * u + 0.05 * flux + 0.01 * laplacian(flux), "v": v + 0.02 * square * laplacian(k)}
+
+
 class Overwritten(ds.Equation):
     """A step that may write over its oldest level, and whose adjoint needs that level at neighbours."""
 
@@ -190,6 +204,10 @@ CASES = [
         {"g": [[3.0, 4.5], [2.2, 7.7]]},
         {"u": [[3.0, 5.0]], "x": [[1.0, 2.0]]},
         {"r": (2.0, 0.5), "k": (0.5, 0.3)},
+    ),
+    *(
+        Case(f"fluxes {boundary}", lambda boundary=boundary: Fluxes(ds.Grid((9, 21), 1.0), boundary), 12, {}, {}, {"k": (0.5, 0.3)})
+        for boundary in ("zero", "mirror", "periodic")
     ),
     Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(

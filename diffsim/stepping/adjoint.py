@@ -23,7 +23,7 @@ from diffsim.stepping.forward import (
     source_stream,
     split_forcings,
 )
-from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program
+from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program, stored_reads
 from diffsim.stepping.trace import TracedStep
 
 SCRATCH_COST = 6
@@ -125,9 +125,9 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
     places |= {c: Place(c) for c in (*step.coefficients, *step.profiles)}
     stored = {s.name: Assign(Place(s.name), s.node, s.rules) for s in step.stages}
-    needed = _needed_stages(stored, [*assigns.values()])
+    needed = _needed_stages(stored, [*assigns.values()], inline)
     places |= {s: Place(s) for s in needed}
-    body = [*gathers, *nests(needed | assigns, scatters)]
+    body = [*gathers, *nests(needed | assigns, scatters, inline)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 
@@ -219,9 +219,9 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
     return moved
 
 
-def _needed_stages(stages: dict[str, Assign], assigns: list[Assign]) -> dict[str, Assign]:
+def _needed_stages(stages: dict[str, Assign], assigns: list[Assign], inline: dict[str, Node]) -> dict[str, Assign]:
     """Stages of the primal step that the adjoint reads, and those that they read, in order."""
-    wanted = set(reads([node for a in assigns for node in (a.node, *a.scatter.values())]))
+    wanted = set(stored_reads([node for a in assigns for node in (a.node, *a.scatter.values())], inline))
     found: set[str] = set()
     for name in reversed(stages):
         if name in wanted:

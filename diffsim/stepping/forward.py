@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from diffsim.errors import TraceError
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.program import Assign, Nest, Operation, Place, PointGather, PointScatter, Program
+from diffsim.stepping.program import Assign, Nest, Operation, Place, PointGather, PointScatter, Program, stored_reads
 from diffsim.stepping.trace import TracedStep
 
 
@@ -75,16 +75,17 @@ def own_stages(step: TracedStep) -> dict[str, str]:
     return found
 
 
-def nests(assigns: dict[str, Assign], scatters: list[PointScatter]) -> list[Nest]:
+def nests(assigns: dict[str, Assign], scatters: list[PointScatter], inline: Mapping[str, Node] | None = None) -> list[Nest]:
     """Group assignments into as few loop nests as their dependences allow.
 
     Args:
         assigns: name under which others read the result -> assignment, in an order in which they could run.
         scatters: point sums, each put where its target is assigned (or in the last nest).
+        inline: fields that are not stored.
     """
     level: dict[str, int] = {}
     for name, assign in assigns.items():
-        needed = reads([assign.node, *assign.scatter.values()])
+        needed = stored_reads([assign.node, *assign.scatter.values()], inline or {})
         level[name] = 1 + max((level[other] for other in needed if other in level), default=-1)
     out = []
     for depth in range(max(level.values(), default=-1) + 1):

@@ -5,7 +5,7 @@ A program knows nothing of CPU or GPU. `diffsim.stepping.workers` and `diffsim.s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -85,6 +85,15 @@ class Nest:
 Operation: TypeAlias = Nest | PointGather | Strip
 
 
+def stored_reads(nodes: Iterable[Node], inline: Mapping[str, Node]) -> dict[str, set[Offset]]:
+    """Stored fields that the nodes read, with the offsets; inline fields are looked through."""
+    out: dict[str, set[Offset]] = {}
+    for name, offsets in reads(nodes).items():
+        for stored in reads([inline[name]]) if name in inline else [name]:
+            out.setdefault(stored, set()).update(offsets)
+    return out
+
+
 @dataclass(frozen=True)
 class Program:
     """One time step of a kernel.
@@ -138,11 +147,7 @@ class Program:
 
     def reads(self, nodes: Iterable[Node] | None = None) -> dict[str, set[Offset]]:
         """Stored fields that the nodes (by default all) read, with the offsets; inline fields are looked through."""
-        out: dict[str, set[Offset]] = {}
-        for name, offsets in reads(self.roots() if nodes is None else nodes).items():
-            for stored in reads([self.inline[name]]) if name in self.inline else [name]:
-                out.setdefault(stored, set()).update(offsets)
-        return out
+        return stored_reads(self.roots() if nodes is None else nodes, self.inline)
 
     def arrays(self) -> list[str]:
         """Field arrays that the kernel touches, in order of name."""

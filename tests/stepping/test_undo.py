@@ -16,12 +16,12 @@ from diffsim.stepping.strips import damped_tiles, strip_rows, tile_addresses
 from diffsim.stepping.undo import undo
 from tests.cases import CASES
 
-CANNOT = {"heat 2-D", "heat 1-D cold ends", "heat 3-D periodic", "oddities", "nonlinear zero", "nonlinear mirror", "nonlinear periodic"}
+CANNOT = ("heat", "oddities", "nonlinear", "fluxes")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_what_can_be_undone(case: Any) -> None:
-    assert (case.simulation()._stepper.backwards is None) == (case.name in CANNOT)
+    assert (case.simulation()._stepper.backwards is None) == case.name.startswith(CANNOT)
 
 
 class Pair(ds.Equation):
