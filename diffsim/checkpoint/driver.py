@@ -21,7 +21,7 @@ from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-MOST_DRIFT = 1e-3  # relative error of a state computed backwards that is let pass, if neither schedule nor stepper says
+MOST_DRIFT = 1e-3  # of states computed backwards that is let pass, if neither schedule nor stepper says
 UNEVEN = 1.5  # times the usual cost of a step, beyond which it counts as dear
 SHARE = 0.1  # of the time of the first run that went beyond, from which on a new plan is tried: planning takes a while itself
 SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
@@ -69,7 +69,7 @@ class Sweep:
 
     Attributes:
         clock: work done, and time left.
-        drift: largest relative error of a state computed backwards, where a kept state told.
+        drift: largest error of states computed backwards, where a kept state told; by the measure of the stepper.
         replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
 
     Raises:
@@ -401,7 +401,8 @@ class Sweep:
         most = getattr(self.schedule, "tolerance", None) or getattr(self._stepper, "tolerated_drift", MOST_DRIFT)
         if not drift <= most:
             raise ReplayError(
-                f"state {step}, computed backwards, differs from the kept one by {drift:.1e} of its size, more than {most:.0e}; "
+                f"state {step}, computed backwards, differs from the kept one: the gradient over these steps is off by about {drift:.1e}, "
+                f"more than {most:.0e}; "
                 "keep states more often (a smaller period), let more pass (tolerance), or use a schedule that runs forward only"
             )
 

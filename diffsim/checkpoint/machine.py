@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of, undone_of
 from diffsim.errors import ScheduleError
 
 
@@ -142,6 +142,7 @@ class _Machine:
         for name, declared, actual in (
             ("advances", declared_advances, self.advances),
             ("recorded", schedule.recorded, self.peak_record),
+            ("undone", undone_of(schedule), self.undone),
         ):
             if declared != actual:
                 self._refuse(f"{name} = {declared}, as the schedule declares", f"{actual}", "correct the closed form or the actions")

@@ -64,4 +64,4 @@ class Undoable(Stepper, Protocol):
         """Run the primal backwards from state `stop` to state `start`, exact but for round-off."""
 
     def drift(self, slot: int) -> float:
-        """How far the working state is from the one in `slot`, relative to that."""
+        """Relative error that undone steps bring, by how far the working state is from the one in `slot`; NaN if a number is not one."""

@@ -79,8 +79,16 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
         around=cells * _fields_around(simulation) if on_host else 0,
         streams=streams,
         row=sum(stepper.depths.values()) * cells,
-        strips=0 if fields is None or stepper.backwards is None else stepper.backwards.strip_bytes(simulation._coefficients(fields), steps),
+        strips=0 if fields is None else _strip_bytes(simulation, steps, fields),
     )
+
+
+def _strip_bytes(simulation: Simulation, steps: int, fields: Mapping[str, Array]) -> int:
+    backwards = simulation._stepper.backwards
+    if backwards is None:
+        return 0
+    with np.errstate(all="ignore"):  # inputs may be made up
+        return backwards.strip_bytes(simulation._coefficients(fields), steps)
 
 
 def _fields_around(simulation: Simulation) -> int:
@@ -132,7 +140,9 @@ def plan_for(
     simulation: Simulation, policy: Policy, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None, seconds: float = 1.0
 ) -> Plan:
     """`plan`, for a policy."""
-    fields = None if not _undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
+    if undoes(policy):
+        simulation.require_undoable()
+    fields = None if not undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
     sizes = sizes_of(simulation, steps, fields)
     first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
     room = None if first.budget is None else first.budget - sizes.fixed
@@ -159,7 +169,7 @@ def measure(
     """
     simulation._give_up_waiting()
     policy = Policy() if policy is None else policy
-    stepper, undone = simulation._stepper, _undoes(policy)
+    stepper, undone = simulation._stepper, undoes(policy)
     count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # the former as what damped cells lose is kept too
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
@@ -173,7 +183,7 @@ def measure(
         stepper.release()
 
 
-def _undoes(policy: Policy) -> bool:
+def undoes(policy: Policy) -> bool:
     """Whether steps are to be run backwards."""
     return policy.schedule == "reversible" if isinstance(policy.schedule, str) else undone_of(policy.schedule) > 0
 
@@ -243,7 +253,7 @@ class _Bench:
     def costs(self, policy: Policy, once: float) -> Costs:
         """All costs."""
         stepper = self._stepper
-        backwards = stepper.backwards if _undoes(policy) else None
+        backwards = stepper.backwards if undoes(policy) else None
         if backwards is not None:
             backwards.keeping = False
         undone = backwards is not None

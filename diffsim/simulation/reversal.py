@@ -33,7 +33,8 @@ class SweepReport:
         steps: run of each kind: "advance", "record", "undo", "reverse".
         guard_seconds: of comparing states.
         compression_error: largest relative error that `Lossy` compression made; None: no such compression.
-        drift: largest relative error of a state computed backwards that a kept state told; None: no step was undone.
+        drift: largest relative error of the gradient between two kept states from states computed backwards, as estimated where they met
+            kept ones; None: no step was undone.
         replanned: whether the way back was planned anew because steps took unlike times.
         growth: of the cotangent, if it was exponential.
     """

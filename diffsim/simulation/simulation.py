@@ -15,7 +15,8 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, resolve
+from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, parse_memory, resolve
+from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
@@ -24,7 +25,7 @@ from diffsim.errors import DerivativeError, ParameterError, PlanError, StaleValu
 from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.checks import check_cotangents, check_input, check_names, require_finite
-from diffsim.simulation.planning import made_up, sizes_of
+from diffsim.simulation.planning import made_up, sizes_of, undoes
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Reversal, SweepReport, Until, Watcher
 from diffsim.simulation.solution import Pullback, Solution
@@ -169,11 +170,16 @@ class Simulation:
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
-        return self._schedule(steps, Policy.of(checkpoint), False, made_up(self, steps))
+        return self._schedule(steps, Policy.of(checkpoint), online=False)
 
-    def sizes(self, steps: int) -> Sizes:
-        """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted."""
-        return sizes_of(self, steps, made_up(self, steps))
+    def sizes(self, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None) -> Sizes:
+        """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted.
+
+        Args:
+            steps: time steps.
+            inputs: see the class; given them, the strips of damped cells are counted that a run backwards would keep.
+        """
+        return sizes_of(self, steps, None if inputs is None else self._checked(inputs, steps))
 
     def require_undoable(self) -> None:
         """Raise PlanError unless steps can be run backwards."""
@@ -190,7 +196,7 @@ class Simulation:
         return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
 
     def allocated_bytes(self) -> int:
-        """Bytes of all fields now, those of `jvp` not counted."""
+        """Bytes of all fields now; those of `jvp`, and strips of damped cells, are not counted."""
         return self._stepper.allocated_bytes()
 
     def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
@@ -429,7 +435,18 @@ class Simulation:
         return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
-        return resolve(policy, steps, sizes_of(self, steps, fields if policy.schedule == "reversible" else None), online)
+        """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""
+        if not undoes(policy):
+            return resolve(policy, steps, sizes_of(self, steps), online)
+        self.require_undoable()
+        sizes = sizes_of(self, steps, made_up(self, steps) if fields is None else fields)
+        found = resolve(policy, steps, sizes, online)
+        if policy.memory is not None and sizes.peak(found) > parse_memory(policy.memory):
+            raise PlanError(
+                f"expected a memory of at least {least_text(sizes.peak(found))} for {found!r} with the cells that these inputs damp, got "
+                f"{policy.memory}; plan with these inputs, or raise the memory"
+            )
+        return found
 
     def _key(self, fields: Mapping[str, Array], steps: int) -> str:
         """What tells a run from all others."""

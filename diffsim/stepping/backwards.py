@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from diffsim.expr.evaluate import evaluate, pad
-from diffsim.field import zero_rules
+from diffsim.field import Rules
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
 from diffsim.stepping.program import Program
@@ -15,29 +16,33 @@ from diffsim.stepping.strips import damped_tiles, strip_rows
 from diffsim.stepping.undo import Undo, strip
 from diffsim.typing import Array, IntArray
 
+SAMPLE = 16
+"""Steps after which sizes are taken, which costs about as much as a step."""
+
 
 class Backwards:
-    """Undoes steps by their programs, and tells how far what comes out is from kept states.
+    """Undoes steps by their programs, and tells by kept states what rounding errors do to the gradient.
 
     Args:
         how: a step is undone.
         forward: the forward program.
         launcher: of the stepper.
         profiles: one-axis fields with their halo.
+        rules: of the coefficients outside the grid.
 
     Attributes:
         keeping: whether going forward keeps, and going back takes, what damped cells lose, if room was made for it.
     """
 
-    def __init__(self, how: Undo, forward: Program, launcher: Launcher, profiles: Mapping[str, Array]) -> None:
+    def __init__(self, how: Undo, forward: Program, launcher: Launcher, profiles: Mapping[str, Array], rules: Mapping[str, Rules]) -> None:
         self.how, self.keeping = how, True
-        self._plain, self._striped = (forward, how.program), how.with_strips(forward)
-        self._launcher, self._profiles = launcher, profiles
-        self._sizes: dict[str, float] = {}  # largest value of each field that was seen since steps were undone
+        self._plain = self._striped = forward, how.program
+        self._launcher, self._profiles, self._rules = launcher, profiles, rules
+        self._forget()
 
     @property
     def _programs(self) -> tuple[Program, Program]:
-        return self._striped if self._launcher.strips and self.keeping else self._plain
+        return self._striped if self.keeping else self._plain
 
     @property
     def forward(self) -> Program:
@@ -45,17 +50,18 @@ class Backwards:
         return self._programs[0]
 
     def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
-        """Tiles of each state that are damped so much over a run that they cannot be computed backwards, by name of their strip.
+        """Tiles that are damped so much over a run that they cannot be computed backwards, of each state that has some.
 
         Args:
             coefficients: over the cells.
             steps: of the run.
         """
         layout, factors = self._launcher.layout, self.how.factors
-        rules = zero_rules(len(layout.shape))
-        fields = {**self._profiles, **{name: pad(np.asarray(cells), layout.halo, rules) for name, cells in coefficients.items()}}
+        padded = {name: pad(np.asarray(coefficients[name]), layout.halo, rules) for name, rules in self._rules.items()}
+        fields = {**self._profiles, **padded}
         values = evaluate(list(factors.values()), fields, layout.shape, layout.halo)
-        return {strip(state): damped_tiles(factor, steps, layout) for state, factor in zip(factors, values, strict=True)}
+        tiles = {state: damped_tiles(factor, steps, layout) for state, factor in zip(factors, values, strict=True)}
+        return {state: found for state, found in tiles.items() if len(found)}
 
     def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:
         """Bytes that all steps of a run keep of damped cells."""
@@ -65,14 +71,13 @@ class Backwards:
     def start(self, coefficients: Mapping[str, Array], steps: int) -> None:
         """Make room for what the steps of a run keep."""
         tiles = self.damped(coefficients, steps)
-        self._launcher.put_strips(tiles if any(map(len, tiles.values())) else {}, steps)
-        self._sizes.clear()
+        self._launcher.put_strips({strip(state): found for state, found in tiles.items()}, steps)
+        self._striped = self.how.with_strips(self._plain[0], tuple(tiles)) if tiles else self._plain
         self.keeping = True
+        self._forget()
 
-    def undo(self, rings: Mapping[str, Ring], start: int, stop: int) -> None:
-        """Take the working state back from step `stop` to `start`."""
-        if not self._sizes:
-            self._note_sizes({name: ring.working for name, ring in rings.items()})
+    def undo(self, rings: Mapping[str, Ring], cotangent: Callable[[str], Array], start: int, stop: int) -> None:
+        """Take the working state back from step `stop` to `start`; `cotangent` gives that of a state after them, over the cells."""
         for ring in rings.values():
             ring.working.reverse()
         program = self._programs[1]
@@ -81,23 +86,39 @@ class Backwards:
         )
         for ring in rings.values():
             ring.working.reverse()
+        self._undone += stop - start
+        if self._undone in (1, 2, 4, 8) or self._undone - self._noted >= SAMPLE:
+            self._note(rings, cotangent)
 
-    def drift(self, rings: Mapping[str, Ring], slot: int) -> float:
-        """How far the working state is from the kept one: the largest error of a field over the largest value that it had.
-
-        That is its largest value in the final state and in the states that were compared in this sweep: a run that begins at rest has
-        no size of its own at its beginning.
+    def drift(self, rings: Mapping[str, Ring], cotangent: Callable[[str], Array], slot: int) -> float:
+        """About the relative error of the gradient over the steps undone since it was last asked: that of the cotangents' products with
+        states, if all these states were as far from the true ones as the working state is from the kept one; NaN if a number is not one.
         """
-        self._note_sizes({name: ring.slots[slot] for name, ring in rings.items()})
-        found = 0.0
+        self._note(rings, cotangent)
+        errors = {}
         for name, ring in rings.items():
-            for level, kept in zip(ring.working, ring.slots[slot], strict=True):
-                error = np.abs(self._launcher.cells(name, level) - self._launcher.cells(name, kept)).max()
-                found = max(found, float(error) / self._sizes[name])
-        return found
+            pairs = zip(ring.working, ring.slots[slot], strict=True)
+            errors[name] = max_abs(self._launcher.cells(name, level) - self._launcher.cells(name, kept) for level, kept in pairs)
+        wrong, right = sum(error * self._weights[name] for name, error in errors.items()), self._products
+        self._forget()
+        if wrong == 0.0:
+            return 0.0
+        return wrong / right if right else math.inf
 
-    def _note_sizes(self, levels: Mapping[str, Sequence[int]]) -> None:
-        tiny = float(np.finfo(self._launcher.layout.dtype).tiny)
-        for name, those in levels.items():
-            present = max(float(np.abs(self._launcher.cells(name, level)).max()) for level in those)
-            self._sizes[name] = max(self._sizes.get(name, tiny), present)
+    def _forget(self) -> None:
+        self._undone = self._noted = 0  # steps
+        self._weights: dict[str, float] = {}  # sizes of each state's cotangents, summed over steps
+        self._products = 0.0  # of sizes of states and of their cotangents, likewise
+
+    def _note(self, rings: Mapping[str, Ring], cotangent: Callable[[str], Array]) -> None:
+        """Add the steps undone since the last time, all with the sizes that states and cotangents have now."""
+        steps, self._noted = self._undone - self._noted, self._undone
+        for name, ring in rings.items():
+            weight = steps * max_abs([cotangent(name)])
+            self._weights[name] = self._weights.get(name, 0.0) + weight
+            self._products += weight * max_abs([self._launcher.cells(name, ring.working[-1])])
+
+
+def max_abs(arrays: Iterable[Array]) -> float:
+    """The largest magnitude; NaN if a number is not one."""
+    return float(np.max([max(a.max(), -a.min()) if np.isfinite(a.max()) else math.nan for a in arrays]))

@@ -102,13 +102,16 @@ class Launcher:
 
     def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
         """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back."""
+        rows = strip_rows(strips, steps)
+        if not (strips or self.strips):
+            return
         for name in self.strips:
             self.arrays.pop(name, None)
         self._bound.clear()
         self.strips = dict(strips)
         lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
-        for name, rows in strip_rows(strips, steps).items():
-            self.allocate(name, (max(rows, 1), *lanes))
+        for name, count in rows.items():
+            self.allocate(name, (count, *lanes))
 
     def nbytes(self, name: str) -> int:
         """Bytes of an array."""

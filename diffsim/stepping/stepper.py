@@ -97,6 +97,7 @@ class Stepper:
             MemoryError: there is not so much; all storage has been given back then.
         """
         recorded = recorded if self.needs_primal else 0
+        self.launcher.put_strips({}, 0)  # those of an earlier run; `start` makes room for new ones
         most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
         if most * self.layout.tile_count >= 2**31:
             raise PlanError(
@@ -134,6 +135,7 @@ class Stepper:
         for name in self._fields() & arrays.keys():
             del arrays[name]
         self.launcher.put_strips({}, 0)
+        self.launcher.unbind()
         self.rings, self.bars = {}, {}
 
     def _require_storage(self, rings: Mapping[str, Ring]) -> None:
@@ -337,7 +339,13 @@ class Stepper:
         return {name: ring.advance(count) for name, ring in self.rings.items()}
 
     def record(self, start: int, stop: int) -> None:
-        """The same, keeping what the adjoints of these steps need: nothing, residuals, or every state."""
+        """The same, keeping what the adjoints of these steps need: nothing, residuals, or every state.
+
+        Raises:
+            ScheduleError: steps are undone in this run, and damped cells kept, which a record does not.
+        """
+        if self._undoing is not None and self._undoing.forward is not self.forward:
+            raise ScheduleError(f"steps {start} to {stop} cannot be recorded in a run whose steps are undone; advance them, and undo them")
         if not self.needs_primal:
             self.advance(start, stop)
         elif self.recorded:
@@ -421,17 +429,22 @@ class Stepper:
         found = undo(self.step)
         if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
             return None
-        return Backwards(found, self.forward, self.launcher, self._profiles)
+        rules = {name: placed.rules for name, placed in self.step.coefficients.items()}
+        return Backwards(found, self.forward, self.launcher, self._profiles, rules)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
         if self.backwards is None:
             raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
-        self.backwards.undo(self.rings, start, stop)
+        self.backwards.undo(self.rings, self._bar_of, start, stop)
 
     def drift(self, slot: int) -> float:
-        """How far the working state is from the kept one, relative to the largest value that each field had."""
-        return 0.0 if self.backwards is None else self.backwards.drift(self.rings, slot)
+        """About the relative error of the gradient from the steps undone since a state was last compared with a kept one."""
+        return 0.0 if self.backwards is None else self.backwards.drift(self.rings, self._bar_of, slot)
+
+    def _bar_of(self, state: str) -> Array:
+        """Cotangent of a state with storage of its own."""
+        return self._bar(bar(state))
 
     @property
     def tolerated_drift(self) -> float:

@@ -18,7 +18,7 @@ from diffsim.field import Layout
 from diffsim.typing import Array, IntArray
 
 LOST = 0.5
-"""Where steps damp by less than this factor over the whole run, rounding errors grow by less than its inverse, and nothing is kept."""
+"""Where |B| to the power of the steps is at least this, rounding errors grow by no more than its inverse, and nothing is kept."""
 
 
 def damped_tiles(factor: Array, steps: int, layout: Layout) -> IntArray:

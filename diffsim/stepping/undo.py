@@ -12,10 +12,11 @@ Where |B| < 1 the step damps, and going back rounding errors grow by 1 / |B| a s
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from diffsim.expr.derive import jvp
-from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.graph import Graph, Node, ordered, reads
 from diffsim.stepping.forward import nests, own_stages, ring_depths, source_points, source_stream, split_forcings
 from diffsim.stepping.program import Assign, Nest, Place, PointScatter, Program, Strip
 from diffsim.stepping.trace import Stage, TracedStep
@@ -34,16 +35,17 @@ class Undo:
     program: Program
     factors: dict[str, Node]
 
-    def with_strips(self, forward: Program) -> tuple[Program, Program]:
-        """The forward program that also keeps what it overwrites in strips, and the program that takes it from there."""
-        keeps = tuple(Strip(Place(state, 0), strip(state)) for state in self.factors)
-        keeping = dataclasses.replace(forward, name=f"{forward.name}_keeping", operations=(*keeps, *forward.operations))
+    def with_strips(self, forward: Program, states: Sequence[str]) -> tuple[Program, Program]:
+        """The forward program that also keeps what it overwrites in strips of these states, and the program that takes it from there."""
+        keeps = tuple(Strip(Place(state, 0), strip(state)) for state in states)
+        of = "_".join(states)
+        keeping = dataclasses.replace(forward, name=f"{forward.name}_keeping_{of}", operations=(*keeps, *forward.operations))
         back = []
         for operation in self.program.operations:
             assert isinstance(operation, Nest)
-            of_states = [assign.target for assign in operation.assigns if assign.target.array in self.factors]
-            back.append(dataclasses.replace(operation, restores=tuple(Strip(place, strip(place.array)) for place in of_states)))
-        return keeping, dataclasses.replace(self.program, name=f"{self.program.name}_from_strips", operations=tuple(back))
+            kept = [assign.target for assign in operation.assigns if assign.target.array in states]
+            back.append(dataclasses.replace(operation, restores=tuple(Strip(place, strip(place.array)) for place in kept)))
+        return keeping, dataclasses.replace(self.program, name=f"{self.program.name}_from_strips_of_{of}", operations=tuple(back))
 
 
 def strip(state: str) -> str:
@@ -88,11 +90,26 @@ def undo(step: TracedStep) -> Undo | None:
     return Undo(Program("undo", tuple(nests(assigns, scatters)), places, -1, entries), factors)
 
 
+STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")
+"""Operations whose derivative is 0, though they are not constant."""
+
+
 def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None:
     """B, if node = B name + rest, at the same cell, with B a function of what is fixed alone; otherwise None."""
     here = reads([node]).get(name)
-    if here is None or any(any(offset) for offset in here):
+    if here is None or any(any(offset) for offset in here) or _decided_by(node, name):
         return None
     (factor,) = jvp(graph, [node], lambda read: graph.const(1) if read.data[0] == name else None)
     simple = reads([factor]).keys() <= fixed and not (factor.op == "const" and factor.data == 0)
     return factor if simple else None
+
+
+def _decided_by(node: Node, name: str) -> bool:
+    """Whether a condition or a rounding in the expression depends on a field: such an expression is not linear in it."""
+    depend: set[int] = set()
+    for each in ordered([node]):
+        if (each.op == "read" and each.data[0] == name) or any(a.id in depend for a in each.args):
+            if each.op in STEPWISE:
+                return True
+            depend.add(each.id)
+    return False

@@ -106,7 +106,10 @@ def test_records_are_a_stack():
 
 def test_a_state_reversed_without_a_record_is_still_there():
     listed = (Advance(0, 2), EndForward(2), Undo(1, 2), Reverse(1, 2), Undo(0, 1), Reverse(0, 1))
-    assert simulate(scripted(2, 0, listed)).undone == 2
+    schedule = scripted(2, 0, listed)
+    assert simulate(schedule).undone == 2
+    with pytest.raises(ScheduleError, match="expected undone = 1, as the schedule declares, got 2"):
+        simulate(replace(schedule, undone=1))
 
 
 def test_the_message_names_the_action_and_a_remedy():

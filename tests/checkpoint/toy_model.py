@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier
+from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier, Undo
 from diffsim.checkpoint.actions import Advance
 
 COUPLING = 0.1
@@ -131,6 +131,7 @@ class Scripted:
     advances: int
     recorded: int
     listed: tuple[Action, ...]
+    undone: int = field(default=0, kw_only=True)
 
     def actions(self) -> Iterator[Action]:
         return iter(self.listed)
@@ -147,8 +148,9 @@ class Together(Scripted):
 
 
 def scripted(steps: int, slots: int, listed: Iterable[Action]) -> Schedule:
-    """Return the schedule of these actions that declares the advances and the largest record found in them."""
+    """Return the schedule of these actions that declares the advances, the largest record and the steps undone that are found in them."""
     listed = tuple(listed)
     advances = sum(action.stop - action.start for action in listed if isinstance(action, Advance))
     recorded = max((action.stop - action.start for action in listed if isinstance(action, Record)), default=0)
-    return Scripted(steps, slots, advances, recorded, listed)
+    undone = sum(action.stop - action.start for action in listed if isinstance(action, Undo))
+    return Scripted(steps, slots, advances, recorded, listed, undone=undone)

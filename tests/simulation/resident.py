@@ -30,7 +30,7 @@ def main(slots: str) -> None:
     inputs = {"c": np.full(grid.shape, 2000, np.float32), "f": np.ones((STEPS, 1), np.float32)}
     schedule = Reversible(STEPS) if undone else int(slots) or StoreAll(STEPS)
     ds.plan(simulation, steps=STEPS, seconds=0.05, schedule="reversible" if undone else "auto")  # compiles
-    sizes, chosen = simulation.sizes(STEPS), simulation.schedule(STEPS, schedule)
+    sizes, chosen = simulation.sizes(STEPS, inputs if undone else None), simulation.schedule(STEPS, schedule)
     resident = Resident()
     solution, pullback = simulation.vjp(inputs, STEPS, schedule)
     pullback(ds.Solution(traces={"p": solution.traces["p"] - 1}))

@@ -12,6 +12,7 @@ from diffsim.solvers import Acoustic
 
 STEPS = 60
 SHAPE = (24, 55)  # with a sponge, there are whole tiles without damping in f32 too
+ESTIMATE = 300  # factor by which the error of a gradient may differ from the drift, which goes by largest values
 ROUNDING = {"f32": 2e-4, "f64": 1e-12}  # of 60 steps, forward and back, beside the largest entry of the gradient
 
 
@@ -44,6 +45,53 @@ def test_without_strips_the_drift_of_a_sponge_is_refused(precision: str, monkeyp
     monkeypatch.setattr(made._stepper.backwards, "damped", lambda coefficients, steps: {})
     with pytest.raises(ReplayError, match="computed backwards, differs from the kept one"):
         gradient(made, given, Reversible(STEPS, STEPS // 2))
+
+
+@pytest.mark.parametrize("late", [1.0, 1e4, 1e6])
+def test_the_drift_is_that_of_what_the_loss_sees(late: float) -> None:
+    """Rounding errors of strong waves, computed backwards to a time when waves were weak, spoil what is told of that time."""
+    made, given = from_rest("f32", sponge=5)
+    given["f"][20:] *= late
+    early = np.zeros((STEPS + 1, 1))
+    early[:20] = np.random.default_rng(2).standard_normal((20, 1))
+    expected = made.vjp(given, STEPS, StoreAll(STEPS))[1](ds.Solution(traces={"p": early}))["c"]
+    pullback = made.vjp(given, STEPS, Reversible(STEPS, STEPS, tolerance=1e9))[1]
+    error = np.abs(pullback(ds.Solution(traces={"p": early}))["c"] - expected).max() / np.abs(expected).max()
+    assert error / ESTIMATE < made.last_sweep.drift < ESTIMATE * error
+    if late > 1:
+        with pytest.raises(ReplayError, match="the gradient over these steps is off"):
+            made.vjp(given, STEPS, Reversible(STEPS, STEPS))[1](ds.Solution(traces={"p": early}))
+
+
+def test_a_number_that_is_none_is_not_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, given = from_rest("f64")
+    stepper = made._stepper
+    undo = stepper.undo
+
+    def spoilt(start: int, stop: int) -> None:
+        undo(start, stop)
+        if start == 30:
+            stepper.state_arrays()[0][12, 12] = np.nan
+
+    monkeypatch.setattr(stepper, "undo", spoilt)
+    pullback = made.vjp(given, STEPS, Reversible(STEPS, 30))[1]
+    with pytest.raises(ReplayError, match="computed backwards"):
+        pullback(ds.Solution(final={"p": np.ones(SHAPE)}))
+
+
+def test_strips_are_given_back_before_other_memory_is_taken() -> None:
+    made, given = from_rest("f32", sponge=5)
+    gradient(made, given, Reversible(STEPS, 20))
+    launcher, held = made._stepper.launcher, []
+    allocate = launcher.memory.allocate
+
+    def watched(*args: object, **options: object) -> object:
+        held.append("strip of p" in launcher.arrays)
+        return allocate(*args, **options)
+
+    launcher.memory.allocate = watched
+    gradient(made, given, 30)
+    assert held and not any(held)
 
 
 def test_a_run_after_an_undone_one_keeps_no_strips() -> None:

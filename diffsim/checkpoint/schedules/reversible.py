@@ -23,9 +23,9 @@ class Reversible:
         steps: number of primal steps, at least 1.
         period: steps between kept states, by default a tenth of the run. Good values: as long as the drift over `period` steps is well
             below the accuracy that the gradient needs.
-        tolerance: the most that a state computed backwards may differ from a kept one, relative to the largest value of its field;
-            beyond, the sweep raises ReplayError. By default what the stepper says: 1e-3 in f32, 1e-6 in f64. What the drift came to is
-            told by `Sweep.drift`, and by `Simulation.last_sweep`.
+        tolerance: the largest relative error of a gradient over the steps between two kept states, estimated where a state computed
+            backwards meets a kept one; beyond, the sweep raises ReplayError. By default what the stepper says: 1e-3 in f32, 1e-6 in f64.
+            What the drift came to is told by `Sweep.drift`, and by `Simulation.last_sweep`.
 
     Raises:
         ScheduleError: a count is not a positive integer.
