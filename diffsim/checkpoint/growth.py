@@ -17,7 +17,7 @@ import numpy as np
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
-SAMPLES = 200
+SAMPLES = 50  # of the cotangent's size: each takes as long as a step or two
 STATES = 6  # samples of the state's size at most: they are taken ever more rarely, so that they cost little
 ALARM = 1e6  # growth over the run that is worth a warning
 STEADY = 0.9  # correlation of the logarithm with the step beyond which growth counts as exponential

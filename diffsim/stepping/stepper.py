@@ -17,7 +17,7 @@ from diffsim.expr.graph import reads
 from diffsim.field import Layout, check_halo, zero_rules
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
-from diffsim.stepping.backwards import Backwards
+from diffsim.stepping.backwards import Backwards, max_abs
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
@@ -479,7 +479,7 @@ class Stepper:
 
     def cotangent_size(self) -> float:
         """The largest entry of the state's cotangent now."""
-        return max((float(np.abs(self._bar(name)).max()) for name in self.bars), default=0.0)
+        return max_abs([self._bar(name) for name in self.bars]) if self.bars else 0.0
 
     def outputs(self) -> list[Array]:
         """What the receivers recorded, as it is stored."""

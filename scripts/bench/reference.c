@@ -45,17 +45,20 @@ void release(void *block) { free(block); }
 
 #define FLUSH_TO_ZERO 0x8040u /* and denormals are zero */
 
+static unsigned found; /* of the calling thread, which diffsim runs in too */
+
 /* Start the threads before a timing, all of them flushing to zero. */
 void wake(int threads) {
+    found = _mm_getcsr();
 #pragma omp parallel num_threads(threads)
     _mm_setcsr(_mm_getcsr() | FLUSH_TO_ZERO);
 }
 
-/* End the threads after it, whose spinning would take a core from others. Also to be called once after loading: linking with
- * -ffast-math sets flush-to-zero for the loading thread, and every thread started by it inherits that. */
+/* End the threads after it, whose spinning would take a core from others, and leave this one as it was. Taichi has set it to flush to
+ * zero as well; if it did not any more, diffsim's kernels would do something else in it than in Taichi's threads. */
 void rest(void) {
     omp_pause_resource_all(omp_pause_hard);
-    _mm_setcsr(_mm_getcsr() & ~FLUSH_TO_ZERO);
+    _mm_setcsr(found);
 }
 
 INLINE float around(const float *a, long s, int k) { return a[-k] + a[k] + a[-k * s] + a[k * s]; }

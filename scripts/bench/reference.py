@@ -49,7 +49,6 @@ def library() -> Any:
     lib.adjoint_step.restype, lib.adjoint_step.argtypes = None, [*(_Pointer,) * 6, _Int, _Pointer, _Int]
     lib.copy_state.restype, lib.copy_state.argtypes = None, [*(_Pointer,) * 4, ctypes.c_ulong, _Int]
     lib.heat_run.restype, lib.heat_run.argtypes = None, [_Pointer, _Pointer, _Pointer, _Int]
-    lib.rest()
     return lib
 
 
