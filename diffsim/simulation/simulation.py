@@ -488,6 +488,8 @@ class Simulation:
     def _plan(self, schedule: Schedule | OnlineSchedule, policy: Policy) -> None:
         """Make room for a schedule; within a budget, what an earlier run left and this one does not need is given back."""
         self._give_up_waiting()
+        if policy.memory is not None or not undone_of(schedule):
+            self._stepper.launcher.put_strips({}, 0)
         self._stepper.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None)
 
     def _give_up_waiting(self) -> None:

@@ -101,17 +101,22 @@ class Launcher:
         return self.layout.cells(self.memory.read(self.field(name), level))
 
     def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
-        """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back."""
-        rows = strip_rows(strips, steps)
+        """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back.
+
+        Room of the right size is used again: memory that is touched for the first time costs more than all that is done with it.
+        """
+        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
+        shapes = {name: (count, *lanes) for name, count in strip_rows(strips, steps).items()}
         if not (strips or self.strips):
             return
-        for name in self.strips:
-            self.arrays.pop(name, None)
         self._bound.clear()
+        present = {name: tuple(self.arrays[name].shape) for name in self.strips if name in self.arrays}
+        if present != shapes:
+            for name in present:
+                del self.arrays[name]
+            for name, shape in shapes.items():
+                self.allocate(name, shape)
         self.strips = dict(strips)
-        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
-        for name, count in rows.items():
-            self.allocate(name, (count, *lanes))
 
     def nbytes(self, name: str) -> int:
         """Bytes of an array."""

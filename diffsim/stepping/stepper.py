@@ -97,7 +97,6 @@ class Stepper:
             MemoryError: there is not so much; all storage has been given back then.
         """
         recorded = recorded if self.needs_primal else 0
-        self.launcher.put_strips({}, 0)  # those of an earlier run; `start` makes room for new ones
         most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
         if most * self.layout.tile_count >= 2**31:
             raise PlanError(

@@ -94,11 +94,14 @@ def test_strips_are_given_back_before_other_memory_is_taken() -> None:
     assert held and not any(held)
 
 
-def test_a_run_after_an_undone_one_keeps_no_strips() -> None:
+def test_strips_are_used_again_until_a_run_needs_none() -> None:
     made, given = from_rest("f32", sponge=5)
     gradient(made, given, Reversible(STEPS, 20))
     launcher = made._stepper.launcher
     assert launcher.strips and "strip of p" in launcher.arrays
+    kept = launcher.arrays["strip of p"]
+    gradient(made, given, Reversible(STEPS, 30))
+    assert launcher.arrays["strip of p"] is kept
     plain = made.run(given, STEPS).final["p"]
     assert not launcher.strips and "strip of p" not in launcher.arrays
     made.vjp(given, STEPS, Reversible(STEPS, 20))
