@@ -91,8 +91,10 @@ class Backwards:
             self._note(rings, cotangent)
 
     def drift(self, rings: Mapping[str, Ring], cotangent: Callable[[str], Array], slot: int) -> float:
-        """About the relative error of the gradient over the steps undone since it was last asked: that of the cotangents' products with
-        states, if all these states were as far from the true ones as the working state is from the kept one; NaN if a number is not one.
+        """About the relative error of the gradient over the steps undone since it was last asked; NaN if a number is not one.
+
+        It is that of the products of states and cotangents, if all states were as far from the true ones as the working one is from the
+        kept one.
         """
         self._note(rings, cotangent)
         errors = {}
