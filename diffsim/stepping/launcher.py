@@ -111,12 +111,12 @@ class Launcher:
             return
         self._bound.clear()
         present = {name: tuple(self.arrays[name].shape) for name in self.strips if name in self.arrays}
+        self.strips = dict(strips)  # before memory is asked for: where there is too little, what was taken is known and given back
         if present != shapes:
             for name in present:
                 del self.arrays[name]
             for name, shape in shapes.items():
                 self.allocate(name, shape)
-        self.strips = dict(strips)
 
     def nbytes(self, name: str) -> int:
         """Bytes of an array."""

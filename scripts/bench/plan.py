@@ -6,8 +6,8 @@ budget     512 x 512 in f32, 100 000 steps in 256 MB, of which all states would 
 slots      1024 x 1024 in f32, 10 000 steps with 25 states: time over that of its steps, each as long as when it is run alone
 million    a small system for a million steps with 50 states
 disk       512 x 512 in f32, 5000 steps, 10 states in memory and 100 on disk
-
 spilling   the same, with states that go to disk and come back while steps run
+undone     1024 x 1024 in f32, 1500 steps run backwards, with 10 states and the cells of the absorbing edges
 
 Each is run in a process of its own. `--steps` shortens them. With one thread steps do not wait for one another, so that other processes
 on the machine do not change what is compared.
@@ -31,7 +31,7 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.checkpoint import Happened, MultiTier, Plan, Policy, Resident, simulate
-from diffsim.checkpoint.schedule import tiers_of
+from diffsim.checkpoint.schedule import tiers_of, undone_of
 from diffsim.simulation import plan_for
 from diffsim.solvers import Acoustic, Heat
 
@@ -62,6 +62,7 @@ CASES = {
     "slots": Case((1024, 1024), 10_000, lambda folder: Policy(slots=25, folder=folder)),
     "million": Case((32,), 1_000_000, lambda folder: Policy(slots=50, folder=folder), heat=True),
     "disk": Case((512, 512), 5_000, lambda folder: Policy(slots=10, schedule="multi_tier", folder=folder), disk=100),
+    "undone": Case((1024, 1024), 1_500, lambda folder: Policy(slots=10, schedule="reversible", folder=folder)),
     "spilling": Case((512, 512), 5_000, lambda folder: Policy(slots=10, schedule="spilling", folder=folder), disk=100),
 }
 
@@ -145,7 +146,8 @@ def _steps_alone(plan: Plan) -> float:
     transfers = (schedule.cost - schedule.advances - 1) * costs.advance if isinstance(schedule, MultiTier) else 0.0
     recorded = plan.chosen.forward - getattr(schedule, "advances", 0)
     reverse = costs.reverse_recorded if recorded == plan.steps else costs.reverse
-    return getattr(schedule, "advances", 0) * costs.advance + recorded * costs.record + plan.steps * reverse + transfers
+    undone = undone_of(schedule) * (costs.undo or 0.0)
+    return getattr(schedule, "advances", 0) * costs.advance + undone + recorded * costs.record + plan.steps * reverse + transfers
 
 
 def main() -> None:
