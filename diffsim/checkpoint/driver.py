@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from math import isnan
 from types import TracebackType
 from typing import Any
 
@@ -69,7 +70,7 @@ class Sweep:
 
     Attributes:
         clock: work done, and time left.
-        drift: largest error of states computed backwards, where a kept state told; by the measure of the stepper.
+        drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
         replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
 
     Raises:
@@ -198,6 +199,8 @@ class Sweep:
             )
         if self._guard is not None:
             self._guard.finished()
+        if self.clock.done["undo"]:
+            self._check_drift()
         self._phase = _Phase.DONE
 
     def _replan(self, times: StepTimes) -> None:
@@ -385,7 +388,9 @@ class Sweep:
 
     def _load(self, step: int, slot: int, tier: int) -> None:
         if self._undone and self._at == step and tier == 0:
-            self._measure_drift(step, slot)
+            self._stepper.compare(step, slot)
+            if isnan(self._stepper.drift()):
+                self._check_drift()
         if tier:
             self._stepper.set_state(self._stores[tier - 1].read(slot, step))
         else:
@@ -395,15 +400,15 @@ class Sweep:
         if self._guard is not None:
             self._guard.loaded(step, slot, tier)
 
-    def _measure_drift(self, step: int, slot: int) -> None:
-        drift = self._stepper.drift(slot)
-        self.drift = max(self.drift, drift)
-        most = getattr(self.schedule, "tolerance", None) or getattr(self._stepper, "tolerated_drift", MOST_DRIFT)
-        if not drift <= most:
+    def _check_drift(self) -> None:
+        """Refuse a gradient that is farther from the exact one than is let pass."""
+        self.drift = self._stepper.drift()
+        most: float = getattr(self.schedule, "tolerance", None) or getattr(self._stepper, "tolerated_drift", None) or MOST_DRIFT
+        if not self.drift <= most:
             raise ReplayError(
-                f"state {step}, computed backwards, differs from the kept one: the gradient over these steps is off by about {drift:.1e}, "
-                f"more than {most:.0e}; "
-                "keep states more often (a smaller period), let more pass (tolerance), or use a schedule that runs forward only"
+                f"expected a gradient within {most:.0e} of the exact one, got an error of about {self.drift:.1e} from states that were "
+                "computed backwards; keep states more often (a smaller period), let more pass (tolerance), or use a schedule that runs "
+                "forward only"
             )
 
     def _stale(self, method: str) -> StaleValueError:

@@ -63,5 +63,8 @@ class Undoable(Stepper, Protocol):
     def undo(self, start: int, stop: int) -> None:
         """Run the primal backwards from state `stop` to state `start`, exact but for round-off."""
 
-    def drift(self, slot: int) -> float:
-        """Relative error that undone steps bring, by how far the working state is from the one in `slot`; NaN if a number is not one."""
+    def compare(self, step: int, slot: int) -> None:
+        """Note how far the working state is from the true state `step`, in `slot`."""
+
+    def drift(self) -> float:
+        """Relative error that undone steps make in the gradient, as estimated so far; NaN if a number is not one."""

@@ -36,7 +36,8 @@ from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.simulation.simulation import Simulation
-    from diffsim.stepping.stepper import Stepper
+    from diffsim.stepping.rounding import SPACING
+from diffsim.stepping.stepper import Stepper
 
 RECORDED = 4
 """Numbers for a step and receiver: the trace as it is recorded, the solution's copy, its cotangent by the loss, and that of the sweep."""
@@ -80,6 +81,7 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
         streams=streams,
         row=sum(stepper.depths.values()) * cells,
         strips=0 if fields is None else _strip_bytes(simulation, steps, fields),
+        second=stepper.second_bytes() + (stepper.second_copies() * cells if on_host else 0),
     )
 
 
@@ -176,7 +178,7 @@ def measure(
     try:
         slots, record = _room(stepper, count, room)
         stepper.release()
-        stepper.plan(slots, record)
+        stepper.plan(slots, record, undone=undone)
         once = _started(simulation, count, inputs, undone) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
         return _Bench(stepper, count, slots, record, seconds).costs(policy, once)
     finally:
@@ -274,7 +276,10 @@ class _Bench:
         if few is not None:
             others = few.steps - 1
             call = (usual["sweep"] - (few.advances - others) * advance) / others - single
-        return Costs(advance, usual["record"], single, usual["reverse recorded"], usual.get("undo"), max(call, 0.0), *disk, *host, once)
+        undo = usual.get("undo")
+        if undo is not None and "sample" in usual:
+            undo += max(usual["sample"] - single, 0.0) / SPACING
+        return Costs(advance, usual["record"], single, usual["reverse recorded"], undo, max(call, 0.0), *disk, *host, once)
 
     def _warm_up(self, undone: bool) -> None:
         """Compile everything, and find how many steps a long advance has."""
@@ -303,13 +308,15 @@ class _Bench:
 
     def _undone(self, steps: int) -> float:
         """Seconds of going back, and of keeping what that needs on the way there."""
-        backwards = self._stepper.backwards
+        stepper, backwards = self._stepper, self._stepper.backwards
         assert backwards is not None
         plain = self._advanced(steps)
         backwards.keeping = True
         there = self._advanced(steps)
-        back = _timed(lambda: self._stepper.undo(0, steps))
+        back = _timed(lambda: stepper.undo(0, steps))
         backwards.keeping = False
+        if stepper.second_bytes():
+            self._note("sample", _timed(lambda: stepper.reverse(0, 1)))
         return max(there - plain, 0.0) + back
 
     def _turn(self, undone: bool, few: Binomial | None) -> None:

@@ -33,8 +33,8 @@ class SweepReport:
         steps: run of each kind: "advance", "record", "undo", "reverse".
         guard_seconds: of comparing states.
         compression_error: largest relative error that `Lossy` compression made; None: no such compression.
-        drift: largest relative error of the gradient between two kept states from states computed backwards, as estimated where they met
-            kept ones; None: no step was undone.
+        drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
+            step was undone.
         replanned: whether the way back was planned anew because steps took unlike times.
         growth: of the cotangent, if it was exponential.
     """
@@ -61,7 +61,7 @@ class UntilStepper:
     def __init__(self, stepper: Stepper, until: Until | None, most: int, every: int = 1) -> None:
         self._stepper, self._until, self._most, self._every = stepper, until, most, every if until else most
         self._end: int | None = None
-        for name in ("record", "save", "load", "free", "reverse", "undo", "drift", "state_arrays", "set_state"):
+        for name in ("record", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
             setattr(self, name, getattr(stepper, name))
 
     def advance(self, start: int, stop: int) -> int | None:

@@ -193,7 +193,8 @@ class Simulation:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
         so do strips of damped cells, where steps are undone."""
         stepper = self._stepper
-        return stepper.working_bytes() + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
+        second = stepper.second_bytes() if undone_of(schedule) else 0
+        return stepper.working_bytes() + second + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
 
     def allocated_bytes(self) -> int:
         """Bytes of all fields now; those of `jvp`, and strips of damped cells, are not counted."""
@@ -490,7 +491,7 @@ class Simulation:
         self._give_up_waiting()
         if policy.memory is not None or not undone_of(schedule):
             self._stepper.launcher.put_strips({}, 0)
-        self._stepper.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None)
+        self._stepper.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=undone_of(schedule) > 0)
 
     def _give_up_waiting(self) -> None:
         """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""

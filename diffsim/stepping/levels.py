@@ -136,6 +136,15 @@ class Ring:
             self._drop(level)
         self.working = list(kept)
 
+    def fork(self, slot: int) -> list[int]:
+        """Levels for another state in `slot`, which are about to be written; oldest first."""
+        self.slots[slot] = [self._take() for _ in range(self.depth)]
+        return self.slots[slot]
+
+    def exchange(self, slot: int) -> None:
+        """Make the state in `slot` the working one, and the other way round."""
+        self.working, self.slots[slot] = self.slots[slot], self.working
+
     def release(self, slot: int) -> None:
         for level in self.slots.pop(slot):
             self._drop(level)

@@ -163,6 +163,16 @@ class Program:
             out[array] = tuple(map(max, out.get(array, widest), widest))
         return out
 
+    def affected_by(self, arrays: Iterable[str]) -> set[str]:
+        """Field arrays that are computed from these, directly or through others."""
+        found, known = set(arrays), 0
+        while known < len(found):
+            known = len(found)
+            for nest in self.nests:
+                values = [(a.target, [a.node, *a.scatter.values()]) for a in nest.assigns] + [(s.target, [s.factor]) for s in nest.scatters]
+                found |= {to.array for to, nodes in values if not found.isdisjoint(self.places[name].array for name in self.reads(nodes))}
+        return found - set(arrays)
+
     def in_place(self, array: str) -> bool:
         """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written."""
         written = False

@@ -17,16 +17,20 @@ from diffsim.expr.graph import reads
 from diffsim.field import Layout, check_halo, zero_rules
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
-from diffsim.stepping.backwards import Backwards, max_abs
+from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
+from diffsim.stepping.rounding import Rounding
 from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.stepping.undo import undo
 from diffsim.typing import Array, IntArray
+
+ERRORS = "errors of rounding"
+"""Where `cotangent_arrays` has what was found out about them."""
 
 
 class Stepper:
@@ -84,19 +88,22 @@ class Stepper:
 
     # memory
 
-    def plan(self, slots: int, recorded: int, exact: bool = False) -> None:
+    def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
         """Make room for `slots` saved states and a record of `recorded` steps.
 
         Args:
             slots: states.
             recorded: steps.
             exact: give back what is larger than that; otherwise it is kept for a later run that needs it.
+            undone: make room for a second state and its cotangents' next level too, if steps will be undone.
 
         Raises:
             PlanError: more than an array can hold.
             MemoryError: there is not so much; all storage has been given back then.
         """
         recorded = recorded if self.needs_primal else 0
+        second = int(undone and self.needs_primal)
+        slots += second
         most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
         if most * self.layout.tile_count >= 2**31:
             raise PlanError(
@@ -113,7 +120,7 @@ class Stepper:
                 self._grow(name, max(recorded, 1), exact)
             for name, depth in self.adjoint.depths.items() if self.adjoint else ():
                 assert self.adjoint is not None
-                levels = self._working_levels(self.adjoint.program, name, depth)
+                levels = self._working_levels(self.adjoint.program, name, depth) + second
                 if self._grow(name, levels, exact):
                     self.bars[name] = Ring(depth, self.adjoint.program.in_place(name), levels)
         except BaseException:  # a ring of more levels than its array has would have kernels write past the end
@@ -168,6 +175,16 @@ class Stepper:
             fields += sum(self._working_levels(self.adjoint.program, name, depth) for name, depth in self.adjoint.depths.items())
             single -= self.adjoint.depths.keys()
         return (fields + len(single)) * self.layout.nbytes
+
+    def second_bytes(self) -> int:
+        """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""
+        if self.adjoint is None or not self.needs_primal:
+            return 0
+        return self.state_bytes() + len(self.adjoint.depths) * self.layout.nbytes
+
+    def second_copies(self) -> int:
+        """Fields that a sample of the second run takes beside: gradients before it, after it, and their differences."""
+        return 4 * len(self.step.active) if self.needs_primal else 0
 
     def allocated_bytes(self) -> int:
         """Bytes of all field storage now."""
@@ -277,6 +294,8 @@ class Stepper:
                 self._put_bar(bar(state), value)
             elif value.any():
                 self._pending.setdefault(primary, {})[late] = value
+        if self._rounding is not None:
+            self._rounding.begin()
 
     def _put_bar(self, name: str, cells: Array) -> None:
         self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.bars[name].working[-1])
@@ -321,6 +340,8 @@ class Stepper:
 
     def load(self, step: int, slot: int) -> None:
         """Make a kept state the working state."""
+        if self._rounding is not None:
+            self._rounding.drop(self.rings)
         for ring in self.rings.values():
             ring.load(slot)
 
@@ -383,23 +404,25 @@ class Stepper:
         if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
         program = self.recorded.adjoint if self.recorded and held else self.adjoint.program
+        rounding = None if held or self._undoing is None else self._undoing.rounding
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
             count = 1 if self._pending else stop - start
-            last = stop
-            self.launcher.sweep(
-                program,
-                last - 1,
-                count,
-                lambda done, number, last=last: (
-                    self._primal_levels(last - done, number, held)  # type: ignore[misc]
-                    | {name: ring.advance(number) for name, ring in self.bars.items()}
-                ),
-            )
+            adjoint = functools.partial(self._reverse, program, stop, count, held)
+            if rounding is not None and rounding.forked and rounding.wants():
+                rounding.sample(self.rings, self.bars, adjoint)
+            else:
+                adjoint()
             self._add_pending()
             stop -= count
         if held:
             self._drop_record()
+
+    def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
+        def levels(done: int, number: int) -> dict[str, IntArray]:
+            return self._primal_levels(stop - done, number, held) | {name: ring.advance(number) for name, ring in self.bars.items()}
+
+        self.launcher.sweep(program, stop - 1, count, levels)
 
     def _drop_record(self) -> None:
         self._records.pop()
@@ -429,21 +452,34 @@ class Stepper:
         if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
             return None
         rules = {name: placed.rules for name, placed in self.step.coefficients.items()}
-        return Backwards(found, self.forward, self.launcher, self._profiles, rules)
+        return Backwards(found, self.forward, self.launcher, self._profiles, rules, self._second_run())
+
+    def _second_run(self) -> Rounding | None:
+        """What estimates how rounding errors of states reach the gradient, if they do."""
+        if self.adjoint is None or not self.needs_primal:
+            return None
+        carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
+        return Rounding(self.launcher, {name: self.step.states[name].rules for name in self.depths}, self._sums(), carried)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
         if self.backwards is None:
             raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
-        self.backwards.undo(self.rings, self._bar_of, start, stop)
+        self.backwards.undo(self.rings, start, stop)
 
-    def drift(self, slot: int) -> float:
-        """About the relative error of the gradient from the steps undone since a state was last compared with a kept one."""
-        return 0.0 if self.backwards is None else self.backwards.drift(self.rings, self._bar_of, slot)
+    def compare(self, step: int, slot: int) -> None:
+        """Let the kept state `step` tell of the errors of the working one, which was computed backwards."""
+        if self._rounding is not None and self.adjoint is not None:
+            adjoint = functools.partial(self._reverse, self.adjoint.program, step + 1, 1, False)
+            self._rounding.compare(self.rings, self.bars, slot, adjoint)
 
-    def _bar_of(self, state: str) -> Array:
-        """Cotangent of a state with storage of its own."""
-        return self._bar(bar(state))
+    def drift(self) -> float:
+        """The relative error that states computed backwards make in the gradient, as estimated so far; NaN if a number is not one."""
+        return 0.0 if self._rounding is None else self._rounding.drift()
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        return None if self._undoing is None else self._undoing.rounding
 
     @property
     def tolerated_drift(self) -> float:
@@ -469,16 +505,21 @@ class Stepper:
     def cotangent_arrays(self) -> dict[str, Array]:
         """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""
         memory, arrays = self.launcher.memory, self.launcher.arrays
-        sums = [*map(bar, self.step.active), *(bar(source_stream(forcing)) for forcing in self.step.forcings)]
-        found = {name: memory.read(arrays[name]) for name in sums}
+        found = {name: memory.read(arrays[name]) for name in self._sums()}
         for name, ring in self.bars.items():
             found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
+        if self._rounding is not None:
+            found[ERRORS] = self._rounding.errors
         found |= {f"{name}/late {late}": value for name, waiting in self._pending.items() for late, value in waiting.items()}
         return {name: value.copy() for name, value in found.items()}
 
+    def _sums(self) -> list[str]:
+        """Arrays that adjoint steps add to."""
+        return [*map(bar, sorted(self.step.active)), *(bar(source_stream(forcing)) for forcing in self.step.forcings)]
+
     def cotangent_size(self) -> float:
         """The largest entry of the state's cotangent now."""
-        return max_abs([self._bar(name) for name in self.bars]) if self.bars else 0.0
+        return max((_max_abs(self._bar(name)) for name in self.bars), default=0.0)
 
     def outputs(self) -> list[Array]:
         """What the receivers recorded, as it is stored."""
@@ -490,7 +531,10 @@ class Stepper:
         self._pending = {}
         for key, value in arrays.items():
             name, _, place = key.partition("/")
-            if place.startswith("late "):
+            if key == ERRORS:
+                if self._rounding is not None:
+                    self._rounding.errors[...] = value
+            elif place.startswith("late "):
                 self._pending.setdefault(name, {})[int(place.removeprefix("late "))] = value
             else:
                 memory.write(self.launcher.arrays[name], value, self.bars[name].working[int(place)] if place else None)
@@ -504,3 +548,8 @@ class Stepper:
             self._pending[primary] = {late - 1: later for late, later in waiting.items()}
             if not self._pending[primary]:
                 del self._pending[primary]
+
+
+def _max_abs(values: Array) -> float:
+    """The largest magnitude, without a copy of the values; NaN if one is not a number."""
+    return float(np.maximum(values.max(), -values.min()))

@@ -11,9 +11,9 @@ import pytest
 import diffsim as ds
 from diffsim.checkpoint import Binomial, ChaosWarning, Load, Lossless, Lossy, Online, Policy, Reversible, Spilling, StoreAll, Undo
 from diffsim.errors import PlanError, ReplayError, ScheduleError, ShapeError, StorageError
+from tests.arches import require_vulkan
 from tests.cases import CASES
 from tests.simulation import chaotic
-from tests.stepping.test_arches import vulkan_missing
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
 
@@ -112,9 +112,7 @@ def test_any_number_of_threads_gives_the_same_bits(stored: str, tmp_path) -> Non
 
 
 def test_states_of_a_gpu_go_to_slow_tiers_and_back(tmp_path) -> None:
-    """On whatever Vulkan there is; Mesa's software driver will do."""
-    if missing := vulkan_missing():
-        pytest.skip(f"no Vulkan here, the GPU's path is not tested: {missing}")
+    require_vulkan()
     assert len(digests("vulkan", tmp_path)) == 1
 
 

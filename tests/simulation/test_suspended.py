@@ -131,6 +131,19 @@ def test_steps_that_are_undone_are_resumed_at_a_kept_state(schedule: object, kep
     np.testing.assert_array_equal(found, gradient(acoustic(), Policy(schedule=schedule))[0])  # type: ignore[arg-type]
 
 
+def test_what_was_found_out_about_rounding_errors_is_kept(tmp_path: Path) -> None:
+    """The error of a gradient is that of all of its sweep, not of the part after it was cut off."""
+    schedule = Reversible(STEPS, 8)
+    whole = acoustic()
+    gradient(whole, schedule)
+    for at in (32, 1):  # after one of five intervals, and before the last
+        cut(acoustic(), tmp_path, schedule, at)
+        resumed = acoustic()
+        gradient(resumed, policy(tmp_path, schedule))
+        assert resumed.last_sweep is not None and whole.last_sweep is not None
+        assert resumed.last_sweep.drift == pytest.approx(whole.last_sweep.drift, rel=0.5)
+
+
 def tiers(slots: int) -> MultiTier:
     return MultiTier(STEPS, [("device", 2, 0, 0), ("disk", slots, 1.0, 1.0)])
 

@@ -35,6 +35,7 @@ class Sizes:
         streams: of what grows with the steps whatever the schedule: traces and amplitudes, their cotangents, and copies of them.
         row: of a state in a slower tier; None: as much as a state.
         strips: of what is kept of damped cells over the whole run, if its steps are undone.
+        second: of the second run backwards, which shows what rounding errors do, if steps are undone.
 
     Raises:
         ParameterError: a size that cannot be.
@@ -47,6 +48,7 @@ class Sizes:
     streams: int = 0
     row: int | None = None
     strips: int = 0
+    second: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -66,6 +68,11 @@ class Sizes:
         """Of all that does not depend on the schedule."""
         return self.working + self.around + self.streams
 
+    @property
+    def backwards(self) -> int:
+        """Of all that running steps backwards takes."""
+        return self.strips + self.second
+
     def buffers(self, tier: Tier, compressed: bool = False) -> int:
         """Bytes of memory that a slower tier takes."""
         assert self.row is not None
@@ -74,8 +81,8 @@ class Sizes:
     def peak(self, schedule: Schedule | OnlineSchedule, compressed: bool = False) -> int:
         """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in tiers_of(schedule)[1:])
-        strips = self.strips if undone_of(schedule) else 0
-        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + strips
+        backwards = self.backwards if undone_of(schedule) else 0
+        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
     def on_disk(self, slots: int) -> int:
         """Bytes of a file of so many states."""

@@ -129,9 +129,9 @@ def _reversible(request: Request) -> Found:
     if request.costs is not None and request.costs.undo is None:
         raise PlanError('expected a step that can be undone for schedule = "reversible", got one that cannot; choose another schedule')
     sizes = request.sizes
-    slots = request.slots(sizes.strips, DEFAULT_SLOTS)
+    slots = request.slots(sizes.backwards, DEFAULT_SLOTS)
     if slots < 1 and request.policy.slots is None:
-        return sizes.fixed + sizes.strips + sizes.state
+        return sizes.fixed + sizes.backwards + sizes.state
     return Reversible(request.steps, -(-request.steps // max(slots, 1)))
 
 

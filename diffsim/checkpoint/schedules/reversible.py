@@ -17,15 +17,14 @@ class Reversible:
     """Undo step after step from the final state; keep every `period`-th state, and load it when undoing has come down to it.
 
     Each step runs once forward and once backwards. Undone states differ from true ones by round-off, which grows from each kept state
-    down to the next; what it is there can be measured, as `Undo` comes before `Load`.
+    down to the next; there it can be measured, as `Undo` comes before `Load`.
 
     Args:
         steps: number of primal steps, at least 1.
         period: steps between kept states, by default a tenth of the run. Good values: as long as the drift over `period` steps is well
             below the accuracy that the gradient needs.
-        tolerance: the largest relative error of a gradient over the steps between two kept states, estimated where a state computed
-            backwards meets a kept one; beyond, the sweep raises ReplayError. By default what the stepper says: 1e-3 in f32, 1e-6 in f64.
-            What the drift came to is told by `Sweep.drift`, and by `Simulation.last_sweep`.
+        tolerance: the largest relative error of the gradient, as the stepper estimates it; beyond, the sweep raises ReplayError at its end.
+            By default what the stepper says: 1e-3 in f32, 1e-6 in f64. `Sweep.drift` and `Simulation.last_sweep` have the estimate.
 
     Raises:
         ScheduleError: a count is not a positive integer.
