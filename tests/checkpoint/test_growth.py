@@ -47,7 +47,7 @@ def test_exponential_growth_is_measured():
     assert found is not None
     assert found.rate == pytest.approx(RATE, rel=0.05)
     assert found.horizon == pytest.approx(np.log(1e7) / RATE, rel=0.05)
-    assert found.factor == pytest.approx(np.exp(RATE * STEPS), rel=10)
+    assert abs(np.log(found.factor) - RATE * STEPS) < np.log(10)  # the noise of the first sample over that of the last
 
 
 def test_the_warning_gives_rate_and_horizon():

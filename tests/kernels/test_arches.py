@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from diffsim.runtime import usable_cores
+from tests.arches import require_vulkan
 
 SINGLE = 2e-4
 """f32 after 40 000 dependent operations; measured 4e-5."""
@@ -29,8 +30,5 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 
 
 def test_vulkan() -> None:
-    """Mesa's software driver will do (Debian: mesa-vulkan-drivers libvulkan1)."""
-    probe = "import diffsim as ds; ds.init(arch='vulkan')"
-    if subprocess.run([sys.executable, "-c", probe], capture_output=True, timeout=120).returncode:
-        pytest.skip("no Vulkan here, the GPU's path is not tested")
+    require_vulkan()
     assert {name: error for name, error in results("vulkan", "0", "f32", "error").items() if not float(error) <= SINGLE} == {}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from diffsim.runtime import usable_cores
+from tests.arches import require_vulkan
 from tests.cases import CASES
 from tests.stepping.run_cases import outputs
 
@@ -42,18 +43,8 @@ def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.Monk
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
-def vulkan_missing() -> str:
-    """Why Taichi's Vulkan backend cannot run here; empty if it can."""
-    code = "import diffsim as ds; ds.init(arch='vulkan')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-
-
 def test_gpu_kernels_on_vulkan() -> None:
-    """The GPU's path on whatever Vulkan there is; Mesa's software driver will do (Debian: mesa-vulkan-drivers libvulkan1)."""
-    missing = vulkan_missing()
-    if missing:
-        pytest.skip(f"no Vulkan here, the GPU's path is not tested: {missing}")
+    require_vulkan()
     errors = run_cases("vulkan", "-", "f32", "error")
     assert set(errors) == {case.name for case in CASES}
     assert {name: error for name, error in errors.items() if not error <= SINGLE} == {}
