@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Tracer
+from diffsim.ad.layout import snapshot
 from diffsim.ad.tree import Tree, flatten, unflatten
 
 Cores = tuple[Any, ...]
@@ -34,7 +34,7 @@ def copied(leaf: Any) -> Any:
     """What `differentiable` gives, in memory that the caller's array does not share: the record may refer to it."""
     if isinstance(leaf, np.ndarray):
         guard.require_plain(leaf)
-        return buffers.copy(leaf) if leaf.dtype.kind in "fc" else None
+        return snapshot(leaf) if leaf.dtype.kind in "fc" else None
     return differentiable(leaf)
 
 
