@@ -255,7 +255,7 @@ def core(x: Any) -> Any:
         return guard.private(x) if local.depth else x
     if isinstance(x, (list, tuple)):
         return _stack(x)
-    return np.asarray(x)
+    return core(np.asarray(x))  # which may share the memory of a buffer or of another library's array
 
 
 def _stack(xs: Sequence[Any]) -> Any:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad import surroundings
 from diffsim.ad.array import wrap
 from diffsim.ad.core import Primitive, aval, is_plain, running
-from diffsim.ad.leaves import as_arrays, cores_of, is_floating, public
+from diffsim.ad.leaves import as_arrays, as_kept, cores_of, is_floating, public
 from diffsim.ad.ops.structure import like, zeros_like
 from diffsim.ad.transform import vjp
-from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
+from diffsim.ad.tree import Tree, flatten, leaves_like, tree_map, unflatten
 from diffsim.errors import DerivativeError, ShapeError
 
 
@@ -93,9 +94,10 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         return getattr(self, "__name__", "custom_vjp")
 
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
-        tree, nondiff = params["tree"], params["nondiff"]
+        tree, nondiff = params["tree"], tree_map(as_kept, params["nondiff"])
         args, kwargs = self._full(cores, tree, nondiff)
         assert self._forward is not None and self._backward is not None
+        around = surroundings.watched(self._backward)
         result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
@@ -106,6 +108,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
+            surroundings.check(around)
             with running():  # what the rule gets and edits in place is an array of its own
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]

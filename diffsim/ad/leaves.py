@@ -48,6 +48,11 @@ def as_constant(leaf: Any) -> Any:
     return Array(guard.private(leaf), strides=_strides(leaf)) if isinstance(leaf, np.ndarray) else leaf
 
 
+def as_kept(leaf: Any) -> Any:
+    """A leaf that the record refers to as it is: an array of NumPy's that nobody will edit unnoticed."""
+    return guard.private(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
 def _strides(leaf: Any) -> tuple[int, ...] | None:
     """Where the entries lie in memory decides which reshapes are views; the record's copy may lie otherwise."""
     return leaf.strides if isinstance(leaf, np.ndarray) else None
