@@ -272,11 +272,18 @@ def _stack(xs: Sequence[Any]) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """A core value as what a program gets: an `Array` while something is differentiated, NumPy's own otherwise."""
+    """A core value as what a program gets: an `Array` while something is differentiated, NumPy's own otherwise.
+
+    NumPy's numbers stay what they are, but for bodies that are run again: there the same number may be traced in another run, and the
+    powers of NumPy's numbers and of its arrays differ in the last bit.
+    """
     if isinstance(value, Tracer):
         return Array(value, scalar=value.ndim == 0)
-    if local.depth and isinstance(value, np.ndarray):
-        return Array(value)
+    if local.depth:
+        if isinstance(value, np.ndarray):
+            return Array(value)
+        if local.interceptor is not None and isinstance(value, np.inexact):  # a body that is run again sees the same types each time
+            return Array(value, scalar=True)
     return value
 
 

@@ -67,9 +67,30 @@ def cores_of(state: Any) -> tuple[Cores, Tree]:
     return tuple(leaf if (c := array_core(leaf)) is None else c for leaf in leaves), tree
 
 
-def as_arrays(cores: Cores) -> list[Any]:
-    """Core values as a function gets them."""
-    return [Array(c, scalar=c.ndim == 0) if isinstance(c, (Tracer, np.ndarray)) else c for c in cores]
+Form = tuple[bool, tuple[int, ...] | None]
+"""Of a leaf: whether it is a number, and the strides of an array."""
+
+
+def forms_of(state: Any) -> list[Form]:
+    """Forms of the leaves of a record."""
+    return [_form(leaf) for leaf in flatten(state)[0]]
+
+
+def _form(leaf: Any) -> Form:
+    if isinstance(leaf, Array):
+        return leaf._scalar, None if leaf._scalar else leaf._layout().strides
+    return not isinstance(leaf, np.ndarray), _strides(leaf)
+
+
+def as_arrays(cores: Cores, forms: Sequence[Form] | None = None) -> list[Any]:
+    """Core values as a function gets them. Without their forms what has no axes is a number."""
+    if forms is None:
+        return [_as_array(c, c.ndim == 0, None) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c in cores]
+    return [_as_array(c, *form) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c, form in zip(cores, forms, strict=True)]
+
+
+def _as_array(value: Any, scalar: bool, strides: tuple[int, ...] | None) -> Any:
+    return wrap(value) if scalar and isinstance(value, np.inexact) else Array(value, scalar=scalar, strides=strides)
 
 
 def public(cores: Sequence[Any], tree: Tree) -> Any:
