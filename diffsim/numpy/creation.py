@@ -63,7 +63,8 @@ def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None 
     value, order = core(a), _known(a, order)
     if isinstance(value, Tracer):
         return wrap(_in_order(value if dtype is None else convert(value, dtype=np.dtype(dtype)), order))
-    return wrap(np.asarray(value, dtype, order))
+    made = np.asarray(value, dtype, order)
+    return Array(made, strides=a.strides) if made is value and isinstance(a, np.ndarray) and local.depth else wrap(made)
 
 
 asanyarray = asarray

@@ -251,3 +251,21 @@ def test_gradients_through_edits(entry: Entry) -> None:
         along, cts = directions(rng, given), directions(rng, found)
         expected = pairing(cts, differences(by_numpy, values, along))
         assert pairing(along, pullback(cts)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "broadcast" not in name])
+def test_arrays_from_around_are_laid_out_as_they_are(layout: str) -> None:
+    """What is made of an array of NumPy's inside of a derivative is a view of the array made first where NumPy has one."""
+    start = np.arange(1.0, 7.0).reshape(2, 3)
+
+    def edited(np_: Any, c: np.ndarray) -> list[Any]:
+        a = np_.asarray(c)
+        further = [b for second in SECOND for b in second(np_, a)]
+        for k, b in enumerate([a, *further]):
+            if is_array(b) and b.size:
+                b[(0,) * b.ndim] += 2.0**k
+        return [a * 1.0, *further]
+
+    found, _ = ds.vjp(lambda x: edited(dn, laid(start, layout)), 1.0)
+    for a, b in zip(found, edited(np, laid(start, layout)), strict=True):
+        np.testing.assert_array_equal(a, b)
