@@ -17,9 +17,10 @@ from diffsim.ad.conversions import Convertible
 from diffsim.ad.core import Tracer, bottom, local
 from diffsim.ad.holder import Holder, normalise_index
 from diffsim.ad.indices import same
+from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result, is_compact, reshaped
 from diffsim.ad.namespace import method, named, namespace, own
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import IndexView, PartView, ReshapeView, TransposeView, reshaped
+from diffsim.ad.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView
 from diffsim.errors import DerivativeError, ShapeError
 
 
@@ -70,7 +71,12 @@ class Array(Convertible):
 
     @property
     def imag(self) -> Any:
-        return self._complex_part(True) if self.dtype.kind == "c" else wrap(np.zeros(self.shape, self.dtype)[()])
+        if self.dtype.kind == "c":
+            return self._complex_part(True)
+        if self._scalar:
+            return wrap(self.dtype.type(0))
+        zeros = np.zeros_like(self._layout().imag)
+        return self.linked(ReadOnlyView(lambda value: zeros, lambda layout: layout.imag))
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -100,12 +106,12 @@ class Array(Convertible):
         return whole.linked(IndexView(index), part) if part.ndim or Ellipsis in index else wrap(part)
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        if order != "C":
-            raise DerivativeError(f"reshape with order = {order!r} is not supported, expected 'C'; transpose first")
         shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         shape = tuple(operator.index(n) for n in shape)
+        if self._axes(order, "CFA") != tuple(range(self.ndim)):
+            return self.transpose().reshape(shape[::-1]).transpose()
         layout = reshaped(self._layout(), shape)
-        return Array(st.reshape(self.core(), shape=shape)) if layout is None else self.linked(ReshapeView(layout.shape))
+        return Array(st.compact(st.reshape(self.core(), shape=shape))) if layout is None else self.linked(ReshapeView(layout.shape))
 
     def transpose(self, *axes: Any) -> Any:
         if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], (int, np.integer))):
@@ -113,14 +119,25 @@ class Array(Convertible):
         order = tuple(operator.index(a) % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
         return self if self._scalar else self.linked(TransposeView(order))
 
-    def ravel(self) -> Any:
-        return self.reshape(-1) if self._layout().flags.c_contiguous else self.flatten()
+    def ravel(self, order: str = "C") -> Any:
+        axes = self._axes(order)
+        return self.transpose(axes).reshape(-1) if is_compact(self._layout(), axes) else self.flatten(order)
 
-    def flatten(self) -> Any:
-        return wrap(st.reshape(st.copy(self.core()), shape=(-1,)))
+    def flatten(self, order: str = "C") -> Any:
+        axes = axes_of_result(self._layout()) if order == "K" else self._axes(order)
+        return Array(st.copy(st.reshape(st.transpose(self.core(), axes=axes), shape=(-1,))), owned=True)
 
-    def copy(self) -> Any:
-        return self if self._scalar else Array(st.copy(self.core()), owned=True)
+    def copy(self, order: str = "C") -> Any:
+        return self if self._scalar else Array(st.copy(st.compact(self.core(), self._axes(order))), owned=True)
+
+    def _axes(self, order: str, known: str = "CFAK") -> Axes:
+        """The axes from the outermost to the innermost, in one of NumPy's orders."""
+        if order not in tuple(known):
+            raise ValueError(f"order = {order!r}, expected {', '.join(map(repr, known))}")
+        axes = tuple(range(self.ndim))
+        if order == "K":
+            return axes_in_memory(self._layout())
+        return axes[::-1] if order == "F" or (order == "A" and self._layout().flags.fnc) else axes
 
     def view(self) -> Any:
         return self[...]
@@ -154,10 +171,10 @@ class Array(Convertible):
         return method("round")(self, digits)
 
     def __copy__(self) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     # NumPy's own functions
 
@@ -238,7 +255,7 @@ def core(x: Any) -> Any:
         return guard.private(x) if local.depth else x
     if isinstance(x, (list, tuple)):
         return _stack(x)
-    return np.asarray(x)
+    return core(np.asarray(x))  # which may share the memory of a buffer or of another library's array
 
 
 def _stack(xs: Sequence[Any]) -> Any:
@@ -251,15 +268,22 @@ def _stack(xs: Sequence[Any]) -> Any:
         raise ShapeError(f"a list of arrays of the shapes {sorted(shapes)} cannot become one array; give them one shape")
     dtype = np.result_type(*(np.asarray(bottom(c)).dtype for c in cores))
     rows = [st.reshape(c if hasattr(c, "dtype") else dtype.type(c), shape=(1, *next(iter(shapes)))) for c in cores]
-    return st.concatenate(*rows, axis=0, lengths=(1,) * len(rows))
+    return st.compact(st.concatenate(*rows, axis=0, lengths=(1,) * len(rows)))
 
 
 def wrap(value: Any) -> Any:
-    """A core value as what a program gets: an `Array` while something is differentiated, NumPy's own otherwise."""
+    """A core value as what a program gets: an `Array` while something is differentiated, NumPy's own otherwise.
+
+    NumPy's numbers stay what they are, but for bodies that are run again: there the same number may be traced in another run, and the
+    powers of NumPy's numbers and of its arrays differ in the last bit.
+    """
     if isinstance(value, Tracer):
         return Array(value, scalar=value.ndim == 0)
-    if local.depth and isinstance(value, np.ndarray):
-        return Array(value)
+    if local.depth:
+        if isinstance(value, np.ndarray):
+            return Array(value)
+        if local.interceptor is not None and isinstance(value, np.inexact):  # a body that is run again sees the same types each time
+            return Array(value, scalar=True)
     return value
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad import surroundings
 from diffsim.ad.array import wrap
 from diffsim.ad.core import Primitive, aval, is_plain, running
-from diffsim.ad.leaves import as_arrays, cores_of, is_floating, public
+from diffsim.ad.leaves import Form, as_arrays, as_kept, cores_of, forms_of, is_floating, public
 from diffsim.ad.ops.structure import like, zeros_like
 from diffsim.ad.transform import vjp
-from diffsim.ad.tree import Tree, flatten, leaves_like, unflatten
+from diffsim.ad.tree import Tree, flatten, leaves_like, tree_map, unflatten
 from diffsim.errors import DerivativeError, ShapeError
 
 
@@ -27,26 +28,27 @@ class _Custom:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         nondiff = tuple(args[i] for i in self.nondiff)
-        cores, tree = cores_of((tuple(a for i, a in enumerate(args) if i not in self.nondiff), kwargs))
+        rest = (tuple(a for i, a in enumerate(args) if i not in self.nondiff), kwargs)
+        cores, tree = cores_of(rest)
         if is_plain(*cores):
             return self.f(*args, **kwargs)
         out_tree: list[Tree] = []
-        found = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff)
+        found = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff, forms=forms_of(rest))
         return public(found, out_tree[0])
 
     def _primitive(self) -> Primitive:
         raise NotImplementedError
 
-    def _full(self, cores: Sequence[Any], tree: Tree, nondiff: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _full(self, cores: Sequence[Any], tree: Tree, nondiff: Sequence[Any], forms: list[Form]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments in the order of the function."""
-        rest, kwargs = unflatten(tree, as_arrays(tuple(cores)))
+        rest, kwargs = unflatten(tree, as_arrays(tuple(cores), forms))
         args = list(rest)
         for i, value in sorted(zip(self.nondiff, nondiff, strict=True)):
             args.insert(i, value)
         return args, kwargs
 
-    def _evaluate(self, *cores: Any, tree: Tree, out_tree: list[Tree], nondiff: Any) -> tuple[Any, ...]:
-        args, kwargs = self._full(cores, tree, nondiff)
+    def _evaluate(self, *cores: Any, tree: Tree, out_tree: list[Tree], nondiff: Any, forms: list[Form]) -> tuple[Any, ...]:
+        args, kwargs = self._full(cores, tree, nondiff, forms)
         found, shape = cores_of(self.f(*args, **kwargs))
         out_tree[:] = [shape]
         return found
@@ -93,9 +95,10 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         return getattr(self, "__name__", "custom_vjp")
 
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
-        tree, nondiff = params["tree"], params["nondiff"]
-        args, kwargs = self._full(cores, tree, nondiff)
+        tree, nondiff = params["tree"], tree_map(as_kept, params["nondiff"])
+        args, kwargs = self._full(cores, tree, nondiff, params["forms"])
         assert self._forward is not None and self._backward is not None
+        around = surroundings.watched(self._backward)
         result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
@@ -106,6 +109,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
+            surroundings.check(around)
             with running():  # what the rule gets and edits in place is an array of its own
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
@@ -157,8 +161,8 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
             raise DerivativeError(f"{self.__name__} has no rule; give one with defjvp(rule) before it is differentiated")  # type: ignore[attr-defined]
         return Primitive(getattr(self, "__name__", "custom_jvp"), self._evaluate, jvp=self._jvp, record=self._record, multiple=True)
 
-    def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any) -> tuple[Any, Any, Tree]:
-        args, kwargs = unflatten(tree, as_arrays(tuple(cores)))
+    def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any, forms: list[Form]) -> tuple[Any, Any, Tree]:
+        args, kwargs = unflatten(tree, as_arrays(tuple(cores), forms))
         if kwargs:
             raise DerivativeError("a function with custom_jvp takes no keyword arguments while it is differentiated; give them by position")
         dots, _ = unflatten(tree, as_arrays(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
@@ -171,7 +175,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         return value, moved, out_tree
 
     def _jvp(self, cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-        value, moved, _ = self._both(cores, tangents, params["tree"], params["nondiff"])
+        value, moved, _ = self._both(cores, tangents, params["tree"], params["nondiff"], params["forms"])
         return [None if t is None or not is_floating(v) else like(t, v) for v, t in zip(value, moved, strict=True)]
 
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
@@ -182,7 +186,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
             full: list[Any] = [None] * len(cores)
             for k, dot in zip(floating, dots, strict=True):
                 full[k] = cores_of(dot)[0][0]
-            value, moved, out_tree = self._both(cores, full, tree, nondiff)
+            value, moved, out_tree = self._both(cores, full, tree, nondiff, params["forms"])
             params["out_tree"][:] = [out_tree]
             return [wrap(m) if m is not None else wrap(_zero(v)) for v, m in zip(value, moved, strict=True)], [wrap(v) for v in value]
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import local
+from diffsim.ad.layout import once, snapshot
 from diffsim.checkpoint.storage.fingerprint import fingerprint as digest_of
 from diffsim.errors import DerivativeError, StaleValueError
 
@@ -71,14 +72,14 @@ def private(array: np.ndarray) -> np.ndarray:
     if not array.size:
         return array
     if array.dtype.hasobject or (array.nbytes <= 256 and not reread):
-        return array.copy(order="K")
+        return snapshot(array)
     known, look = local.seen.get(id(array)), fingerprint(array)
     if known is not None and known.look == look and known.copy.shape == array.shape and (known.reread or not reread):
         return known.copy
     if known is not None and known.reread and known.look != look:
         raise _stale(known)
     if array.nbytes <= COPY_BYTES:
-        copy = array.copy(order="K")
+        copy = snapshot(array)
     else:
         if known is not None and known.look != look:
             raise _stale(known)
@@ -139,7 +140,7 @@ def _stale(seen: _Seen | _Read) -> StaleValueError:
 
 def fingerprint(array: np.ndarray) -> bytes | int:
     """A digest that changes when an entry does, or the order of entries, at the speed of a copy; small arrays are their own."""
-    array = array[tuple([slice(0, 1) if s == 0 else slice(None) for s in array.strides])]  # a broadcast array is no larger than its memory
+    array = array[once(array)]  # a broadcast array is no larger than its memory
     if array.nbytes <= SMALL:
         return array.tobytes()
     return digest_of([array.T if array.flags.f_contiguous else array])

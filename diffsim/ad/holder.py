@@ -16,8 +16,9 @@ import numpy as np
 from diffsim.ad import guard
 from diffsim.ad.core import Interceptor, Tracer, bottom, is_plain, local
 from diffsim.ad.indices import Index, compose, last_writes, normalise
+from diffsim.ad.layout import blank
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import IndexView, ReadOnlyView, View, blank
+from diffsim.ad.views import IndexView, ReadOnlyView, View
 from diffsim.errors import DerivativeError, StaleValueError
 
 _Kind = TypeVar("_Kind", bound="Holder")
@@ -83,7 +84,7 @@ class Holder:
     def _lent(self, part: Any) -> Any:
         """The value of a view. A small one is a copy, so that the memory of the array can still be written in place."""
         if self._owned and part.size * 4 <= self.size:
-            return st.copy(part)
+            return st.snapshot(part)
         self._owned = False
         return part
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Tracer
+from diffsim.ad.layout import snapshot
 from diffsim.ad.tree import Tree, flatten, unflatten
 
 Cores = tuple[Any, ...]
@@ -34,7 +34,7 @@ def copied(leaf: Any) -> Any:
     """What `differentiable` gives, in memory that the caller's array does not share: the record may refer to it."""
     if isinstance(leaf, np.ndarray):
         guard.require_plain(leaf)
-        return buffers.copy(leaf) if leaf.dtype.kind in "fc" else None
+        return snapshot(leaf) if leaf.dtype.kind in "fc" else None
     return differentiable(leaf)
 
 
@@ -46,6 +46,11 @@ def as_input(leaf: Any, value: Any) -> Any:
 def as_constant(leaf: Any) -> Any:
     """A leaf that is not differentiated for, as the function gets it."""
     return Array(guard.private(leaf), strides=_strides(leaf)) if isinstance(leaf, np.ndarray) else leaf
+
+
+def as_kept(leaf: Any) -> Any:
+    """A leaf that the record refers to as it is: an array of NumPy's that nobody will edit unnoticed."""
+    return guard.private(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _strides(leaf: Any) -> tuple[int, ...] | None:
@@ -62,9 +67,30 @@ def cores_of(state: Any) -> tuple[Cores, Tree]:
     return tuple(leaf if (c := array_core(leaf)) is None else c for leaf in leaves), tree
 
 
-def as_arrays(cores: Cores) -> list[Any]:
-    """Core values as a function gets them."""
-    return [Array(c, scalar=c.ndim == 0) if isinstance(c, (Tracer, np.ndarray)) else c for c in cores]
+Form = tuple[bool, tuple[int, ...] | None]
+"""Of a leaf: whether it is a number, and the strides of an array."""
+
+
+def forms_of(state: Any) -> list[Form]:
+    """Forms of the leaves of a record."""
+    return [_form(leaf) for leaf in flatten(state)[0]]
+
+
+def _form(leaf: Any) -> Form:
+    if isinstance(leaf, Array):
+        return leaf._scalar, None if leaf._scalar else leaf._layout().strides
+    return not isinstance(leaf, np.ndarray), _strides(leaf)
+
+
+def as_arrays(cores: Cores, forms: Sequence[Form] | None = None) -> list[Any]:
+    """Core values as a function gets them. Without their forms what has no axes is a number."""
+    if forms is None:
+        return [_as_array(c, c.ndim == 0, None) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c in cores]
+    return [_as_array(c, *form) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c, form in zip(cores, forms, strict=True)]
+
+
+def _as_array(value: Any, scalar: bool, strides: tuple[int, ...] | None) -> Any:
+    return wrap(value) if scalar and isinstance(value, np.inexact) else Array(value, scalar=scalar, strides=strides)
 
 
 def public(cores: Sequence[Any], tree: Tree) -> Any:

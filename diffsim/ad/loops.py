@@ -11,7 +11,7 @@ from diffsim.ad.closure import closed, discover
 from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.modes import ForwardTrace, ForwardTracer
-from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.ops.structure import compact, zeros_like
 from diffsim.ad.replay import LoopStepper, Record, Step, require_same
 from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
@@ -105,11 +105,16 @@ _loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
 # for users
 
 
+def _in_rows(state: Cores) -> Cores:
+    """A state laid out in memory in one way, so that views in the body are views in each run, also after a slow tier."""
+    return tuple(compact(c) if isinstance(c, (Tracer, np.ndarray)) else c for c in state)
+
+
 def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cores], Cores]:
     """A loop's body on core values; the state must keep its structure, shapes and types."""
 
     def run(number: int, state: Cores) -> Cores:
-        given = unflatten(tree, as_arrays(state))
+        given = unflatten(tree, as_arrays(_in_rows(state)))
         cores, found = cores_of(in_order(function(number, given), tree))
         if found != tree:
             raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
@@ -217,7 +222,7 @@ def while_loop(
     def done(n: int, state: Cores) -> bool:
         if max_steps is not None and n > max_steps:
             raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
-        return not require_truth("cond", cond(unflatten(tree, as_arrays(state))))
+        return not require_truth("cond", cond(unflatten(tree, as_arrays(_in_rows(state)))))
 
     found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
     return public(found, tree)

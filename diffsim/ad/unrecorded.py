@@ -7,7 +7,7 @@ from typing import Any
 
 from diffsim.ad.closure import closed, discover
 from diffsim.ad.core import Primitive, Tracer, aval, bind
-from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
+from diffsim.ad.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
 from diffsim.ad.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.replay import Record, Step, require_same
@@ -19,10 +19,11 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
 
     def again(*args: Any, **kwargs: Any) -> Any:
         cores, tree = cores_of((args, kwargs))
+        forms = forms_of((args, kwargs))
         out_tree: list[Tree] = []
 
         def run(values: Cores) -> Cores:
-            given_args, given_kwargs = unflatten(tree, as_arrays(values))
+            given_args, given_kwargs = unflatten(tree, as_arrays(values, forms))
             found, shape = cores_of(f(*given_args, **given_kwargs))
             out_tree[:] = [shape]
             return found

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.indices import Index
+from diffsim.ad.layout import reshaped
 from diffsim.ad.ops import structure as st
 from diffsim.errors import ReadOnlyError
-
-_HAS_COPY_FLAG = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 class View:
@@ -89,6 +88,21 @@ class TransposeView(View):
         return st.transpose(value, axes=tuple(int(i) for i in np.argsort(self.axes)))
 
 
+class DiagonalView(View):
+    """The main diagonals of the matrices in the last two axes."""
+
+    __slots__ = ()
+
+    def read(self, base: Any) -> Any:
+        return st.diagonal(base, offset=0)
+
+    def layout(self, base: np.ndarray) -> np.ndarray:
+        return np.diagonal(base, 0, -2, -1)
+
+    def put(self, base: Any, value: Any) -> Any:
+        return st.setitem(base, value, index=st.diagonal_index(base.shape, 0))
+
+
 class PartView(View):
     """The real or the imaginary parts of a complex array."""
 
@@ -131,20 +145,3 @@ class ReadOnlyView(View):
             "assignment to a broadcast array or to a diagonal, whose entries are those of another array; assign to that array, or to "
             "a copy()"
         )
-
-
-def blank(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> np.ndarray:
-    """The layout of an array. Its entries must not be touched: there are none."""
-    return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides, writeable=False)
-
-
-def reshaped(layout: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The layout of a view of another shape; None where NumPy has to copy."""
-    try:
-        if _HAS_COPY_FLAG:
-            return layout.reshape(shape, copy=False)
-        found = layout.view()
-        found.shape = shape  # this never copies
-    except (ValueError, AttributeError):
-        return None
-    return found

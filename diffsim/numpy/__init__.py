@@ -63,6 +63,7 @@ from diffsim.numpy.creation import (
     asanyarray,
     asarray,
     ascontiguousarray,
+    asfortranarray,
     bartlett,
     blackman,
     copy,
@@ -99,12 +100,10 @@ from diffsim.numpy.decisions import (
     digitize,
     flatnonzero,
     isclose,
-    iscomplex,
     iscomplexobj,
     isin,
     isneginf,
     isposinf,
-    isreal,
     isrealobj,
     isscalar,
     ix_,
@@ -184,9 +183,11 @@ from diffsim.numpy.elementwise import (
     hypot,
     imag,
     invert,
+    iscomplex,
     isfinite,
     isinf,
     isnan,
+    isreal,
     lcm,
     left_shift,
     less,
@@ -351,7 +352,7 @@ __array_api_version__ = "2023.12"
 __getattr__ = _without_rules(_np)
 
 _METHODS = (
-    all, any, argmax, argmin, argsort, astype, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, put,
+    all, any, argmax, argmin, argsort, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, put,
     repeat, round, searchsorted, squeeze, std, sum, swapaxes, take, trace, var,
 )  # fmt: skip
 """Functions that arrays have as methods, with the array as first argument."""
@@ -361,9 +362,10 @@ def _attach_methods() -> None:
     for method in _METHODS:
         setattr(_array.Array, method.__name__, method)
     further: dict[str, Any] = {
+        "astype": lambda self, dtype, order="K", *, copy=True: asarray(astype(self, dtype, copy=copy), order=order),
         "compress": lambda self, condition, axis=None: compress(condition, self, axis),
-        "conj": lambda self: conjugate(self),
-        "conjugate": lambda self: conjugate(self),
+        "conj": _conjugate,
+        "conjugate": _conjugate,
         "__divmod__": lambda self, other: divmod(self, other),
         "__rdivmod__": lambda self, other: divmod(other, self),
     }
@@ -371,6 +373,11 @@ def _attach_methods() -> None:
     further["__imatmul__"] = _arithmetic.in_place(further["__matmul__"])
     for name, value in further.items():
         setattr(_array.Array, name, value)
+
+
+def _conjugate(self: Any) -> Any:
+    """A real array itself, as NumPy's method (and unlike its function) gives it."""
+    return conjugate(self) if self.dtype.kind == "c" else self
 
 
 def _matmul(a: Any, b: Any) -> Any:
@@ -385,8 +392,9 @@ __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "apply_along_axis",
     "arange", "arccos", "arccosh",
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around", "array",
-    "array_equal", "array_equiv", "array_split", "asanyarray", "asarray", "ascontiguousarray", "asin", "asinh", "astype", "atan", "atan2",
-    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett", "bincount", "bitwise_and", "bitwise_invert",
+    "array_equal", "array_equiv", "array_split", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "asin",
+    "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett",
+    "bincount", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool", "bool_",
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "cbrt", "ceil", "choose", "clip", "column_stack", "complex64", "complex128",
     "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy", "copysign", "copyto", "correlate", "cos", "cosh",

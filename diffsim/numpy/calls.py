@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.ad.core import local
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import one_axis, outside
+from diffsim.numpy.dispatch import as_array, as_computed, one_axis, outside, plain
 from diffsim.numpy.joining import stack
 from diffsim.numpy.shaping import broadcast_arrays, moveaxis, reshape
 
@@ -37,9 +37,10 @@ class vectorize:  # noqa: N801 -- NumPy's name
         shape = arrays[0].shape
         columns = [reshape(a, (-1,)) for a in arrays]
         found = [self.pyfunc(*(c[i] for c in columns), **kwargs) for i in range(math.prod(shape))]
+        models = [np.empty_like(plain(asarray(a))) for a in args]
         if found and isinstance(found[0], tuple):
-            return tuple(reshape(stack(part), shape) for part in zip(*found, strict=True))
-        return reshape(stack(found), shape) if shape else found[0]
+            return tuple(as_array(as_computed(reshape(stack(part), shape), *models)) for part in zip(*found, strict=True))
+        return as_array(as_computed(reshape(stack(found), shape), *models))
 
 
 @outside(np)

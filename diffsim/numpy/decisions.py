@@ -13,7 +13,7 @@ from diffsim.numpy.dispatch import of_values, one_axis, plain
 all, any = of_values(np.all), of_values(np.any)
 array_equal, array_equiv = of_values(np.array_equal), of_values(np.array_equiv)
 allclose, isclose = of_values(np.allclose), of_values(np.isclose)
-iscomplex, isreal, isin = of_values(np.iscomplex), of_values(np.isreal), of_values(np.isin)
+isin = of_values(np.isin)
 isneginf, isposinf = of_values(np.isneginf), of_values(np.isposinf)
 nonzero, flatnonzero = of_values(np.nonzero), of_values(np.flatnonzero)
 argwhere, count_nonzero = of_values(np.argwhere), of_values(np.count_nonzero)

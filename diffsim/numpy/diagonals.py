@@ -11,7 +11,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray, zeros
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import axes_of, outside
+from diffsim.numpy.dispatch import axes_of, in_rows, outside
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
 from diffsim.numpy.shaping import moveaxis, ravel
@@ -44,12 +44,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     if a.ndim < 2:
         raise ValueError(f"an array with {a.ndim} axes has no diagonal, expected two at least")
     matrices = moveaxis(a, axes_of((axis1, axis2), a.ndim), (-2, -1))
-    rows, columns = matrices.shape[-2:]
-    places = np.arange(max(0, min(rows + min(offset, 0), columns - max(offset, 0))))
-    index = (Ellipsis, places - min(offset, 0), places + max(offset, 0))
     if not isinstance(matrices, Array):
-        return matrices[index]
-    return matrices.linked(ReadOnlyView(lambda c: st.getitem(c, index=index), lambda layout: np.diagonal(layout, offset, -2, -1)))
+        return np.diagonal(matrices, offset, -2, -1)
+    return matrices.linked(ReadOnlyView(lambda c: st.diagonal(c, offset=offset), lambda layout: np.diagonal(layout, offset, -2, -1)))
 
 
 @outside(np)
@@ -85,4 +82,4 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = asarray(x)
     x = x.astype(result_type(x, int))
     powers = range(len(x) if N is None else N)
-    return stack([x**k for k in (powers if increasing else reversed(powers))], -1)
+    return in_rows(stack([x**k for k in (powers if increasing else reversed(powers))], -1))

@@ -12,6 +12,8 @@ import numpy as np
 
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result
+from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 
 P = ParamSpec("P")
@@ -44,7 +46,10 @@ def of_values(function: Callable[P, T]) -> Callable[P, T]:
 
     def find(*args: P.args, **kwargs: P.kwargs) -> Any:
         found: Any = function(*map(_stripped, args), **{key: _stripped(a) for key, a in kwargs.items()})
-        return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
+        if not isinstance(found, tuple):
+            return wrap(found)
+        arrays = {id(part): wrap(part) for part in found}  # one array may be there twice
+        return tuple(arrays[id(part)] for part in found)
 
     find.__name__ = find.__qualname__ = function.__name__
     find.__doc__ = f"As `numpy.{function.__name__}`; it has no derivative."
@@ -99,6 +104,37 @@ def value_of(x: Any) -> Any:
     """The core value of anything that an array function takes, with a shape and a type."""
     value = core(x)
     return value if hasattr(value, "dtype") else np.asarray(value)
+
+
+def layout_of(x: Any) -> np.ndarray:
+    """Where NumPy would have the entries of `x` in memory; they must not be read."""
+    return x._layout() if isinstance(x, Array) else np.asarray(x)
+
+
+def in_rows(x: Any) -> Any:
+    """An array, that nobody else holds, with its entries side by side, the last axis innermost: as NumPy makes new arrays."""
+    return wrap(st.compact(value_of(x)))
+
+
+def in_order(x: Any, axes: Axes) -> Any:
+    """An array, that nobody else holds, with its entries side by side and the axes in this order in memory."""
+    return wrap(st.compact(value_of(x), axes))
+
+
+def as_copied(x: Any, model: Any) -> Any:
+    """An array, that nobody else holds, laid out in memory as a copy of `model`, of as many axes."""
+    return in_order(x, axes_in_memory(bottom(value_of(model))))
+
+
+def as_computed(x: Any, *models: Any) -> Any:
+    """An array, that nobody else holds, laid out in memory as the result of a universal function of the models."""
+    return in_order(x, axes_of_result(*(bottom(value_of(m)) for m in models)))
+
+
+def as_array(x: Any) -> Any:
+    """An array, without axes where `x` is a number."""
+    value = value_of(x)
+    return Array(value) if local.depth else np.asarray(value)
 
 
 def plain(x: Any) -> Any:

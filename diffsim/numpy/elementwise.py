@@ -12,7 +12,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import nonzero
-from diffsim.numpy.dispatch import is_complex, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, is_complex, outside, plain, value_of
 from diffsim.numpy.ufunc import ufunc
 
 add, subtract, multiply, divide = ufunc("add"), ufunc("subtract"), ufunc("multiply"), ufunc("divide")
@@ -63,7 +63,8 @@ def fabs(x: Any) -> Any:
 def float_power(x1: Any, x2: Any) -> Any:
     """`power` in double precision at least."""
     base = value_of(x1)
-    return power(wrap(st.astype(base, dtype=np.result_type(base.dtype, float))), x2)
+    dtype = np.result_type(base.dtype, float)
+    return power(wrap(base if base.dtype == dtype else st.astype(base, dtype=dtype)), x2)
 
 
 @outside(np)
@@ -101,9 +102,21 @@ def imag(val: Any) -> Any:
 
 
 @outside(np)
+def isreal(x: Any) -> Any:
+    """Whether the imaginary part is 0, entry by entry."""
+    return equal(imag(x), 0)
+
+
+@outside(np)
+def iscomplex(x: Any) -> Any:
+    """Whether the imaginary part is not 0, entry by entry."""
+    return not_equal(imag(x), 0) if is_complex(x) else wrap(np.zeros(np.shape(plain(x)), bool)[()])
+
+
+@outside(np)
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers, in radians or degrees."""
-    found = arctan2(imag(z), real(z))
+    found = arctan2(imag(z), real(z)) if is_complex(z) else arctan2(0.0, z)
     return rad2deg(found) if deg else found
 
 
@@ -142,7 +155,11 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN and infinities replaced by numbers, whose derivative is zero."""
     value = plain(x)
-    return where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
+    found = where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
+    if copy or not isinstance(x, Array) or x._scalar:
+        return as_copied(found, x)
+    x[...] = found
+    return x if x.ndim else x[()]
 
 
 # rounding

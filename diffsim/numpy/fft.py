@@ -11,7 +11,7 @@ from diffsim.ad.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
 from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import axes_of, of_values, one_axis, outside, value_of
+from diffsim.numpy.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
 from diffsim.numpy.joining import concatenate, flip, pad, roll
 from diffsim.numpy.shaping import moveaxis, ndim
@@ -58,12 +58,15 @@ def _places(x: Any, s: Any, axes: Any) -> list[int]:
 
 
 def _transformed(x: Any, lengths: Any, axes: list[int], norm: str | None, inverse: bool) -> Any:
+    if not axes:
+        return asarray(x)
+    given = x
     for k, axis in enumerate(axes):
         x = x if lengths is None or lengths[k] is None else _fit(x, lengths[k], axis)
     value = _complex(x)
     out = transform(value, axes=tuple(axes), inverse=inverse)
     scale = _scale(math.prod(value.shape[a] for a in axes), inverse, norm)
-    return wrap(out if scale == 1.0 else out * scale)
+    return as_array(as_copied(out if scale == 1.0 else out * scale, given))
 
 
 # complex
@@ -113,7 +116,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     """Transform of real numbers: frequencies from 0 up."""
     axis = one_axis(axis, ndim(a))
     out = fft(a, n, axis, norm)
-    return out[(slice(None),) * axis + (slice(out.shape[axis] // 2 + 1),)]
+    return as_copied(out[(slice(None),) * axis + (slice(out.shape[axis] // 2 + 1),)], a)
 
 
 @outside(np.fft)
@@ -123,7 +126,7 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     length = 2 * (x.shape[-1] - 1) if n is None else int(n)
     half = _fit(x, length // 2 + 1 if length > 0 else length, x.ndim - 1)
     mirrored = conj(flip(half[..., 1 : (length + 1) // 2], -1))
-    return moveaxis(real(ifft(concatenate([half, mirrored], -1), None, -1, norm)), -1, axis)
+    return as_copied(moveaxis(real(ifft(concatenate([half, mirrored], -1), None, -1, norm)), -1, axis), a)
 
 
 @outside(np.fft)

@@ -12,7 +12,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.reduction import pick
 from diffsim.numpy.creation import asarray, zeros
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import one_axis, outside, plain, value_of
+from diffsim.numpy.dispatch import as_array, as_copied, in_rows, one_axis, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
 from diffsim.numpy.shaping import broadcast_to, ravel, reshape, shape
@@ -36,7 +36,7 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
     """Entries (or slices along an axis) at positions. An index out of bounds raises, unless mode is "clip" or "wrap"."""
     a = ravel(a) if axis is None else asarray(a)
     axis = 0 if axis is None else one_axis(axis, a.ndim)
-    return a[(slice(None),) * axis + (_placed(indices, a.shape[axis], mode),)]
+    return in_rows(a[(slice(None),) * axis + (_placed(indices, a.shape[axis], mode),)])
 
 
 @outside(np)
@@ -134,7 +134,7 @@ def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
         raise ValueError(f"an index of choose is out of bounds for {len(choices)} choices; see mode='clip' or 'wrap'")
     target = np.broadcast_shapes(places.shape, *map(shape, choices))
     stacked = stack([broadcast_to(c, target) for c in choices])
-    return take_along_axis(stacked, np.broadcast_to(places, target)[None], 0)[0]
+    return in_rows(take_along_axis(stacked, np.broadcast_to(places, target)[None], 0)[0])
 
 
 @outside(np)
@@ -143,7 +143,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     found = default
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
         found = where(condition, choice, found)
-    return found
+    return as_array(in_rows(found))
 
 
 @outside(np)
@@ -160,7 +160,7 @@ def piecewise(x: Any, condlist: Any, funclist: list[Any], *args: Any, **kw: Any)
     for condition, function in zip(conditions, funclist, strict=True):
         if condition.any():
             made[condition] = function(flat[condition], *args, **kw) if isinstance(function, Callable) else function  # type: ignore[arg-type]
-    return reshape(made, x.shape)
+    return as_array(as_copied(reshape(made, x.shape), x))
 
 
 @outside(np)

@@ -12,7 +12,7 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray, full, zeros
-from diffsim.numpy.dispatch import axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.dispatch import as_array, as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
 from diffsim.numpy.shaping import (
     astype,
     atleast_1d,
@@ -126,7 +126,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         count = int(places.sum()) if places.dtype == bool else places.size
     new = astype(broadcast_to(new, (*x.shape[:axis], count, *x.shape[axis + 1 :])), x.dtype)
     order = np.insert(np.arange(length), places, np.arange(length, length + count))
-    return concatenate([x, new], axis)[(slice(None),) * axis + (order,)]
+    return in_order(concatenate([x, new], axis)[(slice(None),) * axis + (order,)], _as_cut(x))
+
+
+def _as_cut(x: Any) -> tuple[int, ...]:
+    """The order in memory of a new array that is made of parts of `x`: its own if it is columns side by side, else rows."""
+    return tuple(range(x.ndim))[:: -1 if layout_of(x).flags.fnc else 1]
 
 
 @outside(np)
@@ -134,8 +139,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """`arr` without the entries at some positions along an axis."""
     x = ravel(arr) if axis is None else asarray(arr)
     axis = 0 if axis is None else one_axis(axis, x.ndim)
-    keep = np.delete(np.arange(x.shape[axis]), obj if isinstance(obj, slice) else plain(obj))
-    return x[(slice(None),) * axis + (keep,)]
+    gone = obj if isinstance(obj, slice) else np.asarray(plain(obj))
+    keep = np.delete(np.arange(x.shape[axis]), gone)
+    made = x[(slice(None),) * axis + (keep,)]
+    listed = isinstance(gone, np.ndarray) and (gone.size != 1 or gone.dtype.kind not in "ui")
+    return made if listed else in_order(made, _as_cut(x))
 
 
 # cutting
@@ -243,7 +251,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         start = -int(distance) % length if length else 0
         lead = (slice(None),) * along
         moved = concatenate([moved[(*lead, slice(start, None))], moved[(*lead, slice(None, start))]], along) if start else moved
-    return moved.copy() if moved is a else moved
+    return as_copied(moved.copy() if moved is a else moved, a)
 
 
 @outside(np)
@@ -251,7 +259,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each entry along an axis repeated."""
     a = ravel(a) if axis is None else asarray(a)
     axis = 0 if axis is None else one_axis(axis, a.ndim)
-    return a[(slice(None),) * axis + (np.repeat(np.arange(a.shape[axis]), plain(repeats)),)]
+    return in_rows(a[(slice(None),) * axis + (np.repeat(np.arange(a.shape[axis]), plain(repeats)),)])
 
 
 @outside(np)
@@ -262,9 +270,11 @@ def tile(A: Any, reps: Any) -> Any:
     rank = max(x.ndim, len(counts))
     counts = (1,) * (rank - len(counts)) + counts
     lengths = (1,) * (rank - x.ndim) + tuple(x.shape)
+    if all(n == 1 for n in counts):
+        return reshape(asarray(x, copy=True), lengths)
     apart = x.reshape([m for n in lengths for m in (1, n)])
     spread = broadcast_to(apart, [m for n, r in zip(lengths, counts, strict=True) for m in (r, n)])
-    return asarray(reshape(spread, tuple(n * r for n, r in zip(lengths, counts, strict=True))), copy=True)
+    return asarray(in_rows(reshape(spread, tuple(n * r for n, r in zip(lengths, counts, strict=True)))), copy=True)
 
 
 _PAD_BY_INDEX = ("edge", "reflect", "symmetric", "wrap")
@@ -287,15 +297,16 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     if isinstance(pad_width, dict):
         pad_width = [pad_width.get(k, pad_width.get(k - x.ndim, (0, 0))) for k in range(x.ndim)]
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
+    order = _as_cut(x)
     if mode in _PAD_BY_INDEX:
         for axis, pair in enumerate(widths):
             places = np.pad(np.arange(x.shape[axis]), pair, mode=mode)  # type: ignore[call-overload]
             x = x[(slice(None),) * axis + (places,)]
-        return x
+        return as_array(in_order(x, order))
     if mode not in ("constant", "empty"):
         raise ValueError(f"mode = {mode!r} of pad, expected 'constant', 'empty', {', '.join(map(repr, _PAD_BY_INDEX))}")
     if mode == "empty" or (not isinstance(core(constant_values), Tracer) and not np.any(plain(constant_values))):
-        made = zeros(tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype)
+        made = zeros(tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype, "C" if order[0] == 0 else "F")
         made[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
         return made
     constants = broadcast_to(asarray(constant_values), (x.ndim, 2))
@@ -304,4 +315,4 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
             full((*x.shape[:axis], width, *x.shape[axis + 1 :]), constants[axis, side], x.dtype) for side, width in enumerate(pair)
         )
         x = concatenate([before, x, after], axis)
-    return x
+    return as_array(in_order(x, order))

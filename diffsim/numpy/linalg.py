@@ -12,14 +12,14 @@ from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy import diagonals, products
-from diffsim.numpy.creation import array, eye
-from diffsim.numpy.dispatch import axes_of, is_complex, outside, plain, value_of, without_rules
+from diffsim.numpy.creation import array, asarray, empty_like, eye
+from diffsim.numpy.dispatch import axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
 from diffsim.numpy.products import matmul, vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
-from diffsim.numpy.shaping import broadcast_to, matrix_transpose, reshape
+from diffsim.numpy.shaping import matrix_transpose, reshape
 
 LinAlgError = np.linalg.LinAlgError
 __getattr__ = without_rules(np.linalg)
@@ -64,7 +64,7 @@ def pinv(a: Any) -> Any:
     a = wrap(_floating(a))
     t = conj(matrix_transpose(a))
     n, m = a.shape[-2:]
-    return solve(matmul(t, a), t) if n >= m else conj(matrix_transpose(solve(matmul(a, t), a)))
+    return in_rows(solve(matmul(t, a), t) if n >= m else conj(matrix_transpose(solve(matmul(a, t), a))))
 
 
 class LstsqResult(NamedTuple):
@@ -127,7 +127,7 @@ def slogdet(a: Any) -> SlogdetResult:
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The lower (or upper) triangular factor of real symmetric positive definite matrices; only their symmetric part counts."""
     lower = wrap(mx.cholesky(_matrices(a, "cholesky", real=True)))
-    return matrix_transpose(lower) if upper else lower
+    return in_rows(matrix_transpose(lower)) if upper else lower
 
 
 class EighResult(NamedTuple):
@@ -223,11 +223,15 @@ def matrix_power(a: Any, n: int) -> Any:
     if n < 0:
         return matrix_power(inv(a), -n)
     _matrices(a, "matrix_power")
-    value = wrap(value_of(a))
-    out = array(broadcast_to(eye(value.shape[-1], dtype=value.dtype), value.shape))
+    value = asarray(a)
+    if n == 0:
+        made = empty_like(value)
+        made[...] = eye(value.shape[-1], dtype=value.dtype)
+        return made
+    out = None
     while n:
         if n & 1:
-            out = matmul(out, value)
+            out = value if out is None else matmul(out, value)
         n >>= 1
         value = matmul(value, value) if n else value
     return out

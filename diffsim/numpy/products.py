@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import wrap
-from diffsim.ad.core import Tracer, is_plain
+from diffsim.ad.array import Array, wrap
+from diffsim.ad.core import Tracer, bottom, is_plain
+from diffsim.ad.layout import Axes, axes_in_memory, snapshot
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.dispatch import axes_of, outside, value_of
+from diffsim.ad.views import DiagonalView
+from diffsim.numpy.dispatch import as_array, axes_of, in_order, in_rows, outside, value_of
 from diffsim.numpy.elementwise import conj, multiply
 from diffsim.numpy.joining import stack
 from diffsim.numpy.reductions import sum
@@ -38,7 +40,7 @@ def dot(a: Any, b: Any) -> Any:
     """Sum over the last axis of `a` and the last but one of `b`; a product for numbers."""
     x, y = value_of(a), value_of(b)
     if not x.ndim or not y.ndim:
-        return multiply(a, b)
+        return in_rows(multiply(a, b)) if x.ndim or y.ndim else multiply(a, b)
     if x.ndim <= 2 and y.ndim <= 2:
         return matmul(a, b)
     return tensordot(a, b, ([x.ndim - 1], [max(y.ndim - 2, 0)]))
@@ -48,7 +50,9 @@ def dot(a: Any, b: Any) -> Any:
 def inner(a: Any, b: Any) -> Any:
     """Sum over the last axes."""
     x, y = value_of(a), value_of(b)
-    return tensordot(a, b, ([x.ndim - 1], [y.ndim - 1])) if x.ndim and y.ndim else multiply(a, b)
+    if min(x.ndim, y.ndim) == 0 or max(x.ndim, y.ndim) == 1:
+        return dot(a, b)
+    return tensordot(a, b, ([x.ndim - 1], [y.ndim - 1]))
 
 
 @outside(np)
@@ -85,7 +89,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     rows, columns = [x.shape[k] for k in left], [y.shape[k] for k in right]
     p = st.reshape(st.transpose(x, axes=(*left, *first)), shape=(math.prod(rows), count))
     q = st.reshape(st.transpose(y, axes=(*second, *right)), shape=(count, math.prod(columns)))
-    return wrap(st.reshape(mx.matmul(p, q), shape=(*rows, *columns)))
+    return as_array(st.reshape(mx.matmul(p, q), shape=(*rows, *columns)))
 
 
 @outside(np)
@@ -93,6 +97,8 @@ def kron(a: Any, b: Any) -> Any:
     """Kronecker product."""
     x, y = value_of(a), value_of(b)
     rank = max(x.ndim, y.ndim)
+    if not rank:
+        return multiply(a, b)
     n = (1,) * (rank - x.ndim) + x.shape
     m = (1,) * (rank - y.ndim) + y.shape
     spread = st.reshape(x, shape=tuple(k for length in n for k in (length, 1)))
@@ -106,25 +112,28 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] == b.shape[-1] == 2:
-        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+        return in_rows(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
     if a.shape[-1] != 3 or b.shape[-1] != 3:
         raise ValueError(f"cross product of vectors with {a.shape[-1]} and {b.shape[-1]} components, expected 3 and 3")
     parts = [a[..., (k + 1) % 3] * b[..., (k + 2) % 3] - a[..., (k + 2) % 3] * b[..., (k + 1) % 3] for k in range(3)]
-    return stack(parts, axisc)
+    return moveaxis(in_rows(stack(parts, -1)), -1, axisc)
 
 
 # einsum
 
 
 @outside(np)
-def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
-    """Sums of products by Einstein's convention, with `...`, repeated letters and an implicit result, as in NumPy."""
+def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
+    """Sums of products by Einstein's convention, with `...`, repeated letters and an implicit result, as in NumPy.
+
+    What only moves the entries of one operand is a view of it, which can be assigned to.
+    """
     if not isinstance(subscripts, str):
         raise TypeError("einsum with lists of axes is not supported in a derivative; write the axes as letters, as in 'ij,jk->ik'")
     values = [value_of(x) for x in operands]
-    if is_plain(*values):
-        return wrap(np.einsum(subscripts, *values, optimize=optimize))
     inputs, output = _letters(subscripts.replace(" ", ""), [v.ndim for v in values])
+    if len(operands) == 1 and isinstance(operands[0], Array) and set(inputs[0]) == set(output):
+        return _moved(operands[0], inputs[0], output)
     terms = []
     lengths: dict[str, int] = {}
     for letters, value in zip(inputs, values, strict=True):
@@ -144,7 +153,27 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
     missing = [x for x in output if x not in letters]
     if missing:
         raise ValueError(f"the result of einsum {subscripts!r} names {''.join(missing)}, which no operand has")
-    return wrap(st.transpose(value, axes=tuple(letters.index(x) for x in output)))
+    value = st.transpose(value, axes=tuple(letters.index(x) for x in output))
+    return in_order(value, _order_of(",".join(inputs) + "->" + output, values, optimize)) if value.ndim else wrap(value)
+
+
+def _moved(x: Array, letters: str, output: str) -> Any:
+    """The view of an array along diagonals (letters that are there twice), with the axes in the order of `output`."""
+    for letter in sorted(set(letters)):
+        while letters.count(letter) > 1:
+            i = letters.index(letter)
+            j = letters.index(letter, i + 1)
+            order = [k for k in range(len(letters)) if k not in (i, j)] + [i, j]
+            x = x.transpose(order).linked(DiagonalView())
+            letters = "".join(letters[k] for k in order[:-2]) + letter
+    return x.transpose([letters.index(c) for c in output]) if output else x[()]
+
+
+def _order_of(subscripts: str, values: list[Any], optimize: Any) -> Axes:
+    """The order of the axes in memory of what NumPy gives: it gives that for short axes as well."""
+    small = [snapshot(bottom(v)[tuple(slice(0, 2) for _ in v.shape)]) for v in values]
+    with np.errstate(all="ignore"):
+        return axes_in_memory(np.einsum(subscripts, *small, optimize=optimize))
 
 
 def _plan(terms: list[tuple[str, Any]], output: str, optimize: Any) -> Any:
@@ -152,7 +181,7 @@ def _plan(terms: list[tuple[str, Any]], output: str, optimize: Any) -> Any:
     if len(terms) < 3:
         return [range(len(terms))]
     shapes = [np.broadcast_to(0.0, v.shape) for _, v in terms]
-    return np.einsum_path(",".join(t for t, _ in terms) + "->" + output, *shapes, optimize=optimize)[0][1:]
+    return np.einsum_path(",".join(t for t, _ in terms) + "->" + output, *shapes, optimize=optimize or "greedy")[0][1:]
 
 
 def _letters(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:

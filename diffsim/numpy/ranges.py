@@ -60,4 +60,4 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing == "xy" and rank > 1:
         out = tuple(swapaxes(x, 0, 1) for x in out)
     out = out if sparse else broadcast_arrays(*out)
-    return tuple(map(array, out)) if copy else out
+    return tuple(array(x, order="C") for x in out) if copy else out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Tracer, bottom
+from diffsim.ad.layout import axes_of_result
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.numpy import elementwise as ew
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import all, any
-from diffsim.numpy.dispatch import axes_of, is_complex, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, axes_of, is_complex, outside, plain, value_of
 from diffsim.numpy.joining import concatenate
 from diffsim.numpy.shaping import broadcast_to, shape
 
@@ -32,6 +34,8 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, 
     """Sum over axes, all by default."""
     value = _in(value_of(_masked(a, where, 0)), dtype)
     total = st.add_up(value, axis=None if axis is None else axes_of(axis, value.ndim), keepdims=keepdims)
+    if where is not None:
+        total = _as_reduced(total, value_of(a), axis)
     return wrap(total if initial is None else total + _in(value_of(initial), total.dtype))
 
 
@@ -48,12 +52,23 @@ def merged(value: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     return st.reshape(value, shape=(*kept, math.prod(value.shape[len(rest) :]))), full_shape
 
 
+def _as_reduced(out: Any, value: Any, axis: Any) -> Any:
+    """A core value laid out in memory as the reduction of `value` along axes."""
+    axes = axes_of(axis, value.ndim)
+    kept = bottom(value)[tuple(slice(0, 1) if k in axes else slice(None) for k in range(value.ndim))]
+    order = axes_of_result(kept)
+    if out.ndim < value.ndim:
+        order = tuple(builtins.sum(j not in axes for j in range(k)) for k in order if k not in axes)
+    return st.compact(out, order)
+
+
 @outside(np)
 def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
     """Product over axes, all by default; its derivatives are exact with zeros among the entries."""
-    rows, full_shape = merged(_in(value_of(_masked(a, where, 1)), dtype), axis)
+    value = _in(value_of(_masked(a, where, 1)), dtype)
+    rows, full_shape = merged(value, axis)
     total = rd.prod(rows)
-    total = st.reshape(total, shape=full_shape) if keepdims else total
+    total = _as_reduced(st.reshape(total, shape=full_shape) if keepdims else total, value, axis)
     return wrap(total if initial is None else total * _in(value_of(initial), total.dtype))
 
 
@@ -75,7 +90,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
         rows = core(concatenate([wrap(rows), last], -1))
     winners = (np.argmax if largest else np.argmin)(bottom(rows), axis=-1, keepdims=True)
     found = rd.pick(rows, winners, -1)
-    return wrap(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])))
+    return wrap(_as_reduced(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis))
 
 
 @outside(np)
@@ -120,7 +135,13 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     """Arithmetic mean over axes."""
     x = _floating(a, dtype)
     total = sum(x, axis, keepdims=keepdims, where=where)
-    return wrap(_in(core(total / _count(x, axis, keepdims, where)), x.dtype))
+    return _divided(total, _count(x, axis, keepdims, where), x.dtype)
+
+
+def _divided(total: Any, count: Any, dtype: Any) -> Any:
+    """A sum over a count, in a type, laid out in memory as the sum."""
+    found = wrap(_in(core(total / count), dtype))
+    return as_copied(found, total) if shape(count) else found
 
 
 @outside(np)
@@ -157,11 +178,19 @@ def var(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None, correction: Any = None
 ) -> Any:
     """Variance over axes, with the count less `ddof` below the line."""
+    return _variance(a, axis, dtype, ddof if correction is None else correction, keepdims, where)
+
+
+def _variance(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, in_place: bool = False) -> Any:
+    """The variance; `in_place`: NumPy writes what is to be squared into the memory of `a`."""
     x = _masked(_floating(a, dtype), where, 0)
-    apart = _masked(x - mean(x, axis, keepdims=True, where=where), where, 0)
+    whole = x - mean(x, axis, keepdims=True, where=where)
+    apart = _masked(whole, where, 0)
     squares = ew.square(ew.absolute(apart)) if is_complex(x) else ew.square(apart)
-    divisor = np.maximum(_count(x, axis, keepdims, where) - (ddof if correction is None else correction), 0)
-    return wrap(_in(core(sum(squares, axis, keepdims=keepdims) / divisor), np.dtype(squares.dtype)))
+    divisor = np.maximum(_count(x, axis, keepdims, where) - ddof, 0)
+    total = sum(squares, axis, keepdims=keepdims)
+    total = total if where is None else wrap(_as_reduced(core(total), value_of(a if in_place else whole), axis))
+    return _divided(total, divisor, np.dtype(squares.dtype))
 
 
 @outside(np)
@@ -175,34 +204,41 @@ def std(
 # without the entries that are not a number
 
 
+def _without(a: Any, other: float) -> Any:
+    """A copy of `a` with another number in the place of NaN."""
+    none = np.isnan(plain(a))
+    return as_copied(ew.where(none, other, a), a) if none.any() or shape(a) else a
+
+
 @outside(np)
 def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     """Sum of the entries that are not NaN."""
-    return sum(a, axis, dtype, keepdims=keepdims, where=~np.isnan(plain(a)))
+    return sum(_without(a, 0), axis, dtype, keepdims=keepdims)
 
 
 @outside(np)
 def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     """Product of the entries that are not NaN."""
-    return prod(a, axis, dtype, keepdims=keepdims, where=~np.isnan(plain(a)))
+    return prod(_without(a, 1), axis, dtype, keepdims=keepdims)
 
 
 @outside(np)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     """Mean of the entries that are not NaN."""
-    return mean(a, axis, dtype, keepdims=keepdims, where=~np.isnan(plain(a)))
+    return mean(_without(a, 0), axis, dtype, keepdims=keepdims, where=~np.isnan(plain(a)))
 
 
 @outside(np)
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, correction: Any = None) -> Any:
     """Variance of the entries that are not NaN."""
-    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=~np.isnan(plain(a)), correction=correction)
+    less = ddof if correction is None else correction
+    return _variance(_without(a, 0), axis, dtype, less, keepdims, ~np.isnan(plain(a)), in_place=True)
 
 
 @outside(np)
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, correction: Any = None) -> Any:
     """Standard deviation of the entries that are not NaN."""
-    return std(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=~np.isnan(plain(a)), correction=correction)
+    return ew.root_or_zero(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, correction=correction))
 
 
 @outside(np)

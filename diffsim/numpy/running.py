@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import wrap
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.numpy import elementwise as ew
-from diffsim.numpy.creation import asarray, full
-from diffsim.numpy.dispatch import axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.creation import asarray, full_like
+from diffsim.numpy.dispatch import as_computed, as_copied, axes_of, one_axis, outside, plain, value_of
 from diffsim.numpy.joining import concatenate
 from diffsim.numpy.reductions import sum
 from diffsim.numpy.shaping import broadcast_to, moveaxis, ndim, ravel
@@ -25,10 +24,10 @@ def _along(function: Callable[[Any], Any], a: Any, axis: int | None) -> Any:
         value, axis = st.reshape(value, shape=(-1,)), -1
     axis = one_axis(axis, value.ndim)
     if axis == value.ndim - 1:
-        return wrap(function(value))
+        return as_computed(function(value), value)
     order = (*(k for k in range(value.ndim) if k != axis), axis)
     back = tuple(int(k) for k in np.argsort(order))
-    return wrap(st.transpose(function(st.transpose(value, axes=order)), axes=back))
+    return as_computed(st.transpose(function(st.transpose(value, axes=order)), axes=back), value)
 
 
 def _widened(value: Any, dtype: Any) -> Any:
@@ -57,7 +56,7 @@ def _with_initial(running: Any, a: Any, axis: int | None, first: float, include:
     if not include:
         return out
     axis = one_axis(axis or 0, out.ndim)
-    return concatenate([full((*out.shape[:axis], 1, *out.shape[axis + 1 :]), first, out.dtype), out], axis)
+    return concatenate([full_like(out, first, shape=(*out.shape[:axis], 1, *out.shape[axis + 1 :])), out], axis)
 
 
 @outside(np)
@@ -75,13 +74,13 @@ def cumulative_prod(x: Any, *, axis: int | None = None, include_initial: bool = 
 @outside(np)
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Running sum in which NaN counts as 0."""
-    return cumsum(ew.where(np.isnan(plain(a)), 0, a), axis, dtype)
+    return cumsum(as_copied(ew.where(np.isnan(plain(a)), 0, a), a), axis, dtype)
 
 
 @outside(np)
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Running product in which NaN counts as 1."""
-    return cumprod(ew.where(np.isnan(plain(a)), 1, a), axis, dtype)
+    return cumprod(as_copied(ew.where(np.isnan(plain(a)), 1, a), a), axis, dtype)
 
 
 def _running_extremum(a: Any, axis: int | None, largest: bool) -> Any:
@@ -171,12 +170,19 @@ def _gradient(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
     if edge_order == 2:
         first = first - (slope[..., 1:2] - first) * (steps[:1] / (steps[:1] + steps[1:2]))
         last = last + (last - slope[..., -2:-1]) * (steps[-1:] / (steps[-1:] + steps[-2:-1]))
-    return moveaxis(concatenate([first, inner, last], -1), -1, axis)
+    return as_copied(moveaxis(concatenate([first, inner, last], -1), -1, axis), f)
 
 
 @outside(np)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integral by the trapezoidal rule."""
-    y = moveaxis(y, axis, -1)
-    width = dx if x is None else diff(x if ndim(x) == 1 else moveaxis(x, axis, -1))
-    return sum(width * (y[..., 1:] + y[..., :-1]) / 2.0, -1)
+    y = asarray(y)
+    axis = one_axis(axis, y.ndim)
+    if x is None:
+        width = dx
+    elif ndim(x) == 1:
+        width = diff(x).reshape(tuple(-1 if k == axis else 1 for k in range(y.ndim)))
+    else:
+        width = diff(x, axis=axis)
+    lead = (slice(None),) * axis
+    return sum(width * (y[(*lead, slice(1, None))] + y[(*lead, slice(None, -1))]) / 2.0, axis)

@@ -9,8 +9,8 @@ import numpy as np
 
 from diffsim.ad.array import core, wrap
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import outside, plain, value_of
+from diffsim.numpy.creation import asarray, zeros_like
+from diffsim.numpy.dispatch import in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import clip, conj, where
 from diffsim.numpy.joining import flip, pad
 from diffsim.numpy.products import matmul
@@ -64,7 +64,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     if not n or not m:
         raise ValueError(f"vectors of lengths {n} and {m} have no correlation, expected one entry at least")
     if n < m:
-        return flip(conj(correlate(v, a, mode)))
+        return in_rows(flip(conj(correlate(v, a, mode))))
     margins = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}
     if mode not in margins:
         raise ValueError(f"mode = {mode!r}, expected 'full', 'same' or 'valid'")
@@ -77,7 +77,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 def polyval(p: Any, x: Any) -> Any:
     """A polynomial by Horner's rule, the highest power first."""
     x = asarray(x)
-    total: Any = 0 * x
+    total: Any = zeros_like(x)
     for coefficient in asarray(p):
         total = total * x + coefficient
     return total

@@ -13,7 +13,7 @@ from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.dispatch import as_array, axes_of, one_axis, outside, plain, value_of
 
 
 def shape(a: Any) -> tuple[int, ...]:
@@ -35,15 +35,20 @@ def size(a: Any, axis: Any = None) -> int:
 @outside(np)
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The entries in another shape, in row-major order or (order "F") in column-major order."""
-    a = asarray(a, copy=copy)
+    a = asarray(a)
     lengths = tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
-    return transpose(transpose(a).reshape(lengths[::-1])) if order == "F" else a.reshape(lengths, order=order)
+    if not copy:
+        made = a.reshape(lengths, order=order)
+        if copy is not None and isinstance(made, Array) and made._base is None:
+            raise ValueError(f"reshape of {a.shape} to {lengths} with copy=False has to copy; use copy=None")
+        return made
+    return a.copy(order).reshape(lengths, order=order)
 
 
 @outside(np)
 def ravel(a: Any, order: str = "C") -> Any:
     """All entries along one axis."""
-    return transpose(a).ravel() if order == "F" else asarray(a).ravel()
+    return asarray(a).ravel(order)
 
 
 @outside(np)
@@ -117,7 +122,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     axes = [k for k, n in enumerate(a.shape) if n == 1] if axis is None else axes_of(axis, a.ndim)
     if any(a.shape[k] != 1 for k in axes):
         raise ValueError(f"axes {tuple(axes)} of an array of shape {a.shape} cannot be squeezed out, expected length 1")
-    return a[(*(0 if k in axes else slice(None) for k in range(a.ndim)), ...)] if axes else a
+    return a[(*(0 if k in axes else slice(None) for k in range(a.ndim)), ...)]
 
 
 @outside(np)
@@ -133,6 +138,8 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """All arrays broadcast to one shape."""
     target = np.broadcast_shapes(*map(shape, args))
+    if all(shape(x) == target for x in args):
+        return tuple(map(asarray, args))
     return tuple(broadcast_to(x, target) for x in args)
 
 
@@ -164,8 +171,11 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
-    """`x` in another type; converting to integers ends the derivative."""
+    """`x` in another type; converting to integers ends the derivative. With copy=False `x` itself if it is of that type."""
+    if not copy:
+        return asarray(x, dtype)
     value = core(x)
     if isinstance(value, Tracer):
-        return wrap(st.astype(value, dtype=np.dtype(dtype)))
+        made = st.astype(value, dtype=np.dtype(dtype))
+        return as_array(made) if isinstance(x, Array) and not x._scalar else wrap(made)
     return wrap(np.asarray(value).astype(dtype)[()] if np.ndim(value) == 0 and not isinstance(value, np.ndarray) else value.astype(dtype))

@@ -11,7 +11,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import argpartition, argsort
-from diffsim.numpy.dispatch import outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.indexing import take, take_along_axis
 from diffsim.numpy.reductions import merged
@@ -21,7 +21,8 @@ from diffsim.numpy.shaping import moveaxis, ravel, reshape
 def sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """Sorted along an axis, equal entries in their order."""
     a = ravel(a) if axis is None else asarray(a)
-    return take_along_axis(a, argsort(a, -1 if axis is None else axis, descending=descending), -1 if axis is None else axis)
+    axis = -1 if axis is None else axis
+    return as_copied(take_along_axis(a, argsort(a, axis, descending=descending), axis), a)
 
 
 @outside(np)
@@ -29,7 +30,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1) -> Any:
     """Partly sorted about one position or several."""
     a = ravel(a) if axis is None else asarray(a)
     axis = -1 if axis is None else axis
-    return take_along_axis(a, argpartition(a, kth, axis), axis)
+    return as_copied(take_along_axis(a, argpartition(a, kth, axis), axis), a)
 
 
 @outside(np)

@@ -109,8 +109,8 @@ call("extract", numpy.array([[True, False], [False, True]]), normal(2, 2))
 # making
 call("array", normal(2, 3), options={"dispatch": False})
 call("asarray", normal(2, 3), options={"dispatch": False})
-for _name in ("asanyarray", "ascontiguousarray"):
-    call(_name, normal(2), options={"dispatch": False})
+for _name in ("asanyarray", "ascontiguousarray", "asfortranarray"):
+    call(_name, normal(2, 2), options={"dispatch": False})
 add("array", lambda np, x, y: np.array([[x, 1.0], [y, x * y]]), (scalar(0, 1), scalar(0, 1)), "nested", dispatch=False)
 add("array", lambda np, x: np.array(x, ndmin=3), (normal(2),), "ndmin", dispatch=False)
 call("copy", normal(2, 3).every_other())

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Primitive, aval, is_plain
+from diffsim.ad import layout
+from diffsim.ad.core import Primitive, aval, bottom, is_plain
 
 
 def keeps_nothing(wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:
@@ -67,6 +68,16 @@ transpose: Primitive = linear(
     lambda ct, x, params: transpose(ct, axes=tuple(int(i) for i in np.argsort(params["axes"]))),
 )
 copy: Primitive = linear("copy", buffers.copy, lambda ct, x, params: ct)
+snapshot: Primitive = linear("copy", layout.snapshot, lambda ct, x, params: ct)
+"""A copy in which broadcast axes stay broadcast."""
+_compact: Primitive = linear("layout", layout.compact, lambda ct, x, params: ct)
+
+
+def compact(x: Any, axes: layout.Axes | None = None) -> Any:
+    """The entries of `x` side by side in memory, the axes in this order (by default the first one outermost): `x` itself if they are."""
+    plain = bottom(x)
+    axes = tuple(range(plain.ndim)) if axes is None else axes
+    return x if layout.is_compact(plain, axes) else _compact(x, axes=axes)
 
 
 def _sum(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
@@ -153,12 +164,29 @@ class Owned:
 
 def _getitem(x: Any, index: Any, copy: bool = False) -> Any:
     if len(index) == 1 and isinstance(index[0], np.ndarray) and index[0].dtype.kind in "iu" and x.ndim:
-        return x.take(index[0], axis=0)  # faster than x[index]
+        simple = index[0].flags.c_contiguous and (x.ndim == 1 or x.flags.c_contiguous)
+        if simple:  # otherwise the result of x[index] lies in memory in another way
+            return x.take(index[0], axis=0)  # faster than x[index]
     out = x[index]
     return out.copy() if copy else out
 
 
 getitem: Primitive = linear("getitem", _getitem, lambda ct, x, params: IndexedCotangent(params["index"], like(ct, x)))
+
+
+def diagonal_index(shape: tuple[int, ...], offset: int) -> tuple[Any, ...]:
+    """The index of the diagonals of the matrices in the last two axes."""
+    rows, columns = shape[-2:]
+    places = np.arange(max(0, min(rows + min(offset, 0), columns - max(offset, 0))))
+    return Ellipsis, places - min(offset, 0), places + max(offset, 0)
+
+
+diagonal: Primitive = linear(
+    "diagonal",
+    lambda x, offset: np.diagonal(x, offset, -2, -1),
+    lambda ct, x, params: IndexedCotangent(diagonal_index(x.shape, params["offset"]), like(ct, x)),
+)
+"""The diagonals of the matrices in the last two axes, along a new last axis."""
 
 
 def is_basic(index: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import runtime
+from diffsim.ad.userkernel.around import look_of
 from diffsim.ad.userkernel.lint import Report
 from diffsim.ad.userkernel.signature import Signature, is_real
 from diffsim.ad.userkernel.source import Source
@@ -18,16 +19,19 @@ from diffsim.errors import KernelError
 ONE_VALUE = "diffsim_one_value"
 """Name of the annotation of a number that is passed as an array of one value, for its derivative."""
 
+KEPT = 32
+"""Kernels of a function, for other captured numbers each, after which the first one is compiled anew."""
+
 
 @dataclass
 class Compiled:
-    """The Taichi kernels of one function, made anew when `diffsim.init` was called again or a captured number changed."""
+    """The Taichi kernels of one function, for each set of captured numbers; made anew when `diffsim.init` was called again."""
 
     source: Source
     signature: Signature
     report: Report
     _kernels: dict[Any, Any] = field(default_factory=dict)
-    _made_for: tuple[Any, ...] = ()
+    _generation: int = -1
 
     def forward(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Run the kernel on arrays, by name; those that it writes are changed."""
@@ -93,12 +97,14 @@ class Compiled:
             ) from error
 
     def _kernel(self, key: Any, numbers: frozenset[str] = frozenset()) -> Any:
-        """The Taichi kernel for `key`. A new object each time that a setting changed: one that is compiled stays as it is."""
-        captured = tuple(source.resolve_dotted(name) for source, name in self.report.captured)
-        made_for = (runtime.settings().generation, captured)
-        if made_for != self._made_for:
-            self._kernels, self._made_for = {}, made_for
+        """The Taichi kernel for `key`, with the captured numbers as they are now: what is compiled stays as it is."""
+        generation = runtime.settings().generation
+        if generation != self._generation:
+            self._kernels, self._generation = {}, generation
+        key = (key, tuple(look_of(source.resolve_dotted(name)) for source, name in self.report.captured))
         if key not in self._kernels:
+            if len(self._kernels) == KEPT:
+                del self._kernels[next(iter(self._kernels))]
             self._kernels[key] = self._compile(numbers)
         return self._kernels[key]
 

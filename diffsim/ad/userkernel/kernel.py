@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from diffsim import runtime
-from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import Primitive, is_plain
+from diffsim.ad import surroundings
+from diffsim.ad.array import core, wrap
+from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.userkernel import lint
+from diffsim.ad.userkernel.around import as_it_was, taken
 from diffsim.ad.userkernel.compiled import Compiled
 from diffsim.ad.userkernel.findings import refusal
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
@@ -48,14 +50,21 @@ class UserKernel:
 
     def _apply(self, inputs: Sequence[Any]) -> list[Any]:
         """The kernel on values that may be differentiated."""
-        values = [core(value) if isinstance(value, Array) else value for value in inputs]
+        values = [value if isinstance(value, (int, float, list, tuple)) else core(value) for value in inputs]
         if is_plain(*values):
             return [wrap(out) for out in self.evaluate(values)]
-        return [wrap(out) for out in self._primitive(*(v if hasattr(v, "dtype") else np.asarray(v) for v in values))]
+        kept = [v if hasattr(v, "dtype") else np.asarray(v) for v in values]
+        watched = surroundings.watched(self.hand_adjoint)
+        return [wrap(out) for out in bind(self._primitive, kept, {"around": taken(self._names_around()), "watched": watched})]
+
+    def _names_around(self) -> list[tuple[Source, str]]:
+        """What the kernel, and the kernel that is its adjoint, take from outside."""
+        more = self.hand_adjoint._names_around() if isinstance(self.hand_adjoint, UserKernel) else []
+        return [*self.report.captured, *more]
 
     @cached_property
     def _primitive(self) -> Primitive:
-        return Primitive(self.__name__, lambda *args: tuple(self.evaluate(args)), jvp=self._jvp, vjp=self._vjp, multiple=True)
+        return Primitive(self.__name__, lambda *args, **_: tuple(self.evaluate(args)), jvp=self._jvp, vjp=self._vjp, multiple=True)
 
     def _jvp(self, args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         dots = [zeros_like(a) if t is None and a.dtype.kind == "f" else t for a, t in zip(args, tangents, strict=True)]
@@ -64,10 +73,13 @@ class UserKernel:
     def _vjp(
         self, cotangents: Sequence[Any], args: Sequence[Any], out: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]
     ) -> list[Any]:
-        if is_plain(*args, *out, *cotangents):
-            return list(self.pullback(args, out, cotangents, wanted))
-        bars = self.hand_pullback(list(map(_public, args)), list(map(_public, out)), list(map(_public, cotangents)), wanted)
-        return [None if bar is None or not w else core(bar) for bar, w in zip(bars, wanted, strict=True)]
+        surroundings.check(params["watched"])
+        with as_it_was(params["around"]):
+            if is_plain(*args, *out, *cotangents):
+                return list(self.pullback(args, out, cotangents, wanted))
+            bars = self.hand_pullback(list(map(_public, args)), list(map(_public, out)), list(map(_public, cotangents)), wanted)
+        own = [np.array(bar) if isinstance(bar, np.ndarray) else bar for bar in bars]  # the next call may fill the same memory
+        return [None if bar is None or not w else core(bar) for bar, w in zip(own, wanted, strict=True)]
 
     @cached_property
     def report(self) -> lint.Report:
@@ -131,7 +143,10 @@ class UserKernel:
         }
         use = [is_real(given[n]) and (wanted is None or wanted[i]) for i, n in enumerate(self.signature.inputs)]
         if self.hand_adjoint is not None:
-            answers = self.hand_pullback(list(given.values()), list(ended.values()), list(bars.values()), use)
+            values = [list(v.values()) for v in (given, ended, bars)]
+            if not isinstance(self.hand_adjoint, UserKernel):  # it may work in place on what it gets, and in a buffer that it returns
+                values = [[v.copy() for v in part] for part in values]
+            answers = [None if a is None else np.array(a) for a in self.hand_pullback(values[0], values[1], values[2], use)]
             found = dict(zip(given, answers, strict=True))
         else:
             found = dict(self._taichi_pullback(given, ended, bars, use))

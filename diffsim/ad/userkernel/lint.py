@@ -20,6 +20,7 @@ import numpy as np
 from diffsim import runtime
 from diffsim.ad.userkernel import accesses, loops, operations
 from diffsim.ad.userkernel.accesses import Access
+from diffsim.ad.userkernel.around import is_compiled_in
 from diffsim.ad.userkernel.findings import Finding
 from diffsim.ad.userkernel.loops import Loop
 from diffsim.ad.userkernel.signature import Signature
@@ -36,7 +37,7 @@ class Report:
     Attributes:
         findings: in source order.
         stack: entries that Taichi's reverse mode may need for a local; 0: none.
-        captured: numbers that the kernel takes from outside, which are compiled in.
+        captured: numbers, and records of numbers, that the kernel takes from outside, which are compiled in.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -349,7 +350,7 @@ class Walk:
     def outside(self, node: ast.AST, thing: Any, name: str) -> Value:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
         ti = runtime.taichi()
-        if isinstance(thing, (int, float, np.number)):
+        if is_compiled_in(thing):
             self.report.captured.append((self.source, name))
             return CONSTANT
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):

@@ -96,6 +96,17 @@ class Source:
         first, *rest = name.split(".")
         return functools.reduce(lambda thing, attribute: getattr(thing, attribute, MISSING), rest, self.resolve(first))
 
+    def assign_dotted(self, name: str, value: Any) -> None:
+        """Give another value to what `resolve_dotted` finds."""
+        *path, last = name.split(".")
+        if path:
+            setattr(self.resolve_dotted(".".join(path)), last, value)
+        elif last in self.closure:
+            cells = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
+            cells[last].cell_contents = value
+        else:
+            self.function.__globals__[last] = value
+
     @property
     def closure(self) -> dict[str, Any]:
         """The closed-over variables that have a value by now."""

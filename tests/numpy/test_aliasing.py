@@ -1,0 +1,271 @@
+"""Arrays share memory as NumPy's do: over the table and over layouts, what is edited is read back through everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as dn
+from diffsim.ad.array import Array
+from diffsim.errors import DerivativeError
+
+from .entry import Entry, Table, apart, complex_normal, positive
+from .layouts import LAYOUTS, laid
+from .measures import differences, directions, leaves, pairing
+from .table import ENTRIES
+
+ROUNDING = 1e-11
+"""Values are of order 1 and what is added to them up to 2000; some functions compute in another order than NumPy's."""
+DEGENERATE = ("of no axes", "empty", "broadcast rows", "broadcast columns")
+"""Layouts of arrays, 0-d, empty or of rank one, for which some functions raise an error where NumPy has an answer."""
+REFUSED_WHERE_DEGENERATE = (ValueError, IndexError, TypeError, ZeroDivisionError, np.linalg.LinAlgError, DerivativeError)
+
+# Arrays of two and more axes for functions of which the table has vectors only, and arguments that decide about copies.
+FURTHER = Table()
+call, add = FURTHER.call, FURTHER.add
+for _order in ("C", "F", "A", "K"):
+    call("copy", apart(2, 3), order=_order)
+    call("array", apart(2, 3), order=_order)
+    call("array", apart(2, 3), copy=None, order=_order)
+    call("asarray", apart(2, 3), order=_order)
+    call("ravel", apart(2, 3), order=_order)
+    call("zeros_like", apart(2, 3), order=_order)
+    add("method.copy", lambda np, x, o=_order: x.copy(o), (apart(2, 3),), _order)
+    add("method.ravel", lambda np, x, o=_order: x.ravel(o), (apart(2, 3),), _order)
+    add("method.flatten", lambda np, x, o=_order: x.flatten(o), (apart(2, 3),), _order)
+    for _copy in (None, True):
+        if _order != "K":
+            call("reshape", apart(2, 3), (3, 2), order=_order, copy=_copy)
+            call("reshape", apart(2, 3), (2, 3), order=_order, copy=_copy)
+            call("reshape", apart(2, 2, 3), (4, 3), order=_order, copy=_copy)
+for _name in ("zeros", "ones"):
+    call(_name, (2, 3), order="F")
+call("full", (2, 3), 1.5, order="F")
+call("array", apart(2, 3), copy=False)
+call("array", apart(2, 3), ndmin=4)
+call("array", apart(2, 3), float, copy=None, ndmin=3)
+call("asarray", apart(2, 3), float)
+call("asarray", apart(2, 3), complex)
+call("ascontiguousarray", apart(2, 3))
+call("asfortranarray", apart(2, 3))
+call("nan_to_num", apart(2, 3), copy=False)
+call("astype", apart(2, 3), float, copy=False)
+call("astype", apart(2, 3), np.float32, copy=False, options={"single": False})
+add("method.astype", lambda np, x: x.astype(float, copy=False), (apart(2, 3),), "itself")
+add("method.astype", lambda np, x: x.astype(float, "F", copy=False), (apart(2, 3),), "columns")
+add("array", lambda np, x: np.array([x.T, x.T]), (apart(2, 3),), "of transposes")
+add("array", lambda np, x: np.array([[x, x], [x, x]]), (apart(2, 3),), "of arrays")
+add("vectorize", lambda np, x: np.vectorize(lambda v: v * 2.0)(x), (apart(2, 3),), dispatch=False)
+add("vectorize", lambda np, x: np.vectorize(lambda v: (v, v * 2.0))(x), (apart(2, 3),), dispatch=False)
+add("select", lambda np, x, y: np.select([x > 0, x < -1.0], [x, y], 0.0), (apart(2, 3), apart(2, 3)))
+add("choose", lambda np, x, y: np.choose(np.array([[0, 1, 1], [1, 0, 0]]), [x, y]), (apart(2, 3), apart(2, 3)))
+add("where", lambda np, x, y: np.where(x > y, x, y), (apart(2, 3), apart(2, 3)))
+add("meshgrid", lambda np, x, y: np.meshgrid(x, y, copy=False), (apart(2), apart(3)))
+add("broadcast_to", lambda np, x: np.broadcast_to(x, (2, 2, 3)).copy(), (apart(2, 3),), "copied")
+add("broadcast_to", lambda np, x: np.copy(np.broadcast_to(x, (2, 2, 3))), (apart(2, 3),), "copied as it is")
+add("broadcast_to", lambda np, x: np.broadcast_to(x, (2, 2, 3)) * 2.0, (apart(2, 3),), "scaled")
+add("broadcast_to", lambda np, x: np.sum(np.broadcast_to(x, (4, 2, 3)), axis=1), (apart(2, 3),), "summed")
+add("fft.irfft", lambda np, x: np.fft.irfft(x, axis=0), (complex_normal(3, 2),))
+for _name in ("fft", "rfft", "ihfft"):
+    for _axis in (0, 1, 2):
+        call(f"fft.{_name}", apart(2, 3, 2), axis=_axis)
+for _name in ("irfft", "hfft"):
+    for _axis in (0, 1, 2):
+        call(f"fft.{_name}", complex_normal(2, 3, 2), axis=_axis)
+for _name in ("rfft2", "rfftn"):
+    call(f"fft.{_name}", apart(2, 3, 2), axes=(1, 0))
+for _name in ("cumsum", "cumprod", "sort", "gradient", "trapezoid", "take_along_axis"):
+    for _axis in (0, 1, 2):
+        extra = (np.zeros((1, 1, 1), int),) if _name == "take_along_axis" else ()
+        call(_name, apart(2, 3, 2), *extra, axis=_axis)
+for _name in ("max", "min", "prod", "mean", "var", "std", "nansum", "nanprod", "nanmax", "nanmean", "nanstd", "average"):
+    for _axis in (0, 1, 2):
+        call(_name, apart(2, 3, 2), axis=_axis)
+call("sum", apart(2, 3, 2), axis=1, where=np.array([[True], [False], [True]]))
+call("mean", apart(2, 3, 2), axis=1, where=np.array([[True], [False], [True]]), keepdims=True)
+for _name in ("cummax", "cummin"):
+    _ufunc = np.maximum if _name == "cummax" else np.minimum
+    call(_name, apart(3, 2, 2), axis=1, options={"reference": lambda x, u=_ufunc: u.accumulate(x, axis=1)})
+for _axis in (0, 1):
+    call("repeat", apart(2, 3), 2, axis=_axis)
+    call("take", apart(2, 3), [0, 1], axis=_axis)
+    call("delete", apart(2, 3), 1, axis=_axis)
+    call("delete", apart(2, 3), [0, 1], axis=_axis)
+    call("delete", apart(2, 3), [True, False, True][: 2 + _axis], axis=_axis)
+    call("insert", apart(2, 3), [0, 1], 1.5, axis=_axis)
+    call("insert", apart(2, 3), 1, 1.5, axis=_axis)
+    call("compress", [True, True], apart(2, 3), axis=_axis)
+    call("partition", apart(2, 3), 1, axis=_axis)
+    call("roll", apart(2, 3), 1, axis=_axis)
+    call("roll", apart(2, 3), 0, axis=_axis)
+    call("cumulative_sum", apart(2, 3), axis=_axis, include_initial=True)
+    call("diff", apart(2, 3), axis=_axis, prepend=0.5)
+call("tile", apart(2, 3), 1)
+call("tile", apart(2, 3), (1, 1, 1))
+call("tile", apart(2, 3), (2, 1))
+call("interp", positive(2, 3), np.arange(3.0), apart(3))
+call("polyval", apart(3), apart(2, 3))
+call("clip", apart(2, 3), None, 1.0)
+call("squeeze", apart(2, 3))
+call("squeeze", apart(2, 1, 3))
+call("inner", apart(2, 3), 2.0)
+call("dot", apart(2, 3), 2.0)
+call("cross", apart(2, 3, 2), apart(2, 3, 2), axis=1)
+for _subscripts in ("ij", "ij->ij", "ij->ji", "ji", "i...->...i", "ij->i", "ij->j", "ij->"):
+    call("einsum", _subscripts, apart(2, 3))
+for _subscripts in ("ii->i", "ii->", "...ii->...i"):
+    call("einsum", _subscripts, apart(3, 3))
+for _subscripts in ("iij->ij", "iij->ji", "jii->ij", "iii->i", "ij...->ji...", "iij->j"):
+    call("einsum", _subscripts, apart(3, 3, 3))
+for _subscripts in ("ijk,kl->lij", "ijk,kl->ijl", "ijk,lk->jil"):
+    call("einsum", _subscripts, apart(2, 3, 2), apart(2, 2))
+_COLUMNS = np.array([[0, 1], [1, 0]], order="F")
+for _index in ([0, 1], [[0, 1], [1, 0]], _COLUMNS, (slice(None), [0, 1]), ([0, 1], [1, 1]), (..., [0, 1], None)):
+    add("operator.getitem", lambda np, x, i=_index: x[i], (apart(2, 3, 2),), str(_index))
+add("operator.getitem", lambda np, x: x[x > 0], (apart(2, 3),), "mask")
+EVERY = [*ENTRIES, *FURTHER.entries]
+
+
+# What is done with an array next: each gives views or copies.
+SECOND: tuple[Callable[[Any, Any], list[Any]], ...] = (
+    lambda np, a: [np.ravel(a)],
+    lambda np, a: [np.reshape(a, -1)],
+    lambda np, a: [np.ascontiguousarray(a)],
+    lambda np, a: [np.asfortranarray(a)],
+    lambda np, a: [a.T.ravel()],
+    lambda np, a: [a.ravel("K")],
+    lambda np, a: [a.copy(), a.copy().ravel()],
+    lambda np, a: [made := a * 1.0, made.ravel()],
+)
+LARGEST = 3
+"""Results of a function that are followed further."""
+
+
+def is_array(a: Any) -> bool:
+    return isinstance(a, np.ndarray) or (isinstance(a, Array) and not dn.isscalar(a))
+
+
+def run(np_: Any, entry: Entry, values: tuple[Any, ...], left_out: frozenset[int] = frozenset()) -> tuple[list[Any], frozenset[int]]:
+    """What an entry's function was given and gave, and what was made of that, after each of them was edited in turn.
+
+    Args:
+        np_: the namespace.
+        entry: the function.
+        values: its arguments.
+        left_out: numbers of arrays that are not edited.
+
+    Returns:
+        All arrays and numbers, and the numbers of those of which an edit was refused.
+    """
+    results = leaves(entry.of_numpy(*values) if np_ is np else entry.function(np_, *values))
+    everything = [*values, *results]
+    for a in results[:LARGEST]:
+        everything += [b for second in SECOND for b in second(np_, a)] if is_array(a) else []
+    amounts = np.random.default_rng(3).uniform(1.0, 9.0, len(everything))
+    refused = set()
+    for k, a in enumerate(everything):
+        if k not in left_out and is_array(a) and a.size and np.dtype(a.dtype).kind in "iufc":
+            try:
+                a[(0,) * a.ndim] += np.dtype(a.dtype).type(amounts[k])
+            except (ValueError, DeprecationWarning):  # NumPy is about to refuse edits of what broadcast_arrays gives
+                refused.add(k)
+    return everything, frozenset(refused)
+
+
+def cases(entry: Entry) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Arguments of an entry in every layout for which NumPy has an answer."""
+    values = entry.values()
+    arrays = any(isinstance(v, np.ndarray) and v.ndim for v in values)
+    for layout in LAYOUTS if arrays else ("rows",):
+        given = tuple(laid(v, layout) for v in values)
+        try:
+            with np.errstate(all="ignore"):
+                entry.of_numpy(*given)
+        except (ValueError, IndexError, TypeError, RuntimeWarning, ZeroDivisionError, np.linalg.LinAlgError):
+            continue
+        yield layout, given
+
+
+def has_an_answer(entry: Entry, given: tuple[Any, ...]) -> bool:
+    """Whether a function gives the same as NumPy's, or anything at all, for arguments out of its domain."""
+    try:
+        found, _ = ds.vjp(lambda *values: entry.function(dn, *values), *given)
+    except REFUSED_WHERE_DEGENERATE:
+        return False
+    return all(
+        np.shape(a) == np.shape(b) and np.allclose(a, b, ROUNDING, ROUNDING, equal_nan=True)
+        for a, b in zip(leaves(found), leaves(entry.of_numpy(*given)), strict=True)
+    )
+
+
+def strides(a: Any) -> tuple[int, ...]:
+    """Of the axes that are longer than 1; those of others mean nothing."""
+    layout = a._layout() if isinstance(a, Array) else a
+    return tuple(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1) if layout.size else ()
+
+
+every_entry = pytest.mark.parametrize("entry", EVERY, ids=lambda e: e.name)
+
+
+@every_entry
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_edits_reach_what_they_reach_in_numpy(entry: Entry) -> None:
+    for layout, given in cases(entry):
+        expected, refused = run(np, entry, tuple(laid(v, layout) for v in entry.values()))
+        left_out = refused if "broadcast" in layout else frozenset()  # of such an argument the function has a copy, which it may edit
+        found: list[Any] = []
+
+        def f(*values: Any, skip: frozenset[int] = left_out, into: list[Any] = found) -> Any:
+            everything, mine = run(dn, entry, values, skip)
+            into[:] = [mine | skip, [strides(a) if is_array(a) else None for a in everything]]
+            return everything
+
+        if layout in DEGENERATE and not has_an_answer(entry, given):
+            continue
+        arrays, _ = ds.vjp(f, *given)
+        assert found[0] == refused, layout
+        assert found[1] == [strides(a) if is_array(a) else None for a in expected], layout
+        for k, (a, b) in enumerate(zip(arrays, expected, strict=True)):
+            np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING, err_msg=f"{layout}, array {k}")
+
+
+SAMPLED = [e for e in EVERY[::9] + FURTHER.entries[::2] if not e.constant and e.single and e.arguments]
+"""Functions of real numbers, whose derivatives through edits are compared with differences of NumPy's."""
+
+
+@pytest.mark.parametrize("entry", SAMPLED, ids=lambda e: e.name)
+def test_gradients_through_edits(entry: Entry) -> None:
+    rng = np.random.default_rng(8)
+    values = entry.values()
+    for layout in ("columns", "strided"):
+
+        def by_numpy(*moved: Any, layout: str = layout) -> list[Any]:
+            return run(np, entry, tuple(laid(v, layout) for v in moved))[0]
+
+        given = tuple(laid(v, layout) for v in values)
+        found, pullback = ds.vjp(lambda *v: run(dn, entry, v)[0], *given)
+        along, cts = directions(rng, given), directions(rng, found)
+        expected = pairing(cts, differences(by_numpy, values, along))
+        assert pairing(along, pullback(cts)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "broadcast" not in name])
+def test_arrays_from_around_are_laid_out_as_they_are(layout: str) -> None:
+    """What is made of an array of NumPy's inside of a derivative is a view of the array made first where NumPy has one."""
+    start = np.arange(1.0, 7.0).reshape(2, 3)
+
+    def edited(np_: Any, c: np.ndarray) -> list[Any]:
+        a = np_.asarray(c)
+        further = [b for second in SECOND for b in second(np_, a)]
+        for k, b in enumerate([a, *further]):
+            if is_array(b) and b.size:
+                b[(0,) * b.ndim] += 2.0**k
+        return [a * 1.0, *further]
+
+    found, _ = ds.vjp(lambda x: edited(dn, laid(start, layout)), 1.0)
+    for a, b in zip(found, edited(np, laid(start, layout)), strict=True):
+        np.testing.assert_array_equal(a, b)
