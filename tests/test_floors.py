@@ -12,7 +12,7 @@ import diffsim
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing"},
-    {"runtime", "buffers"},
+    {"system", "runtime", "buffers"},
     {"grid", "field"},
     {"expr"},
     {"kernels", "stepping"},
@@ -27,7 +27,7 @@ FLOORS = [
     {"cli"},
 ]
 TOP = {"__init__", "__main__"}
-SAME_FLOOR_ALLOWED = {("field", "grid"), ("typing", "errors"), ("errors", "typing")}
+SAME_FLOOR_ALLOWED = {("runtime", "system"), ("buffers", "system"), ("field", "grid"), ("typing", "errors"), ("errors", "typing")}
 
 
 def part(path: Path) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from diffsim.expr.graph import LANEWISE, Graph
 from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, row_start
 from diffsim.field import Layout
-from diffsim.runtime import compile_kernel, taichi
+from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program, Strip
 
@@ -124,7 +124,12 @@ class Kernel(ABC):
         """Fill `self.text`."""
 
     def compile(self) -> Any:
-        """The Taichi kernel."""
+        """The Taichi kernel; the same one for every simulation with this source."""
+        columns = [axis == self.ndim - 1 for _, axis in self.profiles.values()]
+        return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
+
+    def _namespace(self) -> dict[str, Any]:
+        """What the names in the source stand for."""
         ti = taichi()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
@@ -147,7 +152,7 @@ class Kernel(ABC):
             namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
         for function in LANEWISE if self.lanes > 1 else ():
             namespace[f"tile_{function}"] = _lanewise(ti, getattr(ti, function), element, self.lanes)
-        return compile_kernel(self.source, self.program.name, namespace)
+        return namespace
 
     def header(self, extra: str = "") -> str:
         declared = ", ".join(f"{a.name}: {annotation(a)}" for a in self.arguments)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from diffsim.runtime import usable_cores
+from diffsim.system import usable_cores
 
 SINGLE = 2e-4
 """f32 after 40 000 dependent operations; measured 4e-5."""
