@@ -16,8 +16,11 @@ from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program, Strip
 
-STEPS, FIRST, BARRIER = 0, 1, 64
-"""Entries of the control array: steps of this launch, index of its first step, the workers' arrival counter."""
+STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
+"""Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
+left: steps that are done, and operations of the next one that are."""
+ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
+"""Of workers, in cache lines of their own: how many came to barriers, how many barriers opened; where this launch was left (see `DONE`)."""
 HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
