@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import BackendError, StaleValueError
-from diffsim.system import core_numbers, own_threads, pin_thread, register_bytes, usable_cores
+from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
 
 ARCHES = ("cpu", "cuda", "vulkan")
 PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
@@ -162,7 +162,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
-        _current, _started = None, True  # what was compiled before dies here
+        again, _current, _started = _started, None, True  # what was compiled before dies here
         _forget_kernels()
         before = own_threads()
         with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
@@ -172,6 +172,8 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             raise _missing(arch, f"Taichi fell back to {found}")
         if arch == "cpu":
             _spread(sorted(own_threads() - before)[-threads:])
+        if again:
+            give_back_memory()
         _current = Settings(arch, precision, threads, width, next(_generations))
     return _current
 

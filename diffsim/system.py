@@ -7,7 +7,9 @@ input and output) makes an answer less sharp, but never fails at import. No othe
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import gc
 import os
 import shutil
 import sys
@@ -152,6 +154,13 @@ def peak_memory() -> int:
         info = psutil.Process().memory_info()
         return int(getattr(info, "peak_wset", info.rss))  # the former on Windows
     return 0
+
+
+def give_back_memory() -> None:
+    """Let Python and the C library return what is not in use to the system, where they can."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or another system
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_peak() -> bool:

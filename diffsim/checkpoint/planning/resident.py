@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
-from contextlib import suppress
-
-from diffsim.system import forget_peak, peak_memory, resident_memory
+from diffsim.system import forget_peak, give_back_memory, peak_memory, resident_memory
 
 
 class Resident:
@@ -19,7 +15,7 @@ class Resident:
     """
 
     def __init__(self) -> None:
-        _give_back()
+        give_back_memory()  # else later arrays would take what is not in use, and not count
         self.exact = forget_peak()
         self.before = resident_memory() if self.exact else peak_memory()
 
@@ -27,10 +23,3 @@ class Resident:
     def peak(self) -> int:
         """Bytes by which the resident size has exceeded `before` at most."""
         return max(peak_memory() - self.before, 0)
-
-
-def _give_back() -> None:
-    """Let Python and the C library return what is not in use to the system: else later arrays would take that, and not count."""
-    gc.collect()
-    with suppress(OSError, AttributeError, TypeError):  # another C library, or another system
-        ctypes.CDLL(None).malloc_trim(0)
