@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,6 @@ from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
-from diffsim.expr.graph import reads
 from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.checks import check_input, check_loss, check_names, check_room, check_steps, places, require_finite
 from diffsim.simulation.planning import made_up, sizes_of, undoes
@@ -33,38 +32,16 @@ from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Reversal, SweepReport, Until
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
+from diffsim.simulation.traced import Traced, trace
 from diffsim.simulation.turns import Turn
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.tangent import dot, tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep, check_declared, forcing_location, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.tangent import dot
+from diffsim.stepping.trace import TracedStep, check_declared, forcing_location
 from diffsim.typing import Array
-
-
-@dataclass(frozen=True)
-class _Traced:
-    """An equation as expressions: what comes before the first step, and the step.
-
-    Attributes:
-        order: how many times tangents were taken.
-    """
-
-    coefficients: TracedMap
-    initial: TracedMap
-    step: TracedStep
-    order: int = 0
-
-    def tangent(self) -> _Traced:
-        order = self.order + 1
-        return _Traced(
-            tangent_map(self.coefficients, order=order),
-            tangent_map(self.initial, self.coefficients.placed, order),
-            tangent_step(self.step, order),
-            order,
-        )
 
 
 class Simulation:
@@ -108,12 +85,12 @@ class Simulation:
         check_names("sources", sources, equation.forcings, "forcings")
         check_names("receivers", receivers, equation.states, "states")
         wrt = None if wrt is None else names("wrt", wrt, "['c']")
-        traced, wanted = _trace(equation, sources, wrt)
+        traced, wanted = trace(equation, sources, wrt)
         points = {**self._source_tables(traced.step, sources), **self._receiver_tables(traced.step, receivers)}
         self._assemble(traced, points, tuple(receivers), wanted)
 
     def _assemble(
-        self, traced: _Traced, points: dict[str, PointTable], receivers: tuple[str, ...], wrt: tuple[str, ...], differentiable: bool = True
+        self, traced: Traced, points: dict[str, PointTable], receivers: tuple[str, ...], wrt: tuple[str, ...], differentiable: bool = True
     ) -> None:
         """Make ready to run what was traced."""
         self._traced, self._points, self.receivers, self.wrt = traced, points, receivers, wrt
@@ -571,20 +548,9 @@ def _loaded(
     made = Simulation.__new__(Simulation)
     made._turn, made.equation, made.grid, made.precision = Turn(), equation, equation.grid, precision
     made.dtype = np.dtype(PRECISIONS[precision])
-    traced = _trace(equation, [f for f in equation.forcings if source_points(f) in points], wrt)[0]
+    traced = trace(equation, [f for f in equation.forcings if source_points(f) in points], wrt)[0]
     places = [*map(source_points, traced.step.forcings), *map(receiver_points, receivers)]
     made._assemble(traced, {name: points[name] for name in places}, receivers, wrt, differentiable or order > 0)
     for number in range(order):
         made = made.tangent(differentiable or number + 1 < order)
     return made
-
-
-def _trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | None) -> tuple[_Traced, tuple[str, ...]]:
-    """An equation as expressions, and the inputs that gradients are wanted for."""
-    coefficients = trace_coefficients(equation)
-    initial = trace_initial(equation, coefficients.placed)
-    known = (*coefficients.inputs, *initial.inputs, *sources)
-    check_names("wrt", known if wrt is None else wrt, known, "inputs")
-    wanted = tuple(name for name in known if wrt is None or name in wrt)
-    active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
-    return _Traced(coefficients, initial, trace_step(equation, coefficients.placed, sources, active)), wanted
