@@ -13,11 +13,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from diffsim.errors import PlanError
+from diffsim.system import total_memory
 
 SMALLEST = 1 << 18
 """Bytes from which memory is kept: 64 pages cost more than keeping account of them."""
@@ -143,18 +145,14 @@ def _new(size: int) -> Block:
     return np.empty(size, np.uint8)
 
 
-def _memory() -> int:
-    """Bytes of memory that this process may use: the machine's, cut by the cgroup's limit (v2, then v1)."""
-    found = [1 << 34]
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # there is none, or it is "max"
-            found.append(int(Path("/sys/fs/cgroup", name).read_text()))
-    return min(found)
+def _limit() -> int:
+    """Bytes that the pool keeps at most; where the system does not tell its memory, 1 GiB is not known to be little of it."""
+    with contextlib.suppress(PlanError):
+        return min(MOST, total_memory() // SHARE)
+    return MOST
 
 
-_pool = Pool(min(MOST, _memory() // SHARE))
+_pool = Pool(_limit())
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 empty = _pool.empty

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import one_of, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
@@ -120,12 +121,13 @@ def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
         ParameterError: an unknown rule.
         ShapeError: a wrong number of rules, or a mirror along an axis on whose faces the field lies.
     """
+    if not isinstance(rules, (str, tuple, list)):
+        raise ParameterError(f"boundary = {shown(rules)}, expected one of {', '.join(get_args(Rule))}, or one an axis; choose")
     found: Rules = (rules,) * ndim if isinstance(rules, str) else tuple(rules)
     if len(found) != ndim:
-        raise ShapeError(f"boundary = {found} has {len(found)} entries, expected one, or {ndim} (one an axis)")
+        raise ShapeError(f"boundary = {found} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
     for axis, rule in enumerate(found):
-        if rule not in get_args(Rule):
-            raise ParameterError(f"boundary = {rule!r} along axis {axis} is unknown; choose one of {', '.join(get_args(Rule))}")
+        one_of(f"boundary along axis {axis}", rule, get_args(Rule))
         if rule == "mirror" and location[axis]:
             raise ShapeError(
                 f"boundary = 'mirror' along axis {axis} needs values at cell centres, this field's lie on the faces; use zero (a wall)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffsim.arguments import names, real_array, shape_of, shown, whole
 from diffsim.errors import ShapeError
 from diffsim.typing import Array
 
@@ -43,24 +44,18 @@ class Grid:
         origin: float | Sequence[float] = 0.0,
         axes: Sequence[str] | None = None,
     ) -> None:
-        if np.ndim(shape) != 1 or any(int(n) != n for n in shape):
-            raise ShapeError(f"grid shape = {shape}, expected whole numbers, one an axis, such as (100, 200)")
-        shape = tuple(int(n) for n in shape)
-        if not 1 <= len(shape) <= MAX_DIMENSIONS:
-            raise ShapeError(f"grid shape = {shape} has {len(shape)} axes, expected 1 to {MAX_DIMENSIONS}")
-        if min(shape) < 1:
-            raise ShapeError(f"grid shape = {shape}, expected at least one cell along each axis")
+        shape = shape_of("grid shape", shape, MAX_DIMENSIONS)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "spacing", _per_axis("spacing", spacing, len(shape)))
         object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape)))
         if not all(0 < h < math.inf for h in self.spacing):
-            raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite")
+            raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
-            raise ShapeError(f"grid origin = {self.origin}, expected finite")
-        names = tuple(axes) if axes is not None else ("z", "y", "x")[-len(shape) :]
-        if len(names) != len(shape):
-            raise ShapeError(f"grid axes = {names}, expected {len(shape)} names")
-        object.__setattr__(self, "axes", names)
+            raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
+        found = ("z", "y", "x")[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
+        if len(found) != len(shape):
+            raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
+        object.__setattr__(self, "axes", found)
 
     @property
     def ndim(self) -> int:
@@ -77,12 +72,13 @@ class Grid:
 
     def coordinates(self, axis: int, location: int = 0) -> Array:
         """Coordinates along `axis`, of cell centres (location 0) or of upper faces (location 1)."""
+        axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
+        location = whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
         return self.origin[axis] + self.spacing[axis] * (np.arange(self.shape[axis]) + 0.5 * location)
 
 
 def _per_axis(name: str, value: float | Sequence[float], ndim: int) -> tuple[float, ...]:
-    values = tuple(np.atleast_1d(np.asarray(value, float)).tolist())
-    values = values * ndim if len(values) == 1 else values
-    if len(values) != ndim:
-        raise ShapeError(f"grid {name} = {value} has {len(values)} entries, expected one, or {ndim} (one an axis)")
-    return values
+    array = np.atleast_1d(real_array(f"grid {name}", value, float))
+    if array.shape not in ((1,), (ndim,)):
+        raise ShapeError(f"grid {name} = {shown(value)} has shape {array.shape}, expected one number, or {ndim} (one an axis); give those")
+    return tuple(np.broadcast_to(array, ndim).tolist())

@@ -8,105 +8,136 @@ take its place here.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import io
 import itertools
 import linecache
 import os
+import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import BackendError, StaleValueError
+from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
 
 ARCHES = ("cpu", "cuda", "vulkan")
 PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
 ALIGNMENT = 64  # bytes: a full-width vector store to a less aligned buffer ends the process
 
-lock = threading.RLock()
+
+class _Lock:
+    """A lock of a thread, which it may take again, and which a forked process is told that it cannot use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        _refuse_forked()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        self._lock = threading.RLock()
+
+
+lock = _Lock()
 """Held around every call into Taichi, whose program and thread pool are global and not re-entrant."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What Taichi was initialised with. `generation` grows with every initialisation; buffers of an older one are dead."""
+    """What Taichi was initialised with.
+
+    Attributes:
+        arch: "cpu", "cuda" or "vulkan".
+        precision: of simulations that name none.
+        threads: of a CPU.
+        register_bytes: width of a tile on a CPU; see `diffsim.system.register_bytes`.
+        generation: grows with every initialisation; buffers of an older one are dead.
+    """
 
     arch: str
     precision: str
     threads: int
+    register_bytes: int
     generation: int
 
 
 _current: Settings | None = None
 _generations = itertools.count(1)
+_started = False  # whether Taichi was ever initialised
+_forked = False  # whether this process is a copy of one in which it was
 
 
-def usable_cores() -> int:
-    """Cores that this process may use: its affinity mask, cut by the cgroup's CPU quota (v2, then v1)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return max(1, min(cores, int(quota)) if quota else cores)
+def _after_fork() -> None:
+    """In a child process: Taichi's threads are not there, and whoever waits for them waits for ever.
+
+    Also at the end of the interpreter, where Taichi's program would be ended; so that is never let go of.
+    """
+    global _forked
+    lock.renew()  # a thread that is not there may have held it
+    if _started:
+        from taichi.lang import impl
+
+        _forked = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(impl.get_runtime().prog))
 
 
-def _cgroup_quota() -> float | None:
-    try:
-        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return None if limit == "max" else int(limit) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        base = Path("/sys/fs/cgroup/cpu")
-        limit_us = int((base / "cpu.cfs_quota_us").read_text())
-        return limit_us / int((base / "cpu.cfs_period_us").read_text()) if limit_us > 0 else None
-    except (OSError, ValueError):
-        return None
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-@functools.cache
-def vector_bytes() -> int:
-    """Width of the CPU's vector registers in bytes: 64 with AVX-512, 32 with AVX2, else 16."""
-    try:
-        flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "").split()
-    except OSError:
-        flags = []
-    if "avx512f" in flags:
-        return 64
-    return 32 if "avx2" in flags else 16
+def _refuse_forked() -> None:
+    if _forked:
+        raise BackendError(
+            "expected a process in which diffsim was started, got one forked from it, in which Taichi's threads are missing; start "
+            'processes with multiprocessing.get_context("spawn"), or fork before diffsim is first used'
+        )
 
 
 def lanes(dtype: npt.DTypeLike) -> int:
     """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
-    return vector_bytes() // np.dtype(dtype).itemsize if settings().arch == "cpu" else 1
+    found = settings()
+    return found.register_bytes // np.dtype(dtype).itemsize if found.arch == "cpu" else 1
 
 
-def init(arch: str = "auto", precision: str | None = None, threads: int | None = None) -> Settings:
+def init(arch: str = "auto", precision: str | None = None, threads: int | None = None, anew: bool = False) -> Settings:
     """Initialise Taichi, or initialise it anew. Optional: otherwise it happens on first use.
+
+    With the settings in force nothing happens. Other settings free all kernels, which Taichi keeps until then, also those of simulations
+    that are gone. A call that fails changes nothing.
 
     Args:
         arch: "cpu", "cuda", "vulkan", or "auto": the environment's DIFFSIM_ARCH, else "cpu".
         precision: default precision of simulations, "f32" or "f64"; None: DIFFSIM_PRECISION, else "f32".
         threads: CPU threads; None: as many as the process may use (affinity and cgroup quota).
+        anew: free all kernels also if the settings are those in force.
 
     Returns:
-        The settings in force. Simulations built before are dead: using one raises `StaleValueError`.
+        The settings in force. Simulations whose kernels were freed are dead: using one raises `StaleValueError`.
 
     Raises:
         BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
     """
-    global _current
-    if arch == "auto":
+    global _current, _started
+    _refuse_forked()
+    if isinstance(arch, str) and arch == "auto":
         arch = os.environ.get("DIFFSIM_ARCH", "cpu")
-    precision = precision or os.environ.get("DIFFSIM_PRECISION", "f32")
-    if arch not in ARCHES:
+    if precision is None:
+        precision = os.environ.get("DIFFSIM_PRECISION", "f32")
+    if not isinstance(arch, str) or arch not in ARCHES:
         raise BackendError(f"arch = {arch!r} is unknown; choose one of {', '.join(ARCHES)} or auto")
-    if precision not in PRECISIONS:
+    if not isinstance(precision, str) or precision not in PRECISIONS:
         raise BackendError(f"precision = {precision!r} is unknown; choose f32 or f64")
     if arch == "vulkan" and precision == "f64":
         raise BackendError(
@@ -115,9 +146,15 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
     cores = usable_cores()
     if threads is None:
         threads = cores
-    if not isinstance(threads, int) or not 1 <= threads <= cores:
-        raise BackendError(f"threads = {threads}, expected 1 to {cores} (the cores this process may use); lower it")
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= cores:
+        raise BackendError(f"threads = {threads!r}, expected a whole number from 1 to {cores} (the cores this process may use); mend it")
+    if not isinstance(anew, bool):
+        raise BackendError(f"anew = {anew!r}, expected True or False")
+    width = register_bytes()
     with lock:
+        if not anew and _current is not None and (arch, precision, threads, width) == astuple(_current)[:-1]:
+            return _current
+        _require_device(arch, _current is not None)
         ti = taichi()
         options: dict[str, Any] = {"arch": getattr(ti, arch), "log_level": ti.ERROR, "default_ip": ti.i32, "fast_math": False}
         if arch == "cpu":
@@ -125,28 +162,40 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
-        _current = None  # what was compiled before dies here, also if what follows fails
-        before = _own_threads()
+        again, _current, _started = _started, None, True  # what was compiled before dies here
+        _forget_kernels()
+        before = own_threads()
         with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
             ti.init(**options)
         found = str(ti.cfg.arch).rpartition(".")[2]
         if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
-            raise BackendError(f"arch = {arch!r} is not to be had on this machine (Taichi fell back to {found}); use --arch cpu")
+            raise _missing(arch, f"Taichi fell back to {found}")
         if arch == "cpu":
-            _spread(sorted(_own_threads() - before)[-threads:])
-        _current = Settings(arch, precision, threads, next(_generations))
+            _spread(sorted(own_threads() - before)[-threads:])
+        if again:
+            give_back_memory()
+        _current = Settings(arch, precision, threads, width, next(_generations))
     return _current
 
 
-def _own_threads() -> set[tuple[int, int]]:
-    """Start and number of each thread of this process, where the system tells."""
-    found = set()
-    with contextlib.suppress(OSError):
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):  # it has ended
-                fields = (task / "stat").read_text().rpartition(")")[2].split()
-                found.add((int(fields[19]), int(task.name)))
-    return found
+def _missing(arch: str, why: str) -> BackendError:
+    return BackendError(f"arch = {arch!r} is not to be had on this machine ({why}); use --arch cpu")
+
+
+def _require_device(arch: str, running: bool) -> None:
+    """Raise unless Taichi can run on a GPU's arch.
+
+    Taichi ends what runs before it looks for a device. So where something runs, the device is tried in a process of its own first.
+    """
+    if arch == "cpu":
+        return
+    ti = taichi()
+    if not ti.lang.misc.is_arch_supported(getattr(ti, arch)):
+        raise _missing(arch, "Taichi finds no driver for it")
+    if running:
+        trial = f"import taichi as ti; ti.init(arch=ti.{arch}); raise SystemExit(ti.cfg.arch != ti.{arch})"
+        if subprocess.run([sys.executable, "-c", trial], capture_output=True).returncode:
+            raise _missing(arch, "Taichi's driver for it finds no device")
 
 
 def _spread(pool: Sequence[tuple[int, int]]) -> None:
@@ -155,22 +204,22 @@ def _spread(pool: Sequence[tuple[int, int]]) -> None:
     Workers that wait for one another lose a scheduler tick, 4 ms, whenever two of them are woken on one core. Where there are more cores
     than workers that hardly happens, and the choice of cores is better left to the system, which sees other processes.
     """
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+    cores = core_numbers()
     if 1 < len(cores) == len(pool):
         for (_, thread), core in zip(pool, cores, strict=True):
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(thread, {core})
+            pin_thread(thread, core)
 
 
 def settings() -> Settings:
     """The settings in force; initialises with defaults on first use."""
+    _refuse_forked()
     return _current or init()
 
 
 def check_generation(generation: int) -> None:
     """Raise unless buffers made under `generation` are still alive."""
     if settings().generation != generation:
-        raise StaleValueError("this simulation was built before diffsim.init() was called again, which frees its kernels; build it anew")
+        raise StaleValueError("this simulation was built before diffsim.init() changed settings, which frees its kernels; build it anew")
 
 
 @functools.cache
@@ -194,6 +243,8 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
 
 
 _source_names = itertools.count(1)
+_shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key
+_made: list[tuple[str, Any]] = []  # every kernel of the present program, with the name of its source
 
 
 def compile_kernel(source: str, name: str, namespace: dict[str, Any]) -> Any:
@@ -202,11 +253,45 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any]) -> Any:
     The text is registered with `linecache`, since Taichi reads the source of what it compiles and so do tracebacks.
     """
     filename = f"<diffsim {name} {next(_source_names)}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    module = types.ModuleType(filename)
-    module.__dict__.update(namespace, ti=taichi())
-    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
-    return getattr(module, name)
+    with lock:
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        module = types.ModuleType(filename)
+        module.__dict__.update(namespace, ti=taichi())
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+        kernel = getattr(module, name)
+        _made.append((filename, kernel))
+    return kernel
+
+
+def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[], dict[str, Any]]) -> Any:
+    """The kernel of a source, compiled once for all that need it.
+
+    Taichi keeps what it compiled as long as its program lives, some megabytes a kernel, even if nobody refers to it any more.
+
+    Args:
+        source: of the kernel.
+        name: of the kernel in it.
+        key: what the names in the source stand for.
+        namespace: makes those names.
+    """
+    with lock:
+        settings()
+        if (source, key) not in _shared:
+            _shared[source, key] = compile_kernel(source, name, namespace())
+        return _shared[source, key]
+
+
+def _forget_kernels() -> None:
+    """Drop all kernels that were compiled here: with the program that they belong to, they are dead."""
+    from taichi.lang import impl
+
+    dead = {id(part) for _, kernel in _made for part in (kernel._primal, kernel._adjoint)}
+    kernels = impl.get_runtime().kernels
+    kernels[:] = [kernel for kernel in kernels if id(kernel) not in dead]
+    for filename, _ in _made:
+        linecache.cache.pop(filename, None)
+    _made.clear()
+    _shared.clear()
 
 
 @contextlib.contextmanager

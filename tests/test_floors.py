@@ -11,8 +11,8 @@ import diffsim
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing"},
-    {"runtime", "buffers"},
+    {"errors", "typing", "arguments"},
+    {"system", "runtime", "buffers"},
     {"grid", "field"},
     {"expr"},
     {"kernels", "stepping"},
@@ -27,7 +27,14 @@ FLOORS = [
     {"cli"},
 ]
 TOP = {"__init__", "__main__"}
-SAME_FLOOR_ALLOWED = {("field", "grid"), ("typing", "errors"), ("errors", "typing")}
+SAME_FLOOR_ALLOWED = {
+    ("arguments", "errors"),
+    ("buffers", "system"),
+    ("errors", "typing"),
+    ("field", "grid"),
+    ("runtime", "system"),
+    ("typing", "errors"),
+}
 
 
 def part(path: Path) -> str:

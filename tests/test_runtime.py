@@ -1,4 +1,4 @@
-"""Where the threads of Taichi's pool run."""
+"""What `init` changes and when, what forked processes are told, and where the threads of Taichi's pool run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from diffsim.runtime import usable_cores
+from diffsim.system import usable_cores
 
 AFFINITIES = """
 import json, os, sys
@@ -33,3 +33,149 @@ def test_as_many_workers_as_cores_have_a_core_each() -> None:
     expected = [[core] for core in cores] if usable_cores() == len(cores) else []
     assert pinned("all") == expected
     assert pinned("one") == []
+
+
+def printed(code: str) -> list[str]:
+    """Lines that a program printed."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM + code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+PROGRAM = """
+import json, os, subprocess, sys, threading, time
+import numpy as np
+import diffsim as ds
+from diffsim.errors import BackendError, StaleValueError
+from diffsim.solvers import Heat
+x = {"kappa": np.ones((16, 16)), "T": np.arange(256.0).reshape(16, 16)}
+def simulate():
+    return ds.Simulation(Heat(ds.Grid((16, 16), 1.0), 0.1))
+def attempt(what):
+    try:
+        what()
+        print("works")
+    except ds.DiffsimError as error:
+        print(type(error).__name__ + ":", error)
+"""
+STALE = "StaleValueError: this simulation was built before diffsim.init() changed settings, which frees its kernels; build it anew"
+INITS = """
+s = simulate()
+s.run(x, 2)
+def again():
+    s.run(x, 2)
+first = ds.init()
+for same in {}, {"arch": "cpu"}, {"arch": "auto", "precision": first.precision}, {"threads": first.threads}:
+    assert ds.init(**same) is first
+    attempt(again)
+for wrong in json.loads(WRONG):
+    attempt(lambda: ds.init(**wrong))
+    assert ds.init() is first
+    attempt(again)
+"""
+WRONG = [
+    {"arch": "cuda", "precision": "f16"},
+    {"arch": "tpu"},
+    {"arch": None},
+    {"arch": []},
+    {"arch": "vulkan", "precision": "f64"},
+    {"precision": ""},
+    {"precision": ["f32"]},
+    {"threads": True},
+    {"threads": 0},
+    {"threads": 10**6},
+    {"threads": 1.0},
+    {"threads": "1"},
+    {"anew": 1},
+]
+
+
+def test_settings_in_force_and_wrong_ones_change_nothing() -> None:
+    lines = printed(f"WRONG = {json.dumps(json.dumps(WRONG))}\n" + INITS)
+    assert lines[:4] == ["works"] * 4
+    assert lines[5::2] == ["works"] * len(WRONG)
+    refusals = lines[4::2]
+    assert len(refusals) == len(WRONG)
+    for given, line in zip(WRONG, refusals, strict=True):
+        assert line.startswith("BackendError: "), (given, line)
+
+
+def test_a_device_that_is_not_there_changes_nothing() -> None:
+    """Also if Taichi finds a driver, but nothing behind it: the driver is made up here."""
+    code = """
+from diffsim import runtime
+s = simulate()
+s.run(x, 2)
+core = runtime.taichi().lang.misc._ti_core
+for there in (False, True):
+    core.with_cuda = lambda: there
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    attempt(lambda: ds.init("cuda"))
+    attempt(lambda: s.run(x, 2))
+"""
+    none, works, behind, still = printed(code)
+    assert "Taichi finds no driver for it); use --arch cpu" in none
+    assert "Taichi's driver for it finds no device); use --arch cpu" in behind
+    assert works == still == "works"
+
+
+def test_other_settings_and_a_wish_free_kernels() -> None:
+    code = """
+for change in {"precision": "f64"}, {"anew": True}:
+    s = simulate()
+    s.run(x, 2)
+    ds.init(**change)
+    attempt(lambda: s.run(x, 2))
+    attempt(lambda: s.vjp(x, 2))
+    attempt(lambda: simulate().run(x, 2))
+"""
+    assert printed(code) == [STALE, STALE, "works"] * 2
+
+
+FORKS = """
+def fork(what, leave):
+    child = os.fork()
+    if child == 0:
+        what()
+        sys.stdout.flush()
+        leave(3)
+    for _ in range(400):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            print("ended", os.waitstatus_to_exitcode(status))
+            return
+        time.sleep(0.05)
+    print("hangs")
+    os.kill(child, 9)
+fork(lambda: attempt(lambda: simulate().run(x, 2)), os._exit)
+s = simulate()
+s.run(x, 2)
+busy = threading.Event()
+def work():
+    while not busy.is_set():
+        s.run(x, 50)
+workers = [threading.Thread(target=work) for _ in range(2)]
+for worker in workers:
+    worker.start()
+for use in (lambda: s.run(x, 2), lambda: simulate(), lambda: ds.init(), lambda: ds.init(precision="f64"),
+            lambda: ds.plan(s, steps=3)):
+    for leave in os._exit, sys.exit:
+        fork(lambda: attempt(use), leave)
+busy.set()
+for worker in workers:
+    worker.join()
+attempt(lambda: s.run(x, 2))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_forked_after_use_is_refused_at_once() -> None:
+    lines = printed("import warnings\nwarnings.simplefilter('ignore')\n" + FORKS)
+    assert lines[:2] == ["works", "ended 3"]
+    assert lines[-1] == "works"
+    uses = lines[2:-1]
+    assert len(uses) == 20
+    for told, ended in zip(uses[::2], uses[1::2], strict=True):
+        assert "BackendError: expected a process in which diffsim was started" in told and 'get_context("spawn")' in told
+        assert ended == "ended 3"

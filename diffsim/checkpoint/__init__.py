@@ -19,7 +19,6 @@ from diffsim.checkpoint.machine import Summary as Summary
 from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.planning.costs import Costs as Costs
 from diffsim.checkpoint.planning.costs import Sizes as Sizes
-from diffsim.checkpoint.planning.memory import available_memory as available_memory
 from diffsim.checkpoint.planning.memory import parse_memory as parse_memory
 from diffsim.checkpoint.planning.plan import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.plan import Comparison as Comparison
@@ -59,3 +58,4 @@ from diffsim.checkpoint.storage.host import HostStore as HostStore
 from diffsim.checkpoint.storage.store import StateLayout as StateLayout
 from diffsim.checkpoint.storage.store import Store as Store
 from diffsim.checkpoint.storage.suspend import SweepFile as SweepFile
+from diffsim.system import available_memory as available_memory

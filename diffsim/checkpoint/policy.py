@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from diffsim.arguments import function
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
@@ -93,8 +94,9 @@ class Policy:
             raise ParameterError(f"expected Lossless(), Lossy(relative_error) or None as compression, got {self.compression!r}; give one")
         if not isinstance(self.verify, bool):
             raise ParameterError(f"expected verify to be True or False, got {self.verify!r}; give one of them")
-        if not isinstance(self.resume, (int, float)) or not 0.0 <= self.resume < float("inf"):
+        if isinstance(self.resume, bool) or not isinstance(self.resume, (int, float)) or not 0.0 <= self.resume < float("inf"):
             raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}; give a number")
+        function("progress", self.progress, "ProgressBar()")
         if self.folder is not None:
             if not isinstance(self.folder, (str, PathLike)):
                 raise ParameterError(f"expected the path of a folder, got {self.folder!r}; give folder= a path")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, runtime_checkable
 
+from diffsim.arguments import shown
 from diffsim.checkpoint.actions import Action
-from diffsim.errors import ScheduleError, ShapeError
+from diffsim.errors import ParameterError, ScheduleError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,17 @@ def require_truth(name: str, value: Any) -> bool:
 
     Args:
         name: what the condition is called, for the error.
-        value: an array of one element, or anything else that Python takes for true or false.
+        value: a truth value of Python or NumPy, or an array of one.
 
     Raises:
         ShapeError: an array of another number of elements.
+        ParameterError: anything else that Python takes for true or false, such as a text: "no" would be true.
     """
     shape = tuple(getattr(value, "shape", ()))
     if prod(shape) != 1:
         raise ShapeError(
             f"expected {name} to give one truth value, got an array of shape {shape}; make one of it, by .any() or .all() for example"
         )
+    if not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "") != "b":
+        raise ParameterError(f"expected {name} to give True or False, got {shown(value)}; compare with something, such as value > 0")
     return bool(value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
+from diffsim.arguments import one_of
 from diffsim.errors import ParameterError
 
 ORDERS = (2, 4, 6, 8, 10, 12)
@@ -42,21 +43,28 @@ def fornberg(points: Sequence[Fraction | int | float], derivative: int, at: Frac
     return [float(row[derivative]) for row in table]
 
 
-@cache
 def centred(derivative: int, order: int) -> tuple[float, ...]:
     """Weights of offsets -order/2 .. order/2 for the first or second derivative at 0, unit spacing."""
     check_order(order)
+    return _centred(derivative, order)
+
+
+@cache
+def _centred(derivative: int, order: int) -> tuple[float, ...]:
     reach = order // 2
     return tuple(fornberg(range(-reach, reach + 1), derivative))
 
 
-@cache
 def staggered(derivative: int, order: int) -> tuple[float, ...]:
     """Weights of offsets -order/2 + 1/2 .. order/2 - 1/2 at 0 (derivative 0: interpolation), unit spacing."""
     check_order(order)
+    return _staggered(derivative, order)
+
+
+@cache
+def _staggered(derivative: int, order: int) -> tuple[float, ...]:
     return tuple(fornberg([Fraction(2 * k - order + 1, 2) for k in range(order)], derivative))
 
 
 def check_order(order: int) -> None:
-    if order not in ORDERS:
-        raise ParameterError(f"order = {order} is not available; choose one of {', '.join(map(str, ORDERS))}")
+    one_of("order", order, ORDERS)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
 
 def check_floating(name: str, values: npt.ArrayLike) -> Array:
     """`values` as an array of floats; the gradient will have the same dtype."""
-    array = np.asarray(values)
+    array = real_array(name, values)
     if array.dtype.kind != "f":
         raise ParameterError(f"{name}: expected floating numbers, got dtype {array.dtype}; convert with .astype(numpy.float64)")
     return array
@@ -21,7 +22,7 @@ def check_floating(name: str, values: npt.ArrayLike) -> Array:
 
 def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float64]:
     """A copy of `values` in f64; entries where `used` is False may be anything and become 0."""
-    array = np.array(values, dtype=np.float64)
+    array = np.array(real_array(name, values, np.float64))
     if used is not None:
         try:
             array = np.where(used, array, 0.0)
@@ -51,7 +52,10 @@ def check_mask(mask: npt.ArrayLike | None) -> npt.NDArray[np.bool_] | None:
     """A copy of `mask`, which must be boolean: integer masks are mistaken for indices too easily."""
     if mask is None:
         return None
-    array = np.array(mask)
+    try:
+        array = np.array(mask)
+    except ValueError as error:
+        raise ParameterError(f"mask = {shown(mask)}, expected an array of booleans; give rows of equal length") from error
     if array.dtype != np.bool_:
         raise ParameterError(f"mask: expected booleans (True: counts), got dtype {array.dtype}; write `mask != 0`")
     return array

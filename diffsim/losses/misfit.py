@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import flag, real_array
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_floating, check_mask, check_not_negative
 from diffsim.typing import Array
@@ -44,12 +45,12 @@ class L2Misfit:
         self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, normalise: bool = False
     ) -> None:
         used = check_mask(mask)
-        check_fits("mask", used, np.shape(data), "data")
+        check_fits("mask", used, real_array("data", data).shape, "data")
         self._used = used
         self._data = check_finite("data", data, used)
         self._weight = check_not_negative("weight", weight)
         check_fits("weight", self._weight, self._data.shape, "data")
-        if normalise:
+        if flag("normalise", normalise):
             energy = 0.5 * float(np.sum(self._weight * self._data**2))
             if energy == 0.0:
                 raise ParameterError(

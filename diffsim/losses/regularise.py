@@ -7,6 +7,7 @@ nothing is assumed outside the domain or the mask (no flux through their edge).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import Literal, Protocol
@@ -14,8 +15,9 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import number, positive, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_floating, check_mask, check_not_negative
+from diffsim.losses._checks import check_finite, check_fits, check_floating, check_mask
 from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
@@ -34,7 +36,7 @@ class _Cells:
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing)
-        if self._spacing.ndim > 1 or not np.all(self._spacing > 0):
+        if self._spacing.ndim > 1 or not self._spacing.size or not np.all(self._spacing > 0):
             raise ParameterError(f"spacing: expected one length > 0, or one for each axis, got {spacing}; give the grid's spacing in m")
         self._mask = check_mask(mask)
 
@@ -85,7 +87,7 @@ def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
 
 
 def _check_weight(weight: float) -> float:
-    return float(check_not_negative("weight", weight))
+    return number("weight", weight, "a finite number of at least 0", lambda x: 0 <= x < math.inf, "use 0 to switch it off")
 
 
 class Tikhonov:
@@ -118,12 +120,10 @@ class Tikhonov:
         reference: npt.ArrayLike = 0.0,
         mask: npt.ArrayLike | None = None,
     ) -> None:
-        if order not in (0, 1):
-            raise ParameterError(f"order: expected 0 (values) or 1 (slopes), got {order!r}; choose one of the two")
+        self._order = whole("order", order, 0, 1, "choose 0 (values) or 1 (slopes)")
         self._weight = _check_weight(weight)
         self._cells = _Cells(spacing, mask)
-        self._order = order
-        self._reference = np.array(reference, dtype=np.float64)
+        self._reference = np.array(real_array("reference", reference, np.float64))
         used = check_mask(mask)
         check_finite("reference", self._reference, used)
 
@@ -175,11 +175,10 @@ class SmoothedTotalVariation:
     """
 
     def __init__(self, weight: float, spacing: float | Sequence[float], epsilon: float, mask: npt.ArrayLike | None = None) -> None:
-        if not (np.isfinite(epsilon) and epsilon > 0):
-            raise ParameterError(f"epsilon: expected a slope > 0, got {epsilon}; a hundredth of (expected jump)/spacing is a good start")
+        epsilon = positive("epsilon", epsilon, "a hundredth of (expected jump)/spacing is a good start")
         self._weight = _check_weight(weight)
         self._cells = _Cells(spacing, mask)
-        self._epsilon = float(epsilon)
+        self._epsilon = epsilon
 
     def value_and_grad(self, field: Array) -> tuple[float, Array]:
         """R and its exact discrete gradient.

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.errors import DivergenceError, ShapeError
+from diffsim.arguments import real_array, shown
+from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.optimize.journal import Evaluation, Journal
 from diffsim.typing import Array
 
@@ -89,10 +90,12 @@ class Evaluator:
 
     def _evaluate(self, x: npt.NDArray[np.float64]) -> Evaluation:
         start = perf_counter()
-        raw_value, raw_gradient = self._objective(x.copy())
+        answer = self._objective(x.copy())
         seconds = perf_counter() - start
-        value = float(raw_value)
-        gradient = np.array(raw_gradient, dtype=np.float64)
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2 or np.ndim(answer[0]) != 0:
+            raise ParameterError(f"objective gave {shown(answer)}, expected (value, gradient); return a number and a vector")
+        value = float(real_array("value of the objective", answer[0], np.float64))
+        gradient = np.array(real_array("gradient", answer[1], np.float64))
         if gradient.shape != x.shape:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {gradient.shape}; return one entry for each unknown")
         bad = int(np.count_nonzero(~np.isfinite(gradient)))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
+from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.typing import Array
@@ -80,8 +81,11 @@ def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None
         # SciPy lets a single number stand for all entries.
         lower, upper = (np.array(np.broadcast_to(b, size) if np.size(b) == 1 else b, dtype=np.float64) for b in (bounds.lb, bounds.ub))
         return Box(lower, upper)
-    lower = np.array([-np.inf if low is None else low for low, _ in bounds], dtype=np.float64)
-    upper = np.array([np.inf if high is None else high for _, high in bounds], dtype=np.float64)
+    pairs = bounds if isinstance(bounds, (Sequence, np.ndarray)) and not isinstance(bounds, str) else [bounds]
+    if not all(len(pair) == 2 if isinstance(pair, (tuple, list)) else np.shape(pair) == (2,) for pair in pairs):
+        raise ParameterError(f"bounds = {shown(bounds)}, expected SciPy's Bounds or a pair an entry; write [(0.0, None)] * {size}")
+    lower = real_array("lower bounds", [-np.inf if low is None else low for low, _ in pairs], np.float64)
+    upper = real_array("upper bounds", [np.inf if high is None else high for _, high in pairs], np.float64)
     return Box(lower, upper)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
+from diffsim.arguments import function, instance, number, one_of, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.evaluation import Evaluator, Objective, Point
 from diffsim.optimize.journal import Journal
@@ -98,6 +99,10 @@ def minimise(
         ShapeError: x0, bounds or gradient do not fit.
         ParameterError: Any other argument outside what it may be.
     """
+    function("objective", objective, "lambda x: (value, gradient)", optional=False)
+    function("callback", callback, "lambda iteration: ...")
+    if journal is not None:
+        instance("journal", journal, Journal, "a Journal", "write it like Journal(path)")
     start_x, box, limits = _check(x0, method, bounds, iterations, tolerance)
     evaluate = Evaluator(objective, journal)
     history: list[Iteration] = []
@@ -131,17 +136,15 @@ def _check(
     iterations: int,
     tolerance: float,
 ) -> tuple[npt.NDArray[np.float64], Box, Limits]:
-    if method not in METHODS:
-        raise ParameterError(f"method: expected one of {sorted(METHODS)}, got {method!r}; choose one of these")
-    start = np.asarray(x0, dtype=np.float64)
+    one_of("method", method, METHODS)
+    start = real_array("x0", x0, np.float64)
     if start.ndim != 1 or start.size == 0:
         raise ShapeError(f"x0: expected a vector of at least one entry, got shape {start.shape}; use a parametrisation's from_field")
     if not np.all(np.isfinite(start)):
         raise ParameterError("x0: expected finite numbers, got NaN or infinity; check the starting field")
-    if iterations < 1:
-        raise ParameterError(f"iterations: expected at least 1, got {iterations}; call the objective itself for a value without a step")
-    if not 0 <= tolerance < 1:
-        raise ParameterError(f"tolerance: expected 0 <= tolerance < 1, got {tolerance}; 1e-9 is a good start, 0 never stops early")
+    iterations = whole("iterations", iterations, 1, 2**31 - 1, "call the objective itself for a value without a step")
+    remedy = "1e-9 is a good start, 0 never stops early"
+    tolerance = number("tolerance", tolerance, "a number of at least 0 and below 1", lambda x: 0 <= x < 1, remedy)
     box = make_box(bounds, start.size)
     box.check(start)
-    return start, box, Limits(int(iterations), float(tolerance))
+    return start, box, Limits(iterations, tolerance)

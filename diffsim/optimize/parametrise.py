@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 from scipy.optimize import Bounds
 
+from diffsim.arguments import real_array, shape_of, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.optimize.transforms import Transform, make_transform
 from diffsim.typing import Array
@@ -44,9 +45,19 @@ class Unknown(Protocol):
         ...
 
 
+def check_dtype(dtype: npt.DTypeLike) -> None:
+    """Raise unless it is the type of floating-point numbers."""
+    try:
+        floating = dtype is not None and np.dtype(dtype).kind == "f"
+    except (TypeError, ValueError):
+        floating = False
+    if not floating:
+        raise ParameterError(f"dtype: expected a floating dtype, got {shown(dtype)}; use numpy.float32 or numpy.float64")
+
+
 def check_theta(theta: npt.ArrayLike, size: int) -> F64:
     """`theta` as a flat f64 vector of `size` entries."""
-    array = np.asarray(theta, dtype=np.float64)
+    array = real_array("theta", theta, np.float64)
     if array.shape != (size,):
         raise ShapeError(f"theta: expected shape ({size},), one entry a free unknown, got {array.shape}; start from from_field(...)")
     return array
@@ -54,15 +65,26 @@ def check_theta(theta: npt.ArrayLike, size: int) -> F64:
 
 def check_field(name: str, field: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """`field` as an array of that shape."""
-    array = np.asarray(field)
+    array = real_array(name, field)
     if array.shape != shape:
         raise ShapeError(f"{name}: expected shape {shape}, got {array.shape}; give one value for each cell, halo excluded")
     return array
 
 
+def check_mask_shape(mask: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A copy of `mask`, of that shape."""
+    try:
+        array = np.array(mask)
+    except ValueError as error:
+        raise ParameterError(f"mask = {shown(mask)}, expected an array of booleans; give rows of equal length") from error
+    if array.shape != shape:
+        raise ShapeError(f"mask: expected shape {shape}, got {array.shape}; give one value for each cell, halo excluded")
+    return array
+
+
 def spread(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> F64:
     """`values` in f64, broadcast to `shape`; read-only."""
-    array = np.array(values, dtype=np.float64)
+    array = np.array(real_array(name, values, np.float64))
     try:
         return np.broadcast_to(array, shape)
     except ValueError:
@@ -117,9 +139,8 @@ class Parametrisation:
     smooth: float | Sequence[float] = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
-        if np.dtype(self.dtype).kind != "f":
-            raise ParameterError(f"dtype: expected a floating dtype, got {np.dtype(self.dtype)}; use numpy.float32 or numpy.float64")
+        object.__setattr__(self, "shape", shape_of("shape", self.shape, np.iinfo(np.int8).max))
+        check_dtype(self.dtype)
         if not np.all(np.isfinite(self._scale) & (self._scale > 0)):
             raise ParameterError("scale: expected finite numbers > 0 in free cells, got another; give the change that theta = 1 stands for")
         if not np.all(self._lower <= self._upper):  # also refuses NaN
@@ -237,9 +258,9 @@ class Parametrisation:
     def _free(self) -> npt.NDArray[np.bool_]:
         if self.mask is None:
             return np.ones(self.shape, dtype=np.bool_)
-        mask = np.array(check_field("mask", self.mask, self.shape))
+        mask = check_mask_shape(self.mask, self.shape)
         if mask.dtype != np.bool_ or not mask.any():
-            raise ParameterError(f"mask: expected booleans, True in at least one (free) cell, got dtype {mask.dtype}, {np.sum(mask)} free")
+            raise ParameterError(f"mask: expected booleans, True in at least one (free) cell, got dtype {mask.dtype}; write `mask != 0`")
         if self.reference is None and not mask.all():
             raise ParameterError("reference: expected the values of the cells that `mask` holds fixed, got none; give `reference=`")
         return mask

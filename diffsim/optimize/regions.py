@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
+from diffsim.arguments import real_array
 from diffsim.errors import ParameterError
-from diffsim.optimize.parametrise import Parametrisation, check_field, check_theta, spread
+from diffsim.optimize.parametrise import Parametrisation, check_dtype, check_field, check_theta, spread
 from diffsim.typing import Array, IntArray
 
 FIXED = -1
@@ -48,8 +49,8 @@ class Regions:
     background: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        if np.dtype(self.dtype).kind != "f":
-            raise ParameterError(f"dtype: expected a floating dtype, got {np.dtype(self.dtype)}; use numpy.float32 or numpy.float64")
+        check_dtype(self.dtype)
+        real_array("labels", self.labels)
         if not np.all(np.isfinite(self._template)):
             raise ParameterError("background: expected finite numbers, got NaN or infinity; fill the gaps")
         _ = self._values  # refuses its arguments now and not at the first use

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
+from diffsim.arguments import mapping, shown
 from diffsim.errors import ParameterError
 from diffsim.optimize.parametrise import Unknown, check_theta
 from diffsim.typing import Array
@@ -25,6 +26,9 @@ class Stacked:
     """
 
     def __init__(self, parts: Mapping[str, Unknown]) -> None:
+        for name, part in mapping("parts", parts, "{'c': Parametrisation(shape)}").items():
+            if not all(hasattr(part, wanted) for wanted in ("size", "to_field", "from_field", "pullback", "bounds")):
+                raise ParameterError(f"parts: {name} = {shown(part)}, expected a Parametrisation, Regions or the like; give one")
         if not parts:
             raise ParameterError("parts: expected at least one unknown, got none; give {name: parametrisation}")
         self._parts = dict(parts)
@@ -56,5 +60,5 @@ class Stacked:
         return Bounds(np.concatenate([b.lb for b in parts]), np.concatenate([b.ub for b in parts]))
 
     def _check_names(self, what: str, given: Mapping[str, Any]) -> None:
-        if set(given) != set(self._parts):
+        if set(mapping(what, given, "{'c': field}")) != set(self._parts):
             raise ParameterError(f"{what}: expected one entry for each of {sorted(self._parts)}, got {sorted(given)}; add or drop some")

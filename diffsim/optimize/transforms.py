@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
+from diffsim.arguments import one_of
 from diffsim.errors import ParameterError
 
 F64 = npt.NDArray[np.float64]
@@ -123,10 +124,7 @@ class Logit:
 
 def make_transform(name: str, lower: F64, upper: F64) -> Transform:
     """The transform of that name, for values between `lower` and `upper`."""
+    one_of("transform", name, ("identity", "log", "logit"))
     if name == "identity":
         return Identity()
-    if name == "log":
-        return Log()
-    if name == "logit":
-        return Logit(lower, upper)
-    raise ParameterError(f'transform: expected "identity", "log" or "logit", got {name!r}; choose one of these')
+    return Log() if name == "log" else Logit(lower, upper)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,7 +15,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
-from diffsim.runtime import lanes, settings, usable_cores
+from diffsim.runtime import lanes, settings
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
@@ -41,6 +39,7 @@ from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.versions import versions
+from diffsim.system import peak_memory, usable_cores
 from diffsim.typing import Array
 
 PLAN_SECONDS = 0.2
@@ -230,7 +229,7 @@ def _outcome(
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns)),
         certificate=certificate,
         schedule=repr(problem.schedule),
-        memory=Memory(simulation.predicted_bytes(problem.schedule), simulation.allocated_bytes(), _peak_bytes()),
+        memory=Memory(simulation.predicted_bytes(problem.schedule), simulation.allocated_bytes(), peak_memory()),
         versions=versions(),
         machine=machine(simulation.precision),
         seed=scene.seed,
@@ -257,8 +256,3 @@ def machine(precision: str) -> dict[str, str | int]:
         "lanes": lanes(precision_dtype(precision)),
         "cores": usable_cores(),
     }
-
-
-def _peak_bytes() -> int:
-    """Largest resident size of this process so far; getrusage counts kilobytes, on macOS bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

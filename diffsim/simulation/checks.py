@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from diffsim.errors import DivergenceError, ParameterError, ShapeError
+from diffsim.arguments import MOST_STEPS, mapping, number, real_array, shown, whole
+from diffsim.checkpoint.planning.memory import grouped
+from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
 from diffsim.simulation.solution import Solution
+from diffsim.stepping.points import PointTable
+from diffsim.system import available_memory
 from diffsim.typing import Array
 
 
@@ -15,26 +20,66 @@ def check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str
     """Raise ParameterError if a name is not known."""
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise ParameterError(f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}")
+        raise ParameterError(
+            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these, so mend the name"
+        )
+
+
+def check_steps(steps: int) -> int:
+    """A number of time steps."""
+    return whole("steps", steps, 1, MOST_STEPS)
+
+
+def places(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Coordinates by name."""
+    return {} if given is None else mapping(name, given, "{'f': [[50.0, 50.0]]}")
+
+
+def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> None:
+    """Raise PlanError unless the memory is enough for what is recorded at receivers, or given at sources, in so many steps."""
+    wanted = (steps + 1) * sum(table.count for table in points) * dtype.itemsize
+    if wanted > 2**24 and wanted > (available := available_memory()):
+        raise PlanError(
+            f"expected records of {steps} steps at all sources and receivers to fit into memory, got {grouped(wanted)} bytes where "
+            f"{grouped(available)} are available; lower steps, or record at fewer receivers"
+        )
+
+
+def check_loss(given: Any) -> tuple[float, Solution]:
+    """What a loss function gives: its value, and cotangents of the solution."""
+    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[1], Solution):
+        raise ParameterError(f"loss gave {shown(given)}, expected (value, cotangents), the latter a diffsim.Solution; return both")
+    return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]
 
 
 def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
     """Raise ShapeError or ParameterError unless an input has its shape and is finite."""
     if value.shape != shape:
-        raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}")
+        raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step and source")
     if not np.isfinite(value).all():
-        raise ParameterError(f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite; mend the data")
+        raise ParameterError(
+            f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; mend the data"
+        )
 
 
 def check_cotangents(cotangents: Solution, solution: Solution) -> None:
     """Raise unless cotangents belong to parts of a solution, have their shapes, and are finite."""
+    if not isinstance(cotangents, Solution):
+        raise ParameterError(
+            f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"
+        )
     for given, made, what in ((cotangents.final, solution.final, "final"), (cotangents.traces, solution.traces, "traces")):
-        check_names(f"{what} cotangents", given, made, f"{what} entries")
+        check_names(f"{what} cotangents", mapping(f"{what} cotangents", given, "{'p': p_bar}"), made, f"{what} entries")
         for name, value in given.items():
-            if np.shape(value) != made[name].shape:
-                raise ShapeError(f"cotangent of {what} {name} has shape {np.shape(value)}, expected {made[name].shape}")
-            if not np.isfinite(value).all():
-                raise DivergenceError(f"cotangent of {what} {name} is not finite; the loss cannot be differentiated here")
+            array = real_array(f"cotangent of {what} {name}", value)
+            if array.shape != made[name].shape:
+                raise ShapeError(
+                    f"cotangent of {what} {name} has shape {array.shape}, expected {made[name].shape}; give one like the value"
+                )
+            if not np.isfinite(array).all():
+                raise DivergenceError(
+                    f"cotangent of {what} {name} is not finite, expected finite numbers; the loss cannot be differentiated here, so mend it"
+                )
 
 
 def require_finite(fields: dict[str, Array], steps: int, what: str = "") -> dict[str, Array]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import mapping, number, real_array, shown
 from diffsim.checkpoint import (
     Binomial,
     Costs,
@@ -29,8 +30,9 @@ from diffsim.checkpoint import (
 from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.schedule import undone_of
 from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
-from diffsim.errors import PlanError
+from diffsim.errors import ParameterError, PlanError
 from diffsim.runtime import settings
+from diffsim.simulation.checks import check_steps
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.typing import Array
 
@@ -117,7 +119,7 @@ def plan(
     """Plan a gradient: measure what it takes, and choose how to keep the states that its reverse sweep needs.
 
     Kernels are compiled first, which takes its time; some steps are run then, and their time is measured. All storage of the simulation is
-    given back afterwards, so a pullback that is still waiting cannot be called.
+    given back afterwards, so a pullback that is still waiting makes its forward run again.
 
     Args:
         simulation: what is differentiated.
@@ -134,6 +136,14 @@ def plan(
         PlanError: the memory is too little; the message names the smallest that works.
         ParameterError: fields that cannot be, or do not go together.
     """
+    if not hasattr(simulation, "_stepper"):
+        raise ParameterError(f"simulation = {shown(simulation)}, expected a diffsim.Simulation; build one of an equation")
+    steps = check_steps(steps)
+    if inputs is not None:
+        mapping("inputs", inputs, "{'c': c}")
+    seconds = number(
+        "seconds", seconds, "a number above 0, at most 3600", lambda x: 0 < x <= 3600, "a measurement of 1 s is precise enough"
+    )
     policy = Policy(memory=memory, **fields)
     return plan_for(simulation, policy, steps, inputs, seconds)
 
@@ -144,11 +154,12 @@ def plan_for(
     """`plan`, for a policy."""
     if undoes(policy):
         simulation.require_undoable()
-    fields = None if not undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
-    sizes = sizes_of(simulation, steps, fields)
-    first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
-    room = None if first.budget is None else first.budget - sizes.fixed
-    return choose(policy, steps, sizes, measure(simulation, policy, steps, inputs, seconds, room))
+    with simulation._turn:
+        fields = None if not undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
+        sizes = sizes_of(simulation, steps, fields)
+        first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
+        room = None if first.budget is None else first.budget - sizes.fixed
+        return choose(policy, steps, sizes, measure(simulation, policy, steps, inputs, seconds, room))
 
 
 def measure(
@@ -169,8 +180,19 @@ def measure(
         seconds: that it may take, about.
         room: bytes that slots and records may take; None: as many as it needs.
     """
+    with simulation._turn:
+        return _measured(simulation, Policy() if policy is None else policy, steps, inputs, seconds, room)
+
+
+def _measured(
+    simulation: Simulation,
+    policy: Policy,
+    steps: int,
+    inputs: Mapping[str, npt.ArrayLike] | None,
+    seconds: float,
+    room: int | None,
+) -> Costs:
     simulation._give_up_waiting()
-    policy = Policy() if policy is None else policy
     stepper, undone = simulation._stepper, undoes(policy)
     count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # the former as what damped cells lose is kept too
     if stepper.adjoint is None:
@@ -206,7 +228,7 @@ def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayL
     if inputs is None:
         fields = made_up(simulation, steps)
     else:
-        cut = {name: np.asarray(value)[:steps] if name in simulation._step.forcings else value for name, value in inputs.items()}
+        cut = {name: _cut(name, value, steps) if name in simulation._step.forcings else value for name, value in inputs.items()}
         fields = simulation._checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory
@@ -221,6 +243,11 @@ def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayL
             simulation._coefficients.vjp(fields, coefficient_bars)
         seconds.append(time.perf_counter() - began)
     return seconds[-1]
+
+
+def _cut(name: str, value: npt.ArrayLike, steps: int) -> Array:
+    """Amplitudes of the first steps."""
+    return np.atleast_1d(real_array(f"input {name}", value))[:steps]
 
 
 def made_up(simulation: Simulation, steps: int) -> dict[str, Array]:

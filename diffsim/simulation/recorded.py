@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from diffsim.checkpoint import Checkpoint
 from diffsim.simulation.reversal import Until
-from diffsim.simulation.solution import Pullback, Solution
+from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.tangent import dot
 from diffsim.typing import Array
@@ -41,19 +40,6 @@ class RecordedRun:
     until: Until | None = None
     every: int = 1
 
-    @contextmanager
-    def _in_place(self) -> Iterator[Simulation]:
-        """The simulation with its sources and receivers where they were."""
-        simulation, now = self.simulation, dict(self.simulation._points)
-        moved = any(now[name] is not table for name, table in self.points.items())
-        if moved:
-            simulation._move(self.points)
-        try:
-            yield simulation
-        finally:
-            if moved:
-                simulation._move(now)
-
     def _named(self, args: Sequence[Array]) -> dict[str, Array]:
         return dict(zip(self.names, args, strict=True))
 
@@ -68,26 +54,16 @@ class RecordedRun:
         return Solution(**parts)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        with self._in_place() as simulation:
-            return self._values(simulation.run(self._named(args), self.steps, self.every, until=self.until))
-
-    def _vjp(self, simulation: Simulation, args: Sequence[Array]) -> tuple[Solution, Pullback]:
-        return simulation.vjp(self._named(args), self.steps, self.checkpoint, until=self.until, every=self.every)
+        with self.simulation.placed(self.points):
+            return self._values(self.simulation.run(self._named(args), self.steps, self.every, until=self.until))
 
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
-        with self._in_place() as simulation:
-            solution, pullback = self._vjp(simulation, args)
-            run = simulation._runs
-        used = False
+        with self.simulation.placed(self.points):
+            inputs = self._named(args)
+            solution, pullback = self.simulation.vjp(inputs, self.steps, self.checkpoint, until=self.until, every=self.every)
 
         def pull(cts: Sequence[Array]) -> list[Array]:
-            nonlocal used
-            with self._in_place() as simulation:
-                again = pullback
-                if used or simulation._runs != run:  # its states were overwritten: run it again
-                    again = self._vjp(simulation, args)[1]
-                used = True
-                bars = again(self.solution(cts))
+            bars = pullback(self.solution(cts))
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
 
         return self._values(solution), pull

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,52 +16,32 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
+from diffsim.arguments import flag, function, instance, mapping, names, one_of, real_array, whole
 from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, parse_memory, resolve
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
-from diffsim.errors import DerivativeError, ParameterError, PlanError, StaleValueError, StorageError
-from diffsim.expr.graph import reads
+from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
 from diffsim.runtime import PRECISIONS, settings
-from diffsim.simulation.checks import check_cotangents, check_input, check_names, require_finite
+from diffsim.simulation.checks import check_input, check_loss, check_names, check_room, check_steps, places, require_finite
 from diffsim.simulation.planning import made_up, sizes_of, undoes
+from diffsim.simulation.pullback import Back, Call, RepeatablePullback
 from diffsim.simulation.recorded import RecordedRun
-from diffsim.simulation.reversal import Reversal, SweepReport, Until, Watcher
+from diffsim.simulation.reversal import Reversal, SweepReport, Until
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
+from diffsim.simulation.traced import Traced, trace
+from diffsim.simulation.turns import Turn
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.tangent import dot, tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep, forcing_location, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.tangent import dot
+from diffsim.stepping.trace import TracedStep, check_declared, forcing_location
 from diffsim.typing import Array
-
-
-@dataclass(frozen=True)
-class _Traced:
-    """An equation as expressions: what comes before the first step, and the step.
-
-    Attributes:
-        order: how many times tangents were taken.
-    """
-
-    coefficients: TracedMap
-    initial: TracedMap
-    step: TracedStep
-    order: int = 0
-
-    def tangent(self) -> _Traced:
-        order = self.order + 1
-        return _Traced(
-            tangent_map(self.coefficients, order=order),
-            tangent_map(self.initial, self.coefficients.placed, order),
-            tangent_step(self.step, order),
-            order,
-        )
 
 
 class Simulation:
@@ -95,28 +76,21 @@ class Simulation:
         wrt: Collection[str] | None = None,
         precision: str | None = None,
     ) -> None:
-        precision = precision or settings().precision
-        if precision not in PRECISIONS:
-            raise ParameterError(f"precision = {precision!r} is unknown; choose f32 or f64")
+        precision = settings().precision if precision is None else one_of("precision", precision, PRECISIONS)
+        check_declared(equation)
+        self._turn = Turn()
         self.equation, self.grid, self.precision = equation, equation.grid, precision
         self.dtype = np.dtype(PRECISIONS[precision])
-        sources, receivers = sources or {}, receivers or {}
+        sources, receivers = places("sources", sources), places("receivers", receivers)
         check_names("sources", sources, equation.forcings, "forcings")
         check_names("receivers", receivers, equation.states, "states")
-        coefficients = trace_coefficients(equation)
-        initial = trace_initial(equation, coefficients.placed)
-        known = (*coefficients.inputs, *initial.inputs, *sources)
-        if isinstance(wrt, str):
-            raise ParameterError(f"wrt = {wrt!r}, expected a list of names; write [{wrt!r}]")
-        check_names("wrt", known if wrt is None else wrt, known, "inputs")
-        wanted = tuple(name for name in known if wrt is None or name in wrt)
-        active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
-        step = trace_step(equation, coefficients.placed, sources, active)
-        points = {**self._source_tables(step, sources), **self._receiver_tables(step, receivers)}
-        self._assemble(_Traced(coefficients, initial, step), points, tuple(receivers), wanted)
+        wrt = None if wrt is None else names("wrt", wrt, "['c']")
+        traced, wanted = trace(equation, sources, wrt)
+        points = {**self._source_tables(traced.step, sources), **self._receiver_tables(traced.step, receivers)}
+        self._assemble(traced, points, tuple(receivers), wanted)
 
     def _assemble(
-        self, traced: _Traced, points: dict[str, PointTable], receivers: tuple[str, ...], wrt: tuple[str, ...], differentiable: bool = True
+        self, traced: Traced, points: dict[str, PointTable], receivers: tuple[str, ...], wrt: tuple[str, ...], differentiable: bool = True
     ) -> None:
         """Make ready to run what was traced."""
         self._traced, self._points, self.receivers, self.wrt = traced, points, receivers, wrt
@@ -125,7 +99,7 @@ class Simulation:
         self._step = traced.step
         self._stepper = Stepper(traced.step, points, receivers, self.dtype, differentiable)
         self._tangent: Simulation | None = None
-        self._runs = 0
+        self._runs = 0  # how often what is in the storage was exchanged
         self._waiting: weakref.ref[Reversal] | None = None  # a run whose reverse sweep may still come
         self.last_sweep: SweepReport | None = None
 
@@ -138,15 +112,32 @@ class Simulation:
         Args:
             differentiable: whether its vjp will be wanted, which takes memory for cotangents.
         """
-        if self._tangent is None or (differentiable and self._tangent._stepper.adjoint is None):
-            made = Simulation.__new__(Simulation)
-            made.equation, made.grid, made.precision, made.dtype = self.equation, self.grid, self.precision, self.dtype
-            traced = self._traced.tangent()
-            receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
-            wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
-            made._assemble(traced, self._with_tangents(self._points, traced.order), receivers, wrt, differentiable)
-            self._tangent = made
-        return self._tangent
+        differentiable = flag("differentiable", differentiable)
+        with self._turn:
+            if self._tangent is None or (differentiable and self._tangent._stepper.adjoint is None):
+                made = Simulation.__new__(Simulation)
+                made.equation, made.grid, made.precision, made.dtype = self.equation, self.grid, self.precision, self.dtype
+                made._turn = self._turn  # expressions and sources of both are in the same tables
+                traced = self._traced.tangent()
+                receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
+                wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
+                made._assemble(traced, self._with_tangents(self._points, traced.order), receivers, wrt, differentiable)
+                self._tangent = made
+            return self._tangent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What `pickle` keeps: the equation, points and options. Kernels are compiled anew where it is loaded, storage is not kept."""
+        base = len(self.receivers) >> self.order, len(self.wrt) >> self.order
+        differentiable = self._stepper.adjoint is not None
+        return _loaded, (
+            self.equation,
+            self.precision,
+            self._points,
+            self.receivers[: base[0]],
+            self.wrt[: base[1]],
+            self.order,
+            differentiable,
+        )
 
     @property
     def order(self) -> int:
@@ -160,17 +151,15 @@ class Simulation:
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""
-        if kind == "jvp":
+        if one_of("kind", kind, ("forward", "jvp", "vjp")) == "jvp":
             return self.tangent(differentiable=False).source()
-        if kind not in ("forward", "vjp"):
-            raise ParameterError(f"kind = {kind!r} is unknown; choose forward, jvp or vjp")
         assert self._stepper.adjoint is not None
         program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
         return self._stepper.launcher.source_of(program).source
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
-        return self._schedule(steps, Policy.of(checkpoint), online=False)
+        return self._schedule(check_steps(steps), Policy.of(checkpoint), online=False)
 
     def sizes(self, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None) -> Sizes:
         """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted.
@@ -179,7 +168,7 @@ class Simulation:
             steps: time steps.
             inputs: see the class; given them, the strips of damped cells are counted that a run backwards would keep.
         """
-        return sizes_of(self, steps, None if inputs is None else self._checked(inputs, steps))
+        return sizes_of(self, check_steps(steps), None if inputs is None else self._checked(inputs, steps))
 
     def require_undoable(self) -> None:
         """Raise PlanError unless steps can be run backwards."""
@@ -193,6 +182,7 @@ class Simulation:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
         so do strips of damped cells, where steps are undone."""
         stepper = self._stepper
+        instance("schedule", schedule, (Schedule, OnlineSchedule), "a schedule", "take that of simulation.schedule(...)")
         second = stepper.second_bytes() if undone_of(schedule) else 0
         return stepper.working_bytes() + second + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
 
@@ -211,10 +201,26 @@ class Simulation:
             ShapeError: a source or receiver outside the grid; nothing is moved then.
             ParameterError: a forcing or state that this simulation was built without.
         """
-        sources, receivers = sources or {}, receivers or {}
+        sources, receivers = places("sources", sources), places("receivers", receivers)
         check_names("sources", sources, self._step.forcings, "forcings with sources")
         check_names("receivers", receivers, self.receivers, "states with receivers")
-        self._move({**self._source_tables(self._step, sources), **self._receiver_tables(self._step, receivers)})
+        tables = {**self._source_tables(self._step, sources), **self._receiver_tables(self._step, receivers)}
+        with self._turn:
+            self._move(tables)
+
+    @contextmanager
+    def placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+        """Sources and receivers elsewhere for a while."""
+        with self._turn:
+            now = dict(self._points)
+            moved = any(now[name] is not table for name, table in points.items())
+            if moved:
+                self._move(points)
+            try:
+                yield
+            finally:
+                if moved:
+                    self._move(now)
 
     def _move(self, points: Mapping[str, PointTable]) -> None:
         self._give_up_waiting()  # a pullback would read the new places
@@ -227,15 +233,12 @@ class Simulation:
         out = {}
         for f, coordinates in sources.items():
             place = forcing_location(step, f)
-            out[source_points(f)] = linear_table(self.grid, place, np.asarray(coordinates), 1 / self.grid.cell_volume, f"source of {f}")
+            out[source_points(f)] = linear_table(self.grid, place, coordinates, 1 / self.grid.cell_volume, f"source of {f}")
         return out
 
     def _receiver_tables(self, step: TracedStep, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
-        places = step.states
-        return {
-            receiver_points(s): linear_table(self.grid, places[s].location, np.asarray(c), 1.0, f"receiver of {s}")
-            for s, c in receivers.items()
-        }
+        states = step.states
+        return {receiver_points(s): linear_table(self.grid, states[s].location, c, 1.0, f"receiver of {s}") for s, c in receivers.items()}
 
     def _with_tangents(self, points: Mapping[str, PointTable], order: int) -> dict[str, PointTable]:
         """Point tables of the tangent: it has the same places as its primal."""
@@ -261,20 +264,27 @@ class Simulation:
             checkpoint: of the reverse sweep, if it is differentiated; see `vjp`.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
         """
-        if any(isinstance(value, DifferentiatedArray) for value in inputs.values()):
-            return self._run_recorded(inputs, steps, checkpoint, until, every)
+        steps, every, policy = check_steps(steps), whole("every", every, 0), Policy.of(checkpoint)
+        function("watch", watch, "lambda done, states: ...")
+        function("until", until, "lambda done, states: bool(states['p'].max() > 1)")
+        if any(isinstance(value, DifferentiatedArray) for value in mapping("inputs", inputs, "{'c': c}").values()):
+            return self._run_recorded(inputs, steps, policy, until, every)
         stepper = self._stepper
-        self._start(stepper, self._checked(inputs, steps), steps)
-        interval = max(every, 1) if until is not None else every if every > 0 and watch is not None else steps
-        for begin in range(0, steps, interval):
-            end = min(begin + interval, steps)
-            stepper.advance(begin, end)
-            if watch is not None and every > 0:
-                watch(end, stepper.state())
-            if until is not None and end % interval == 0 and require_truth("until", until(end, stepper.state())):
-                stepper.end_at(end)
-                break
-        return self._solution(stepper)
+        with self._turn:
+            watch, until = self._turn.outside(watch), self._turn.outside(until)
+            fields = self._checked(inputs, steps)
+            check_room(steps, self._points.values(), self.dtype)
+            self._start(stepper, fields, steps)
+            interval = max(every, 1) if until is not None else every if every > 0 and watch is not None else steps
+            for begin in range(0, steps, interval):
+                end = min(begin + interval, steps)
+                stepper.advance(begin, end)
+                if watch is not None and every > 0:
+                    watch(end, stepper.state())
+                if until is not None and end % interval == 0 and require_truth("until", until(end, stepper.state())):
+                    stepper.end_at(end)
+                    break
+            return self._solution(stepper)
 
     def _run_recorded(self, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint, until: Until | None, every: int) -> Solution:
         """Solve forward as an operation of the record."""
@@ -315,24 +325,38 @@ class Simulation:
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
-            input in `wrt`. It can be called once, and only until this simulation is run again.
+            input in `wrt`. It can be called at any time and as often as wanted; the simulation has storage for one run, so
+            if it was used for something else meanwhile, or the pullback was called before, the forward run is made again.
 
         Raises:
             ReplayError: by the pullback: a step that was run again did not do what it did the first time.
         """
-        policy = Policy.of(checkpoint)
-        fields = self._private(self._checked(inputs, steps), inputs)
+        policy, turn, steps, every = Policy.of(checkpoint), self._turn, check_steps(steps), whole("every", every, 1)
+        function("on_action", on_action, "lambda action: ...")
+        function("until", until, "lambda done, states: bool(states['p'].max() > 1)")
+        function("on_progress", on_progress, "lambda share, seconds_left: ...")
+        with turn:
+            fields = self._private(self._checked(inputs, steps), inputs)
+            check_room(steps, self._points.values(), self.dtype)
+            on_progress = turn.outside(policy.progress if on_progress is None else on_progress)
+            watcher = turn.outside(on_action)
+            watchers = () if watcher is None else (watcher,)
+            call = Call(fields, steps, policy, dict(self._points), watchers, on_progress, turn.outside(until), every)
+            solution, back = self._forward(call)
+            return solution, RepeatablePullback(self, call, solution, back)
+
+    def _forward(self, call: Call) -> tuple[Solution, Back]:
+        """Make a forward run, ready for its reverse sweep, in the storage that there is."""
+        fields, steps, policy, until = call.fields, call.steps, call.policy, call.until
         schedule = self._schedule(steps, policy, until is not None, fields)
         self._plan(schedule, policy)
         coefficients = self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
-        on_progress = policy.progress if on_progress is None else on_progress
-        watchers = () if on_action is None else (on_action,)
         key = self._key(fields, steps) if policy.folder is not None else ""
         keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
         suspension = Suspension(policy, key) if keeps else None
         if suspension is not None and (found := suspension.found()) is not None:
-            return self._resumed(inputs, fields, coefficients, (watchers, on_progress), suspension, found)
-        reversal = Reversal(self._stepper, schedule, policy, steps, watchers, on_progress, until, every, key)
+            return self._resumed(call, coefficients, suspension, found)
+        reversal = Reversal(self._stepper, schedule, policy, steps, call.watchers, call.on_progress, until, call.every, key)
         self._waiting = weakref.ref(reversal)
         solution = self._solution(self._stepper)
         kept = None if suspension is None else copied(solution)  # a user may edit what is returned
@@ -346,19 +370,11 @@ class Simulation:
                 suspension.remove()
             return self._gradient(fields, coefficients, steps)
 
-        return solution, self._pullback(solution, back)
+        return solution, back
 
-    def _resumed(
-        self,
-        inputs: Mapping[str, npt.ArrayLike],
-        fields: dict[str, Array],
-        coefficients: dict[str, Array],
-        watching: tuple[Sequence[Watcher], OnProgress | None],
-        suspension: Suspension,
-        found: Found,
-    ) -> tuple[Solution, Pullback]:
-        """What `vjp` gives, of a run whose reverse sweep was cut off."""
-        steps, policy, remaining = self._stepper.steps, suspension.policy, found.remaining
+    def _resumed(self, call: Call, coefficients: dict[str, Array], suspension: Suspension, found: Found) -> tuple[Solution, Back]:
+        """What `_forward` gives, of a run whose reverse sweep was cut off."""
+        fields, steps, policy, remaining = call.fields, call.steps, call.policy, found.remaining
         whole = self._schedule(steps, policy, False, fields)
         rest = replace(policy, schedule=whole, memory=None, slots=None) if undone_of(whole) else policy  # of the same period
         schedule = self._schedule(remaining, rest.for_rest(remaining), False, fields)
@@ -371,7 +387,7 @@ class Simulation:
             first = schedule.first
         self._plan(schedule, policy)
         self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
-        reversal = Reversal(self._stepper, schedule, policy, remaining, *watching, key=suspension.key, stores=stores)
+        reversal = Reversal(self._stepper, schedule, policy, remaining, call.watchers, call.on_progress, key=suspension.key, stores=stores)
         self._waiting = weakref.ref(reversal)
         try:
             require_same_traces(self._stepper.traces(), found.solution.traces, range(first + 1, remaining + 1))
@@ -383,8 +399,7 @@ class Simulation:
             if not same(cotangents, found.seeds):  # another loss: the sweep that was kept is of no use
                 reversal.close()
                 suspension.remove()
-                watchers, on_progress = watching
-                return self.vjp(inputs, steps, policy, watchers[0] if watchers else None, on_progress=on_progress)[1](cotangents)
+                return self._forward(call)[1](cotangents)
 
             def seed() -> None:
                 self._stepper.seed(found.seeds.final, found.seeds.traces)
@@ -395,32 +410,13 @@ class Simulation:
             suspension.remove()
             return self._gradient(fields, coefficients, steps)
 
-        solution = copied(found.solution)
-        return solution, self._pullback(solution, back)
+        return copied(found.solution), back
 
     @staticmethod
     def _private(fields: dict[str, Array], inputs: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """The fields in memory of their own: what the user gave may be edited before the reverse sweep reads it again."""
         shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
         return {name: value.copy() if name in shared else value for name, value in fields.items()}
-
-    def _pullback(self, solution: Solution, back: Callable[[Solution], dict[str, Array]]) -> Pullback:
-        """`back`, once, and only until the simulation is run again."""
-        run, used = self._runs, False
-
-        def pullback(cotangents: Solution) -> dict[str, Array]:
-            nonlocal used
-            if self._runs != run:
-                raise StaleValueError(
-                    "this simulation was run again since vjp(), which overwrote what the reverse sweep needs; call vjp() anew"
-                )
-            if used:
-                raise StaleValueError("this pullback was used, and the states that it needs were given up on the way; call vjp() anew")
-            check_cotangents(cotangents, solution)
-            used = True
-            return back(cotangents)
-
-        return pullback
 
     def _gradient(self, fields: dict[str, Array], coefficients: dict[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""
@@ -472,16 +468,19 @@ class Simulation:
         on_progress: OnProgress | None = None,
     ) -> tuple[float, dict[str, Array]]:
         """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`; see `vjp` for the rest."""
+        function("loss", loss, "lambda solution: (value, cotangents)", optional=False)
         solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress)
-        value, cotangents = loss(solution)
+        value, cotangents = check_loss(loss(solution))
         return value, pullback(cotangents)
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
-        check_names("tangents", tangents, self.inputs, "inputs")
-        tangent = self.tangent(differentiable=False)
-        order = tangent.order
-        both = tangent.run({**inputs, **{dot(name, order): value for name, value in tangents.items()}}, steps)
+        mapping("inputs", inputs, "{'c': c}")
+        check_names("tangents", mapping("tangents", tangents, "{'c': c_dot}"), self.inputs, "inputs")
+        with self._turn:
+            tangent = self.tangent(differentiable=False)
+            order = tangent.order
+            both = tangent.run({**inputs, **{dot(name, order): value for name, value in tangents.items()}}, steps)
         primal = Solution({s: both.final[s] for s in self._step.states}, {s: both.traces[s] for s in self.receivers})
         moved = {s: both.final[dot(s, order)] for s in self._step.states}
         return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
@@ -519,9 +518,8 @@ class Simulation:
 
     def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
-        if steps < 1:
-            raise ParameterError(f"steps = {steps}, expected at least 1")
-        check_names("inputs", inputs, self.inputs, "inputs")
+        steps = check_steps(steps)
+        check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         out: dict[str, Array] = {}
         for name in self.inputs:
             forcing = name in self._step.forcings
@@ -530,9 +528,30 @@ class Simulation:
                 if name in self._initial.traced.inputs or name not in self._known_at_order_zero():
                     out[name] = np.zeros(shape, self.dtype)
                     continue
-                raise ParameterError(f"input {name} is missing; give an array of shape {shape}")
-            value = np.asarray(inputs[name], self.dtype)
+                raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
+            value = real_array(f"input {name}", inputs[name], self.dtype)
             check_input(name, value, shape)
             out[name] = value
         self.equation.check({name: out[name] for name in self.equation.parameters})
         return out
+
+
+def _loaded(
+    equation: Equation,
+    precision: str,
+    points: dict[str, PointTable],
+    receivers: tuple[str, ...],
+    wrt: tuple[str, ...],
+    order: int,
+    differentiable: bool,
+) -> Simulation:
+    """A simulation that was pickled."""
+    made = Simulation.__new__(Simulation)
+    made._turn, made.equation, made.grid, made.precision = Turn(), equation, equation.grid, precision
+    made.dtype = np.dtype(PRECISIONS[precision])
+    traced = trace(equation, [f for f in equation.forcings if source_points(f) in points], wrt)[0]
+    places = [*map(source_points, traced.step.forcings), *map(receiver_points, receivers)]
+    made._assemble(traced, {name: points[name] for name in places}, receivers, wrt, differentiable or order > 0)
+    for number in range(order):
+        made = made.tangent(differentiable or number + 1 < order)
+    return made

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from diffsim.arguments import positive
 from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
+from diffsim.expr.weights import check_order
 from diffsim.field import Rule, Rules
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
-from diffsim.solvers.stability import check_sign, check_step, laplacian_bound
+from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
 
@@ -54,7 +56,10 @@ class Acoustic(Equation):
         sponge: int = 0,
         sponge_speed: float = 2000.0,
     ) -> None:
+        check_common(grid, dt, sponge)
+        positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order, self.sponge = grid, dt, order, sponge
+        check_order(order)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from diffsim.expr.operators import diff, div, interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Rule, Rules
+from diffsim.field import Rule, Rules, check_rules
 from diffsim.grid import Grid
-from diffsim.solvers.stability import check_sign, check_step
+from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
 
@@ -40,9 +40,10 @@ class Heat(Equation):
     forcings = ("q",)
 
     def __init__(self, grid: Grid, dt: float, boundary: Rule | Rules = "mirror") -> None:
+        check_common(grid, dt)
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
-        outside = (boundary,) * grid.ndim if isinstance(boundary, str) else boundary
+        outside = check_rules(boundary, grid.ndim, (0,) * grid.ndim)
         self.parameters = {"kappa": Variable(tuple("periodic" if rule == "periodic" else "mirror" for rule in outside), unit="m²/s")}
 
     def step(self, T: Symbol, kappa: Symbol, q: Symbol) -> dict[str, Symbol]:

@@ -8,12 +8,13 @@ from typing import Literal
 
 import numpy as np
 
+from diffsim.arguments import one_of, positive
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, minimum, where
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
-from diffsim.solvers.stability import check_sign, check_step
+from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 
@@ -54,8 +55,9 @@ class LongWave(Equation):
     def __init__(
         self, grid: Grid, dt: float, coordinates: Literal["plane", "sphere"] = "plane", sponge: int = 0, sponge_depth: float = 1000.0
     ) -> None:
-        if coordinates not in ("plane", "sphere"):
-            raise ParameterError(f"coordinates = {coordinates!r} is unknown; choose plane or sphere")
+        check_common(grid, dt, sponge)
+        one_of("coordinates", coordinates, ("plane", "sphere"))
+        positive("sponge_depth", sponge_depth, "give a depth typical of the edges, m")
         if grid.ndim > 2:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2: long waves know no vertical axis")
         if coordinates == "sphere" and grid.ndim != 2:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from diffsim.arguments import instance, real_array, shown, whole
+from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location, Rule, Rules
-from diffsim.grid import Grid
+from diffsim.grid import MAX_DIMENSIONS, Grid
 from diffsim.typing import Array
 
 
@@ -27,6 +29,13 @@ class Variable:
     location: Location | None = None
     unit: str = ""
 
+    def __post_init__(self) -> None:
+        if self.location is not None and (not isinstance(self.location, (tuple, list)) or not self.location):
+            raise ShapeError(
+                f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"
+            )
+        instance("unit", self.unit, str, "a text", "write it like 'm/s'")
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -41,6 +50,11 @@ class Profile:
     axis: int
     values: Array
     location: int = 0
+
+    def __post_init__(self) -> None:
+        whole("axis of a profile", self.axis, 0, MAX_DIMENSIONS - 1, "give the axis along which it varies", ShapeError)
+        whole("location of a profile", self.location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
+        real_array("values of a profile", self.values)
 
 
 class Equation(ABC):

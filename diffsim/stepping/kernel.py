@@ -12,12 +12,15 @@ import numpy as np
 from diffsim.expr.graph import LANEWISE, Graph
 from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, row_start
 from diffsim.field import Layout
-from diffsim.runtime import compile_kernel, taichi
+from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program, Strip
 
-STEPS, FIRST, BARRIER = 0, 1, 64
-"""Entries of the control array: steps of this launch, index of its first step, the workers' arrival counter."""
+STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
+"""Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
+left: steps that are done, and operations of the next one that are."""
+ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
+"""Of workers, in cache lines of their own: how many came to barriers, how many barriers opened; where this launch was left (see `DONE`)."""
 HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
@@ -124,7 +127,12 @@ class Kernel(ABC):
         """Fill `self.text`."""
 
     def compile(self) -> Any:
-        """The Taichi kernel."""
+        """The Taichi kernel; the same one for every simulation with this source."""
+        columns = [axis == self.ndim - 1 for _, axis in self.profiles.values()]
+        return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
+
+    def _namespace(self) -> dict[str, Any]:
+        """What the names in the source stand for."""
         ti = taichi()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
@@ -147,7 +155,7 @@ class Kernel(ABC):
             namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
         for function in LANEWISE if self.lanes > 1 else ():
             namespace[f"tile_{function}"] = _lanewise(ti, getattr(ti, function), element, self.lanes)
-        return compile_kernel(self.source, self.program.name, namespace)
+        return namespace
 
     def header(self, extra: str = "") -> str:
         declared = ", ".join(f"{a.name}: {annotation(a)}" for a in self.arguments)

@@ -15,7 +15,21 @@ from diffsim.field import Layout, Rules, extend
 from diffsim.runtime import BoundKernel, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.kernel import BARRIER, CAPACITY, FIRST, STEPS, Argument, Kernel, control_size, table_offset
+from diffsim.stepping.kernel import (
+    ARRIVALS,
+    BEGIN,
+    CAPACITY,
+    DONE,
+    FIRST,
+    GATE,
+    LEFT_BEGIN,
+    LEFT_DONE,
+    STEPS,
+    Argument,
+    Kernel,
+    control_size,
+    table_offset,
+)
 from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
@@ -52,7 +66,8 @@ class Launcher:
         self.memory = memory()
         self.arrays: dict[str, Any] = {}
         self._compiled: dict[tuple[str, int], Any] = {}
-        self._bound: dict[tuple[str, int], tuple[BoundKernel, Any]] = {}
+        self._bound: dict[tuple[str, int], BoundKernel] = {}
+        self._controls: dict[str, Any] = {}  # of each program, whatever the workers
         self._paces: dict[str, Pace] = {}
 
     # arrays
@@ -152,36 +167,57 @@ class Launcher:
         done, pace = 0, self.pace(program)
         while done < steps:
             count = min(steps - done, pace.steps(), CAPACITY - max(program.entries.values(), default=0))
-            kernel, control = self._kernel(program, pace.workers())
+            control = self._control(program)
             host = isinstance(control, np.ndarray)
             values = control if host else np.zeros(control_size(program), np.int32)
-            values[STEPS], values[FIRST], values[BARRIER] = count, first + program.direction * done, 0
+            values[STEPS], values[FIRST] = count, first + program.direction * done
             for name, table in tables(done, count).items():
                 if name in program.entries:
                     offset = table_offset(program, name)
                     values[offset : offset + len(table)] = table
-            begin = time.perf_counter()
             if host:
-                kernel()
+                self._launch(program, control, pace)
             else:
                 self.memory.write(control, values)
+                kernel, begin = self._kernel(program, 1), time.perf_counter()
                 for t in range(0, count, UNROLL):
                     kernel(t)
-            pace.note(count, time.perf_counter() - begin)
+                pace.note(count, time.perf_counter() - begin)
             done += count
 
-    def _kernel(self, program: Program, workers: int) -> tuple[BoundKernel, Any]:
+    def _launch(self, program: Program, control: IntArray, pace: Pace) -> None:
+        """Launch the steps that `control` describes; what workers leave undone is launched again."""
+        control[DONE] = control[BEGIN] = 0
+        while True:
+            control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+            kernel = self._kernel(program, pace.workers())
+            begin = time.perf_counter()
+            kernel()
+            seconds = time.perf_counter() - begin
+            if not control[LEFT_BEGIN]:
+                pace.note(int(control[STEPS] - control[DONE]), seconds)
+                return
+            pace.note(int(control[LEFT_DONE] - control[DONE]), seconds, left=True)
+            control[DONE], control[BEGIN] = control[LEFT_DONE], control[LEFT_BEGIN]
+
+    def _control(self, program: Program) -> Any:
+        """What the kernels of a program are told by."""
+        if program.name not in self._controls:
+            self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
+        return self._controls[program.name]
+
+    def _kernel(self, program: Program, workers: int) -> BoundKernel:
         key = (program.name, workers)
         if key not in self._bound:
             kernel = self.source_of(program, workers)
             if key not in self._compiled:
                 self._compiled[key] = kernel.compile()
-            control = self.memory.allocate((control_size(program),), np.int32)
+            control = self._control(program)
             arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
             plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
             if isinstance(kernel, DeviceKernel):
                 plain.append(0)
-            self._bound[key] = (BoundKernel(self._compiled[key], plain), control)
+            self._bound[key] = BoundKernel(self._compiled[key], plain)
         return self._bound[key]
 
     def _argument(self, argument: Argument, workers: int) -> Any:

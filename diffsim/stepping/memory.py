@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.runtime import aligned, compile_kernel, lock, settings, taichi
+from diffsim.runtime import aligned, lock, settings, shared_kernel, taichi
 
 
 class Memory(Protocol):
@@ -76,14 +75,14 @@ class DeviceMemory:
             if level is None:
                 array.data.from_numpy(values.reshape(array.data.shape))
             else:
-                _level_copy("put", settings().generation)(array.data, level, values.reshape(-1))
+                _level_copy("put")(array.data, level, values.reshape(-1))
 
     def read(self, array: DeviceArray, level: int | None = None) -> npt.NDArray:
         with lock:
             if level is None:
                 return array.data.to_numpy().reshape(array.shape)
             values = np.empty(math.prod(array.shape[1:]), array.dtype)
-            _level_copy("get", settings().generation)(array.data, level, values)
+            _level_copy("get")(array.data, level, values)
             taichi().sync()
         return values.reshape(array.shape[1:])
 
@@ -101,11 +100,9 @@ def memory() -> Memory:
     return HostMemory() if settings().arch == "cpu" else DeviceMemory()
 
 
-@functools.cache
-def _level_copy(name: str, generation: int) -> Any:
+def _level_copy(name: str) -> Any:
     """A kernel that copies one level of a pool to or from an array."""
-    del generation  # part of the cache's key: kernels die with the Taichi program
     pool, values = "pool[level * values.shape[0] + i]", "values[i]"
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
     source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
-    return compile_kernel(source, name, {"Values": taichi().types.ndarray(ndim=1)})
+    return shared_kernel(source, name, None, lambda: {"Values": taichi().types.ndarray(ndim=1)})

@@ -9,7 +9,7 @@ PATIENCE = 3.0
 TICK = 2e-3
 """Seconds by which a slow launch is at least late: a worker that waits for a core that is taken loses a scheduler tick."""
 STRIKES = 3
-"""Slow launches in a row after which one worker goes on alone. (First touches of fresh memory are slow as well, but pass.)"""
+"""Launches in a row that were slow, or left, after which one worker goes on alone. (First touches of memory are slow too, but pass.)"""
 ALONE = 0.03
 """Seconds with one worker before all are tried again, in a short launch; doubled each time that proves too early."""
 ALONE_AT_MOST = 0.5
@@ -20,8 +20,8 @@ TRIAL = 8
 class Pace:
     """Steps and workers of the coming launch of one kernel.
 
-    Workers wait for one another by spinning, which is ruinous where there are fewer free cores than workers. What that
-    costs cannot be known beforehand, so it is measured: when launches turn slow, one worker goes on alone for a while.
+    Workers wait for one another by spinning, and where there are fewer free cores than workers they leave launches all the
+    time. What that costs cannot be known beforehand, so it is measured: one worker goes on alone for a while then.
     """
 
     def __init__(self, workers: int) -> None:
@@ -43,19 +43,20 @@ class Pace:
         """Workers of the coming launch."""
         return 1 if self.alone else self.all
 
-    def note(self, steps: int, seconds: float) -> None:
-        """Learn from a launch of `steps` steps."""
-        each = seconds / steps
-        self.seconds = each if steps >= TRIAL or not self.seconds else 0.8 * self.seconds + 0.2 * each
+    def note(self, steps: int, seconds: float, left: bool = False) -> None:
+        """Learn from a launch of `steps` steps; `left` if workers left it before its end, which may be before its first step ended."""
+        each = seconds / max(steps, 1)
+        if not left and steps:
+            self.seconds = each if steps >= TRIAL or not self.seconds else 0.8 * self.seconds + 0.2 * each
         if self.alone:
             self.alone = max(0.0, self.alone - seconds)
         elif self.all > 1:
-            slow = self.best > 0 and each > PATIENCE * self.best and seconds - self.best * steps > TICK
+            slow = left or (self.best > 0 and each > PATIENCE * self.best and seconds - self.best * steps > TICK)
             self.strikes = self.strikes + 1 if slow else 0
             if self.strikes == STRIKES:
                 self.alone, self.next_alone = self.next_alone, min(2 * self.next_alone, ALONE_AT_MOST)
                 self.strikes, self.doubt = 0, True  # a pool that slept is slow once: it gets its strikes again
-            elif not slow:
+            elif not slow and steps:
                 self.doubt = False
                 self.next_alone = ALONE
                 self.best = min(self.best, each) if self.best else each

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from diffsim.arguments import real_array
 from diffsim.errors import ShapeError
 from diffsim.field import Location
 from diffsim.grid import Grid
@@ -55,7 +57,7 @@ class PointTable:
         np.add.at(into, tuple(self.cells.T), self.weights * np.repeat(amplitudes, np.diff(self.starts)))
 
 
-def linear_table(grid: Grid, location: Location, coordinates: Array, scale: float = 1.0, what: str = "point") -> PointTable:
+def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, scale: float = 1.0, what: str = "point") -> PointTable:
     """Multilinear interpolation from a field's values at `location` to points.
 
     Args:
@@ -68,11 +70,13 @@ def linear_table(grid: Grid, location: Location, coordinates: Array, scale: floa
     Raises:
         ShapeError: coordinates of a wrong shape, or a point not between the first and the last value of the field.
     """
-    coordinates = np.atleast_2d(np.asarray(coordinates, float))
-    if coordinates.ndim != 2 or coordinates.shape[1] != grid.ndim:
-        raise ShapeError(f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim})")
-    if not len(coordinates):
+    coordinates = np.atleast_2d(real_array(f"{what} coordinates", coordinates, float))
+    if not coordinates.size:
         raise ShapeError(f"{what}: no coordinates, expected at least one point; leave the entry out instead")
+    if coordinates.ndim != 2 or coordinates.shape[1] != grid.ndim:
+        raise ShapeError(
+            f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim}); write them like [{[0.0] * grid.ndim}]"
+        )
     cells, weights, starts = [], [], [0]
     for number, point in enumerate(coordinates):
         pairs = []

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
+from diffsim.arguments import instance, mapping, positive, real_array, shown
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
@@ -205,13 +207,42 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
 
 def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
     """Values of a profile along its axis with the halo, end values continued."""
-    values = np.asarray(profile.values, dtype)
+    values = real_array("values of a profile", profile.values, dtype)
     expected = grid.shape[profile.axis]
     if values.shape != (expected,):
-        raise ShapeError(f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},)")
+        raise ShapeError(
+            f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},); give a value for each cell along it"
+        )
     if not np.isfinite(values).all():
-        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite")
+        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; mend them")
     return np.pad(values, halo[profile.axis], mode="edge")
+
+
+def check_declared(equation: Equation) -> None:
+    """Raise unless what an equation declares is of the kinds that it should be.
+
+    Raises:
+        ParameterError: no equation, or a part of it that is something else.
+        ShapeError: a profile along an axis that the grid has not.
+    """
+    kind = type(equation).__name__
+    if not isinstance(equation, Equation):
+        raise ParameterError(
+            f"equation = {shown(equation)}, expected an instance of a subclass of diffsim.Equation; take one of diffsim.solvers"
+        )
+    grid = getattr(equation, "grid", None)
+    instance(f"grid of {kind}", grid, Grid, "a diffsim.Grid", "set self.grid in __init__")
+    positive(f"dt of {kind}", getattr(equation, "dt", None), "give the time step in seconds")
+    for name in ("states", "parameters", "initials"):
+        for field, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
+            instance(f"{field} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
+    if not equation.states:
+        raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
+    arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
+    for name, profile in mapping(f"profiles of {kind}", equation.profiles, "{'w': Profile(0, values)}").items():
+        instance(f"{name} of {kind}", profile, Profile, "a diffsim.Profile", "write it like Profile(0, values)")
+        if profile.axis >= equation.grid.ndim:
+            raise ShapeError(f"profile {name} of {kind} varies along axis {profile.axis}, expected 0 to {equation.grid.ndim - 1}; mend it")
 
 
 def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
@@ -241,8 +272,8 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 
 def _place(variable: Variable, grid: Grid) -> Placed:
     location = variable.location or (0,) * grid.ndim
-    if len(location) != grid.ndim or any(p not in (0, 1) for p in location):
-        raise ShapeError(f"location = {location}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face)")
+    if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
+        raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
     return Placed(location, check_rules(variable.boundary, grid.ndim, location))
 
 

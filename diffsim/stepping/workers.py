@@ -1,8 +1,13 @@
 """The CPU kernel: the time loop runs inside it, on persistent workers.
 
-There is one worker a pool thread, each with a slab of the first axis, and a spin barrier after each loop nest. The
-barrier counts arrivals and is safe because Taichi's pool has exactly as many threads as there are workers. Each cell is
-computed by the same instructions whoever's slab it is in, so the number of workers never changes a bit.
+There is one worker a pool thread, each with a slab of the first axis, and a spin barrier after each loop nest. Taichi's
+pool has exactly as many threads as there are workers. Each cell is computed by the same instructions whoever's slab it is
+in, so the number of workers never changes a bit.
+
+Nobody spins for long: a worker whose others have no core leaves the launch, and so does everybody else at the same
+barrier. All work up to there is done then, and another launch goes on from there. Whether a barrier is left is decided by
+one word, which counts arrivals and has a flag: the flag counts if it was set before the last one arrived, and that one
+sees whether it was; until it has opened or closed the gate, the others wait.
 """
 
 from __future__ import annotations
@@ -13,10 +18,16 @@ from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
 from diffsim.field import Layout
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.kernel import BARRIER, FIRST, STEPS, Kernel, images
-from diffsim.stepping.program import Assign, Nest, Place, Program, Strip
+from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, images
+from diffsim.stepping.program import Assign, Nest, Operation, Place, Program, Strip
 
 TALLEST_BLOCK = 4
+PATIENCE = 20_000
+"""Looks at a gate before a worker leaves, 0.1 - 0.4 ms: about what it costs to wake a sleeping thread twice. A scheduler tick is 4 ms."""
+FLAG = 1 << 30
+"""Of arrivals: somebody wants to leave. Of openings: a gate is closed, and all leave. More than there are of either in a launch."""
+NOTHING = 1 << 20
+"""More operations than a step has: a worker that has left begins with this one."""
 
 
 def row_block(reach: int) -> int:
@@ -69,34 +80,61 @@ class WorkerKernel(Kernel):
                 for worker in range(1, self.workers):
                     with text.block(f"if w == {worker}"):
                         text(f"lo, hi = {bounds[worker]}, {bounds[worker + 1]}")
-                text("arrivals = 0")
-                with text.block(f"for t in range(control[{STEPS}])"):
+                text(f"begin = control[{BEGIN}]")
+                if self.workers > 1:
+                    text("arrivals = 0")
+                    text("openings = 0")
+                with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
                     text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
                     for place in self.levels_used():
                         text(f"{self.level(place)} = {self.level_start(place)}")
                     for index, operation in enumerate(program.operations):
-                        if isinstance(operation, Nest):
-                            self._nest(operation)
-                            self._barrier()
-                        elif isinstance(operation, Strip):
-                            self._strip(operation, back=False)
-                        else:
-                            with text.block(
-                                f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"
-                            ):
-                                text(f"r = w + turn * {self.workers}")
-                                self.write_gather(operation, index)
+                        with text.block(f"if begin <= {index}"):
+                            self._operation(operation, index)
+                    with text.block(f"if begin < {NOTHING}"):
+                        text("begin = 0")
+
+    def _operation(self, operation: Operation, index: int) -> None:
+        if isinstance(operation, Nest):
+            self._nest(operation)
+            if self.workers > 1:
+                self._barrier(index + 1)
+        elif isinstance(operation, Strip):
+            self._strip(operation, back=False)
+        else:
+            with self.text.block(f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"):
+                self.text(f"r = w + turn * {self.workers}")
+                self.write_gather(operation, index)
 
     def _points(self, points: str) -> str:
         return f"{identifier(points)}_point_starts.shape[0] - 1"
 
-    def _barrier(self) -> None:
-        if self.workers == 1:
-            return
-        self.text(f"arrivals = arrivals + {self.workers}")
-        self.text(f"ti.atomic_add(control[{BARRIER}], 1)")
-        with self.text.block(f"while ti.atomic_add(control[{BARRIER}], 0) < arrivals"):
-            self.text("pass")
+    def _barrier(self, done: int) -> None:
+        """Wait until all workers have done so many operations of this step, or leave the launch with all of them."""
+        text = self.text
+        text(f"arrivals = arrivals + {self.workers}")
+        text("openings = openings + 1")
+        text(f"seen = ti.atomic_add(control[{ARRIVALS}], 1)")
+        with text.block(f"if seen & {FLAG - 1} == arrivals - 1"):  # the last one
+            with text.block(f"if seen < {FLAG}"):
+                text(f"ti.atomic_add(control[{GATE}], 1)")
+            with text.block("else"):
+                text(f"control[{LEFT_DONE}] = t")
+                text(f"control[{LEFT_BEGIN}] = {done}")
+                text(f"ti.atomic_add(control[{GATE}], {FLAG})")
+                text(f"begin = {NOTHING}")
+        with text.block("else"):
+            text(f"gate = ti.atomic_add(control[{GATE}], 0)")
+            text("looks = 0")
+            with text.block(f"while gate < openings and begin < {NOTHING}"):
+                text("looks = looks + 1")
+                with text.block(f"if looks == {PATIENCE}"):
+                    text(f"seen = ti.atomic_or(control[{ARRIVALS}], {FLAG})")
+                    with text.block(f"if seen & {FLAG - 1} < arrivals"):
+                        text(f"begin = {NOTHING}")
+                text(f"gate = ti.atomic_add(control[{GATE}], 0)")
+            with text.block(f"if gate >= {FLAG}"):
+                text(f"begin = {NOTHING}")
 
     def _nest(self, nest: Nest) -> None:
         text, halo = self.text, self.layout.row_halo

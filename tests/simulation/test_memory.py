@@ -57,8 +57,7 @@ def test_a_shortage_of_memory_leaves_a_simulation_that_can_be_used(
         with pytest.raises(MemoryError):
             made.vjp(given, STEPS, StoreAll(STEPS)) if calls_before % 2 else made.vjp(given, STEPS, 20)
     require_fitting(made)
-    with pytest.raises(StaleValueError):
-        waiting(chaotic.cotangents(made.run(given, STEPS)))
+    assert waiting(chaotic.cotangents(made.run(given, STEPS)))["a"].tobytes() == gradient(made, 3).tobytes()
     assert gradient(made, 12).tobytes() == stored
     require_fitting(made)
 
@@ -118,11 +117,11 @@ def test_a_reverse_sweep_that_waits_gives_up_its_files_when_it_cannot_be_run(use
     assert list(tmp_path.iterdir())
     held = use(made, policy)
     assert len(list(tmp_path.iterdir())) == isinstance(held, tuple)
-    with pytest.raises(StaleValueError, match="run again"):
-        waiting(chaotic.cotangents(solution))
+    found = [waiting(chaotic.cotangents(solution))["a"] for _ in range(2)]
     if isinstance(held, tuple):
-        held[1](chaotic.cotangents(held[0]))
+        found.append(held[1](chaotic.cotangents(held[0]))["a"])
     assert not list(tmp_path.iterdir())
+    assert all(values.tobytes() == gradient(chaotic.simulation(), 3).tobytes() for values in found)
 
 
 def test_simulations_without_a_folder_have_files_of_their_own(stored: bytes) -> None:

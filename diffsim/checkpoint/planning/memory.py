@@ -1,14 +1,12 @@
-"""Amounts of memory: reading them from text, and measuring what this process may still use."""
+"""Amounts of memory, read from text and written as text."""
 
 from __future__ import annotations
 
 import operator
-import os
 import re
 from decimal import Decimal
-from pathlib import Path
 
-from diffsim.errors import ParameterError, PlanError
+from diffsim.errors import ParameterError
 
 _UNITS = {
     "b": 1,
@@ -70,73 +68,3 @@ def least_text(size: int) -> str:
 def grouped(count: int) -> str:
     """A whole number with its thousands apart: 253 412 096."""
     return f"{count:,}".replace(",", " ")
-
-
-def available_memory() -> int:
-    """Return the bytes this process may still allocate without swapping or being killed.
-
-    On Linux that is the smaller of what the kernel calls available and what the limits of the control groups (v1 or v2) leave, where
-    file pages that the kernel can drop do not count as used. Elsewhere it is the free physical memory, or all of it where the system
-    does not tell.
-
-    Raises:
-        PlanError: the system tells nothing.
-    """
-    found = _linux_memory(Path("/"))
-    if found is None:
-        found = _sysconf_memory()
-    if found is None:
-        raise PlanError("expected the system to tell its available memory, got nothing; give the memory as a size, such as '4 GB'")
-    return found
-
-
-def _linux_memory(root: Path) -> int | None:
-    meminfo = _table(root / "proc/meminfo")
-    if "MemAvailable:" not in meminfo:
-        return None
-    limits = [meminfo["MemAvailable:"] * 1024]
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            mount = root / "sys/fs/cgroup"
-            names = ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            mount = root / "sys/fs/cgroup/memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        group = mount / path.strip("/")
-        # The limit of any ancestor binds too, and above the mount there is none to be found. Inside a container the path may be the
-        # host's and lead nowhere: the mount itself is then ours.
-        for folder in (group, *group.parents):
-            room = _group_room(folder, *names)
-            if room is not None:
-                limits.append(room)
-    return max(min(limits), 0)
-
-
-def _group_room(folder: Path, limit_name: str, usage_name: str, reclaimable_name: str) -> int | None:
-    limit, usage = _text(folder / limit_name).strip(), _text(folder / usage_name).strip()
-    if not limit.isdecimal() or not usage.isdecimal():  # "max", or not there
-        return None
-    return int(limit) - int(usage) + _table(folder / "memory.stat").get(reclaimable_name, 0)
-
-
-def _table(path: Path) -> dict[str, int]:
-    rows = (line.split() for line in _text(path).splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-
-
-def _sysconf_memory() -> int | None:
-    names = getattr(os, "sysconf_names", {})
-    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
-        if pages in names and "SC_PAGE_SIZE" in names:
-            return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
-    return None

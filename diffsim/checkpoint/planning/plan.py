@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, forward_steps
-from diffsim.checkpoint.planning.memory import available_memory, grouped, least_text, memory_text, parse_memory
+from diffsim.checkpoint.planning.memory import grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.options import Request, build
 from diffsim.checkpoint.policy import Checkpoint, Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
 from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.errors import PlanError, ScheduleError
+from diffsim.system import available_memory
 
 AUTO_FRACTION = 0.5  # of the available memory: the rest is for what is allocated later, by this process and by others
 MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25

@@ -9,16 +9,9 @@ disk takes, and next to nothing else.
 from __future__ import annotations
 
 import errno
-import os
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+from diffsim.system import CACHED, DIRECT, choose_way, read_at, write_at
 
-CACHED = 0
-DIRECT = getattr(os, "O_DIRECT", CACHED)
-"""Flags of a descriptor; `DIRECT` takes whole pages only, in memory and in the file. Not on macOS."""
 _REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
@@ -35,7 +28,6 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self.best = DIRECT
         self._descriptor = descriptor
-        self._flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         self._way = CACHED
 
     def put_block(self, block: memoryview, place: int) -> None:
@@ -75,7 +67,7 @@ class Channel:
         while done < len(data):  # the system may write less than it is asked to
             try:
                 self._take(way)
-                done += os.pwrite(self._descriptor, data[done:], place + done)
+                done += write_at(self._descriptor, data[done:], place + done)
             except OSError as error:
                 way = self._other(error, way)
 
@@ -84,7 +76,7 @@ class Channel:
         while done < len(view):
             try:
                 self._take(way)
-                count = os.preadv(self._descriptor, [view[done:]], place + done)
+                count = read_at(self._descriptor, view[done:], place + done)
             except OSError as error:
                 way = self._other(error, way)
                 continue
@@ -103,5 +95,5 @@ class Channel:
     def _take(self, way: int) -> None:
         """Make a way that of the next call."""
         if way != self._way:
-            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, self._flags | way)
+            choose_way(self._descriptor, way)
             self._way = way

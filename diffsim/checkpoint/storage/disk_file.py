@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,11 +18,7 @@ from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
 from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
 from diffsim.checkpoint.storage.store import StateLayout, row_buffer
 from diffsim.errors import StorageError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+from diffsim.system import LOCKS, allocate_file, free_disk, lock_file
 
 
 class DiskFile:
@@ -71,7 +66,7 @@ class DiskFile:
         file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
         try:
             file._channel.put(file._header, 0)
-            file._allocate()
+            allocate_file(descriptor, aside, file.nbytes)
             os.replace(aside, path)
         except BaseException as error:
             aside.unlink(missing_ok=True)
@@ -160,14 +155,6 @@ class DiskFile:
         """Where a block begins in the file."""
         return self._blocks + block * self.stride
 
-    def _allocate(self) -> None:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._descriptor, 0, self.nbytes)
-            return
-        if shutil.disk_usage(self.path.parent).free < self.nbytes:  # macOS has no such call
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.ftruncate(self._descriptor, self.nbytes)
-
     def _put_packed(self, parts: Iterator[bytes], place: int) -> tuple[int, int] | None:
         """Write a stream; return its length and checksum, or None if it gets no shorter than the state."""
         stored = checksum = 0
@@ -225,7 +212,7 @@ class DiskFile:
 def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
     """A StorageError for an error of the system, with the room that is needed and left if there is too little."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        free = shutil.disk_usage(path.parent).free
+        free = free_disk(path)
         return StorageError(
             error.errno,
             f"{path}: {what}: expected room for a file of {least_text(needed)}, got {error.strerror!r} with {memory_text(free)} free; make "
@@ -260,7 +247,7 @@ def _open_locked(path: Path, flags: int) -> int:
     Raises:
         StorageError: it cannot be opened, or is in use.
     """
-    if fcntl is None:
+    if not LOCKS:
         raise StorageError(f"{path}: expected a POSIX system for states on disk, got {os.name!r}; keep states in memory")
     while True:
         try:
@@ -268,14 +255,10 @@ def _open_locked(path: Path, flags: int) -> int:
         except OSError as error:
             raise failure(path, "opening the file of states", error, 0) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock_file(descriptor):
+                raise StorageError(f"{path}: expected a file that is not in use, got one that another run has open; name another file")
             if _is_at(descriptor, path):
                 return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
-            raise StorageError(
-                f"{path}: expected a file that is not in use, got one that another run has open; name another file"
-            ) from None
         except BaseException:
             os.close(descriptor)
             raise

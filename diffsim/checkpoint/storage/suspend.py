@@ -22,6 +22,7 @@ import numpy as np
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.storage.store import KINDS, pieces
 from diffsim.errors import ParameterError, StorageError
+from diffsim.system import sync_folder
 
 MAGIC = b"DSSWEEP1"
 _HEAD = struct.Struct("<8sI")
@@ -74,7 +75,7 @@ class SweepFile:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except OSError as error:
             raise StorageError(
                 error.errno, f"{self.path}: saving the sweep at step {step}: {error.strerror}; make room, or name another file"
@@ -142,15 +143,3 @@ class SweepFile:
             raise StorageError(
                 f"{self.path}: expected a suspended sweep, got a damaged file or another's; delete it to start the sweep anew"
             )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until a renaming is on disk, where the system can do that."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # not on Windows
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

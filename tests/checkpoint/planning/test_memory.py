@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import available_memory, parse_memory
-from diffsim.checkpoint.planning import memory
+from diffsim.checkpoint import parse_memory
 from diffsim.checkpoint.planning.memory import least_text, memory_text
-from diffsim.errors import ParameterError, PlanError
-
-KIB = 1024
+from diffsim.errors import ParameterError
 
 
 @pytest.mark.parametrize(
@@ -65,74 +62,6 @@ def test_text_that_is_no_amount_is_refused(text):
 def test_numbers_that_are_no_amount_are_refused(value):
     with pytest.raises(ParameterError, match="expected an amount of memory"):
         parse_memory(value)
-
-
-def write(root, files):
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-
-
-MEMINFO = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  100 kB\nMemAvailable:    5000 kB\nHugePages_Total: 0\n"}
-V2 = {
-    "proc/self/cgroup": "0::/jobs/one\n",
-    "sys/fs/cgroup/jobs/one/memory.max": "max\n",
-    "sys/fs/cgroup/jobs/one/memory.current": "1000\n",
-    "sys/fs/cgroup/jobs/memory.max": "70000\n",
-    "sys/fs/cgroup/jobs/memory.current": "30000\n",
-    "sys/fs/cgroup/jobs/memory.stat": "anon 1\ninactive_file 500\n",
-}
-V1 = {
-    "proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/box\n0::/\n",
-    "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "60000\n",
-    "sys/fs/cgroup/memory/box/memory.usage_in_bytes": "10000\n",
-    "sys/fs/cgroup/memory/box/memory.stat": "inactive_file 7\ntotal_inactive_file 200\n",
-    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-    "sys/fs/cgroup/memory/memory.usage_in_bytes": "20000\n",
-}
-IN_A_CONTAINER = {  # the path is the host's; only the mount is there
-    "proc/self/cgroup": "0::/host/path\n",
-    "sys/fs/cgroup/memory.max": "8000\n",
-    "sys/fs/cgroup/memory.current": "3000\n",
-}
-OVERFULL = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "8000\n", "sys/fs/cgroup/memory.current": "8500\n"}
-
-
-@pytest.mark.parametrize(
-    ("files", "size"),
-    [({}, 5000 * KIB), (V2, 40_500), (V1, 50_200), (IN_A_CONTAINER, 5000), (OVERFULL, 0)],
-    ids=["no group", "v2", "v1", "container", "overfull"],
-)
-def test_the_tightest_limit_counts(tmp_path, files, size):
-    write(tmp_path, MEMINFO | files)
-    assert memory._linux_memory(tmp_path) == size
-
-
-def test_a_group_with_room_does_not_raise_the_limit(tmp_path):
-    write(tmp_path, MEMINFO | V2 | {"sys/fs/cgroup/jobs/memory.max": "99999999999\n"})
-    assert memory._linux_memory(tmp_path) == 5000 * KIB
-
-
-def test_a_system_without_meminfo_tells_nothing(tmp_path):
-    assert memory._linux_memory(tmp_path) is None
-
-
-def test_this_machine_has_memory():
-    assert available_memory() > 2**20
-
-
-def test_other_systems_fall_back_to_physical_memory(monkeypatch):
-    monkeypatch.setattr(memory, "_linux_memory", lambda root: None)
-    monkeypatch.setattr(memory.os, "sysconf_names", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 2}, raising=False)
-    monkeypatch.setattr(memory.os, "sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
-    assert available_memory() == 4_096_000
-
-
-def test_a_silent_system_is_an_error_with_a_remedy(monkeypatch):
-    monkeypatch.setattr(memory, "_linux_memory", lambda root: None)
-    monkeypatch.setattr(memory.os, "sysconf_names", {}, raising=False)
-    with pytest.raises(PlanError, match="give the memory as a size"):
-        available_memory()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from diffsim.checkpoint import DiskStore, StateLayout
-from diffsim.checkpoint.storage import channel
 from diffsim.checkpoint.storage.channel import CACHED, DIRECT, Channel
 from diffsim.checkpoint.storage.store import row_buffer
 
@@ -106,7 +105,7 @@ def test_a_file_system_with_one_way_only(descriptor, tmp_path, monkeypatch, numb
         System(monkeypatch, refuse)
     else:
         real = fcntl.fcntl
-        monkeypatch.setattr(channel.fcntl, "fcntl", lambda d, call, flags=0: (refuse(flags & DIRECT, 0), real(d, call, flags))[1])
+        monkeypatch.setattr(fcntl, "fcntl", lambda d, call, flags=0: (refuse(flags & DIRECT, 0), real(d, call, flags))[1])
     files.put_block(wrote.data, place(2))
     assert files.best == CACHED
     arrives(tmp_path, files, wrote, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 
 from diffsim.checkpoint import DiskStore, Lossless, StateLayout
 from diffsim.checkpoint.planning.memory import least_text
-from diffsim.checkpoint.storage import disk_file, disk_format
+from diffsim.checkpoint.storage import disk_format
 from diffsim.errors import ParameterError, StorageError
 
 SLOTS = 3
@@ -260,14 +261,14 @@ def test_two_openers_are_refused(path):
 
 def test_a_file_removed_between_opening_and_locking_is_not_taken(path, monkeypatch):
     first = DiskStore(path, LAYOUT, SLOTS, key=KEY)
-    lock = disk_file.fcntl.flock
+    lock = fcntl.flock
 
     def slow_lock(descriptor, how):
-        monkeypatch.setattr(disk_file.fcntl, "flock", lock)
+        monkeypatch.setattr(fcntl, "flock", lock)
         first.close()
         lock(descriptor, how)
 
-    monkeypatch.setattr(disk_file.fcntl, "flock", slow_lock)
+    monkeypatch.setattr(fcntl, "flock", slow_lock)
     with DiskStore(path, LAYOUT, SLOTS, key=KEY) as store:
         assert path.exists()
         store.write(0, 1, state(1))

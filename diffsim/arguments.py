@@ -1,0 +1,144 @@
+"""Checks of arguments: each gives the value back in the type that it is used as, or says what was expected, what came, and what to do."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+MOST_STEPS = 2**31 - 2
+"""Kernels count steps in 32 bits, and there is one state more than there are steps."""
+_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, and on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def whole(
+    name: str,
+    value: Any,
+    least: int,
+    most: int | None = None,
+    remedy: str = "give a whole number",
+    error: type[DiffsimError] = ParameterError,
+) -> int:
+    """A whole number, of Python or NumPy, between bounds; no truth value."""
+    try:
+        found = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least or (most is not None and found > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise error(f"{name} = {shown(value)}, expected a whole number {bounds}; {remedy}")
+    return found
+
+
+def number(
+    name: str, value: Any, expected: str = "a finite number", accept: Callable[[float], bool] = math.isfinite, remedy: str = "mend it"
+) -> float:
+    """A real number that is accepted, of Python or NumPy; no truth value and no text."""
+    found = math.nan
+    if not isinstance(value, (bool, np.bool_, str, bytes, list, tuple, dict)) and np.ndim(value) == 0:
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            found = math.nan
+    if math.isnan(found) or not accept(found):
+        raise ParameterError(f"{name} = {shown(value)}, expected {expected}; {remedy}")
+    return found
+
+
+def positive(name: str, value: Any, remedy: str = "mend it") -> float:
+    """A finite number above zero."""
+    return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name} = {shown(value)}, expected True or False; write one of them")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, known: Collection[Any]) -> Any:
+    """One of the values that there are."""
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in known:
+        raise ParameterError(f"{name} = {shown(value)} is unknown; choose one of {', '.join(map(str, known))}")
+    return value
+
+
+def mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
+    """A mapping with names as its keys."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ParameterError(f"{name} = {shown(value)}, expected names with a value each; write it like {example}")
+    return value
+
+
+def names(name: str, value: Any, example: str) -> tuple[str, ...]:
+    """Names in a list, tuple, set or the like."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
+        raise ParameterError(f"{name} = {shown(value)}, expected a list of names; write it like {example}")
+    return tuple(value)
+
+
+def function(name: str, value: Function | None, example: str, optional: bool = True) -> Function | None:
+    """Something that can be called."""
+    if not callable(value) and not (optional and value is None):
+        raise ParameterError(f"{name} = {shown(value)}, expected a function; write it like {example}")
+    return value
+
+
+def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str, remedy: str) -> Any:
+    """An object of a class."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"{name} = {shown(value)}, expected {expected}; {remedy}")
+    return value
+
+
+def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+    """An array of real numbers in a type, or its own; nothing is dropped on the way: no imaginary part and no mask.
+
+    Truth values are refused: of an array, they are more often a mask in the wrong place than zeros and ones.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{name} = {shown(value)}, expected an array of numbers; give rows of equal length") from error
+    if array.dtype.kind not in "fiu":
+        raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
+    with np.errstate(over="ignore"):  # what overflows is infinite, and told where finite numbers are needed
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def shape_of(name: str, value: Any, most: int) -> tuple[int, ...]:
+    """Numbers of cells, one an axis."""
+    if isinstance(value, (str, bytes, Mapping)) or np.ndim(_listed(value)) != 1:
+        raise ShapeError(f"{name} = {shown(value)}, expected whole numbers, one an axis, such as (100, 200)")
+    found = tuple(value)
+    if not 1 <= len(found) <= most:
+        raise ShapeError(f"{name} = {shown(value)} has {len(found)} axes, expected 1 to {most}; write it like (100, 200)")
+    for n in found:
+        exact = int(n) if isinstance(n, (float, np.floating)) and math.isfinite(n) and int(n) == n else n
+        whole(f"{name}: cells along an axis", exact, 1, 2**31 - 1, "write it like (100, 200)", ShapeError)
+    return tuple(int(n) for n in found)
+
+
+def _listed(value: Any) -> Any:
+    """What `np.ndim` can be asked of: lists of lists of unlike lengths have none."""
+    try:
+        np.ndim(value)
+    except ValueError:
+        return ()
+    return value if isinstance(value, (list, tuple, np.ndarray)) or np.ndim(value) else 0

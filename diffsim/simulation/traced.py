@@ -1,0 +1,46 @@
+"""An equation as expressions: what comes before the first step, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from diffsim.expr.graph import reads
+from diffsim.simulation.checks import check_names
+from diffsim.stepping.equation import Equation
+from diffsim.stepping.tangent import tangent_map, tangent_step
+from diffsim.stepping.trace import TracedMap, TracedStep, trace_coefficients, trace_initial, trace_step
+
+
+@dataclass(frozen=True)
+class Traced:
+    """An equation as expressions: what comes before the first step, and the step.
+
+    Attributes:
+        order: how many times tangents were taken.
+    """
+
+    coefficients: TracedMap
+    initial: TracedMap
+    step: TracedStep
+    order: int = 0
+
+    def tangent(self) -> Traced:
+        order = self.order + 1
+        return Traced(
+            tangent_map(self.coefficients, order=order),
+            tangent_map(self.initial, self.coefficients.placed, order),
+            tangent_step(self.step, order),
+            order,
+        )
+
+
+def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | None) -> tuple[Traced, tuple[str, ...]]:
+    """An equation as expressions, and the inputs that gradients are wanted for."""
+    coefficients = trace_coefficients(equation)
+    initial = trace_initial(equation, coefficients.placed)
+    known = (*coefficients.inputs, *initial.inputs, *sources)
+    check_names("wrt", known if wrt is None else wrt, known, "inputs")
+    wanted = tuple(name for name in known if wrt is None or name in wrt)
+    active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
+    return Traced(coefficients, initial, trace_step(equation, coefficients.placed, sources, active)), wanted

@@ -1,0 +1,327 @@
+"""What depends on the operating system: cores, registers, memory, processes, files.
+
+Every question has an answer on every system. What a system lacks (`fcntl`, `resource`, `/proc`, thread affinities, direct or positioned
+input and output) makes an answer less sharp, but never fails at import. No other module asks the system in a way of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gc
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from diffsim.errors import BackendError, PlanError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+ROOT = Path("/")
+REGISTERS = (16, 32, 64)
+REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
+"""Environment variable that sets the width of tiles, for tests of all widths on one machine."""
+CACHED = 0
+DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
+"""Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
+LOCKS = fcntl is not None
+"""Whether `lock_file` works."""
+
+
+# cores
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity mask, cut by the cgroup's CPU quota (v2, then v1)."""
+    cores = len(core_numbers()) or os.cpu_count() or 1
+    quota = _cgroup_quota(ROOT)
+    return max(1, min(cores, int(quota)) if quota else cores)
+
+
+def core_numbers() -> list[int]:
+    """The cores of this process's affinity mask; empty where the system does not tell, or cannot change it."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and hasattr(os, "sched_setaffinity") else []
+
+
+def own_threads() -> set[tuple[int, int]]:
+    """Start and number of each thread of this process; empty where the system does not tell."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for task in (ROOT / "proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                found.add((int(fields[19]), int(task.name)))
+    return found
+
+
+def pin_thread(thread: int, core: int) -> None:
+    """Let a thread run on one core only, where the system can do that."""
+    if hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(thread, {core})
+
+
+def _cgroup_quota(root: Path) -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        limit, period = (root / "sys/fs/cgroup/cpu.max").read_text().split()
+        return None if limit == "max" else int(limit) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        limit_us = int((root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
+        return limit_us / int((root / "sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text()) if limit_us > 0 else None
+    return None
+
+
+def register_bytes() -> int:
+    """Width of the CPU's vector registers in bytes, as NumPy finds it: 64 with AVX-512, 32 with AVX2, else 16.
+
+    The environment variable DIFFSIM_REGISTER_BYTES (16, 32 or 64) is taken instead if it is set. Code for wider registers than the CPU has
+    works too, as the compiler splits them.
+
+    Raises:
+        BackendError: the variable is something else.
+    """
+    forced = os.environ.get(REGISTER_VARIABLE)
+    if forced:
+        if forced not in map(str, REGISTERS):
+            raise BackendError(f"{REGISTER_VARIABLE} = {forced!r}, expected one of 16, 32 and 64; mend or unset it")
+        return int(forced)
+    config = np.show_config(mode="dicts")
+    extensions = config.get("SIMD Extensions", {}) if isinstance(config, dict) else {}
+    return _width([*extensions.get("baseline", []), *extensions.get("found", [])])
+
+
+def _width(features: Sequence[str]) -> int:
+    """Register width by the names of features: since NumPy 2.4 those of AVX2 and AVX-512 are part of X86_V3 and X86_V4."""
+    if any(name.startswith("AVX512") or name == "X86_V4" for name in features):
+        return 64
+    return 32 if {"AVX2", "X86_V3"} & set(features) else 16
+
+
+# memory
+
+
+def total_memory() -> int:
+    """Bytes of memory that this process can ever have: the machine's, cut by the limits of its control groups (v1 or v2)."""
+    limits = [limit for limit, _ in _group_limits(ROOT)]
+    with contextlib.suppress(OSError, RuntimeError):  # on Linux, psutil reads /proc
+        return min(psutil.virtual_memory().total, *limits)
+    return min(_sysconf_memory(("SC_PHYS_PAGES",)), *limits)
+
+
+def available_memory() -> int:
+    """Bytes that this process may still allocate without swapping or being killed.
+
+    That is the smaller of what the system calls available and what the limits of the control groups leave, where file pages that the
+    kernel can drop do not count as used.
+
+    Raises:
+        PlanError: the system tells nothing.
+    """
+    room = [limit - used for limit, used in _group_limits(ROOT)]
+    with contextlib.suppress(OSError, RuntimeError):
+        return max(min(psutil.virtual_memory().available, *room, sys.maxsize), 0)
+    return max(min(_sysconf_memory(("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")), *room, sys.maxsize), 0)
+
+
+def resident_memory() -> int:
+    """Bytes of this process that are in memory now; where the system does not tell, the most that there were so far."""
+    with contextlib.suppress(OSError, psutil.Error):
+        return int(psutil.Process().memory_info().rss)
+    return peak_memory()
+
+
+def peak_memory() -> int:
+    """The most bytes of this process that were in memory at once since it began, or since `forget_peak`."""
+    found = _status("VmHWM")
+    if found is not None:
+        return found
+    if resource is not None:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    with contextlib.suppress(OSError, psutil.Error):
+        info = psutil.Process().memory_info()
+        return int(getattr(info, "peak_wset", info.rss))  # the former on Windows
+    return 0
+
+
+def give_back_memory() -> None:
+    """Let Python and the C library return what is not in use to the system, where they can."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or another system
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def forget_peak() -> bool:
+    """Count `peak_memory` from now on; returns whether the system can do that."""
+    try:
+        (ROOT / "proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return _status("VmHWM") is not None
+
+
+def _status(key: str) -> int | None:
+    return next((size * 1024 for name, size in _table(ROOT / "proc/self/status").items() if name == f"{key}:"), None)
+
+
+def _sysconf_memory(names: Sequence[str]) -> int:
+    known = getattr(os, "sysconf_names", {})
+    for pages in names:
+        if pages in known and "SC_PAGE_SIZE" in known:
+            return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+    raise PlanError("expected the system to tell its memory, got nothing; give the memory as a size, such as '4 GB'")
+
+
+def _group_limits(root: Path) -> list[tuple[int, int]]:
+    """Limit and use of each control group around this process that has a limit, and one limit that none exceeds."""
+    found = [(sys.maxsize, 0)]
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            mount = root / "sys/fs/cgroup"
+            names = ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            mount = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = mount / path.strip("/")
+        # The limit of any ancestor binds too, and above the mount there is none to be found. Inside a container the path may be the
+        # host's and lead nowhere: the mount itself is then ours.
+        for folder in (group, *group.parents):
+            limit, usage = _text(folder / names[0]).strip(), _text(folder / names[1]).strip()
+            if limit.isdecimal() and usage.isdecimal():  # not "max", and there
+                found.append((int(limit), int(usage) - _table(folder / "memory.stat").get(names[2], 0)))
+    return found
+
+
+def _table(path: Path) -> dict[str, int]:
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+# processes
+
+
+def process_alive(pid: int) -> bool:
+    """Whether there is a process of this number that has not ended; where the system hides it, True if signals would reach it."""
+    try:
+        return bool(psutil.pid_exists(pid)) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    except OSError:  # Linux without /proc
+        return _takes_signals(pid)
+
+
+def _takes_signals(pid: int) -> bool:
+    if pid <= 0:  # these name groups of processes
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+# files
+
+
+def free_disk(path: str | os.PathLike[str]) -> int:
+    """Bytes that may be written to the disk of a path, which need not be there yet; some systems keep a part for their owner.
+
+    Raises:
+        OSError: not even the path's root is there.
+    """
+    place = Path(path).absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock an open file for this descriptor alone, until it is closed or the process ends; False if another one has it.
+
+    Raises:
+        BackendError: the system has no such locks (see `LOCKS`).
+        OSError: from the system.
+    """
+    if fcntl is None:
+        raise BackendError(f"expected a POSIX system to lock a file, got {os.name!r}; keep what the file is for in memory")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def choose_way(descriptor: int, way: int) -> None:
+    """Have a descriptor go through the cache (`CACHED`) or past it (`DIRECT`), where there is a choice."""
+    if fcntl is not None and DIRECT != CACHED:
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~DIRECT | way)
+
+
+def read_at(descriptor: int, view: memoryview, place: int) -> int:
+    """Fill a buffer from a place in a file; returns how many bytes there were. One thread at a time may use the descriptor."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [view], place)
+    os.lseek(descriptor, place, os.SEEK_SET)
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        return file.readinto(view) or 0
+
+
+def write_at(descriptor: int, data: memoryview, place: int) -> int:
+    """Write at a place in a file; returns how many bytes were taken. One thread at a time may use the descriptor."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, place)
+    os.lseek(descriptor, place, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
+def allocate_file(descriptor: int, path: Path, nbytes: int) -> None:
+    """Make the open file at a path so many bytes long, all of which the disk has room for.
+
+    Raises:
+        OSError: from the system; `ENOSPC` if there is too little room.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, nbytes)
+        return
+    if free_disk(path) < nbytes:  # macOS has no such call
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(descriptor, nbytes)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until a renaming in a folder is on disk, where the system can do that."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # not on Windows
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

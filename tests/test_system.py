@@ -1,0 +1,282 @@
+"""What depends on the system: answers that hold here, and an answer to every question where what they rest on is taken away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import diffsim as ds
+from diffsim import system
+from diffsim.errors import BackendError, PlanError
+from diffsim.system import REGISTER_VARIABLE
+
+KIB = 1024
+MISSING = {
+    "modules": ["fcntl", "resource"],
+    "/proc": ["/proc"],
+    "affinity": ["sched_setaffinity", "sched_getaffinity"],
+    "direct": ["O_DIRECT", "preadv", "pwrite", "posix_fallocate"],
+    "all": ["fcntl", "resource", "/proc", "sched_setaffinity", "sched_getaffinity", "O_DIRECT", "preadv", "pwrite", "posix_fallocate"],
+}
+TAKEN_AWAY = """
+import json, os, sys
+import psutil  # which needs `resource` itself, where there is one
+def guard(event, args):
+    if event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)) and str(args[0]).startswith("/proc"):
+        raise FileNotFoundError(2, "taken away", args[0])
+folder, missing = sys.argv[1], sys.argv[2:]
+for name in missing:
+    if name == "/proc":
+        sys.addaudithook(guard)
+    elif name in ("fcntl", "resource"):
+        sys.modules[name] = None
+    else:
+        delattr(os, name)
+import numpy as np
+import diffsim as ds
+from diffsim import system
+from diffsim.checkpoint import Policy, Resident
+from diffsim.solvers import Heat
+resident, answers = Resident(), {
+    "cores": system.usable_cores(), "register": system.register_bytes(), "total": system.total_memory(),
+    "available": system.available_memory(), "resident": system.resident_memory(), "alive": system.process_alive(os.getpid()),
+    "dead": system.process_alive(2**22 + 1), "disk": system.free_disk(folder + "/not/there"),
+}
+simulation = ds.Simulation(Heat(ds.Grid((9, 10), 1.0), 0.1), precision="f64")
+inputs = {"kappa": np.ones((9, 10)), "T": np.arange(90.0).reshape(9, 10)}
+def slopes(checkpoint):
+    solution, pullback = simulation.vjp(inputs, 12, checkpoint)
+    return pullback(ds.Solution(final=solution.final))
+kept = slopes("auto")
+try:
+    again = slopes(Policy(slots=2, disk="1 MB", folder=folder))
+    answers["states on disk"] = all(np.array_equal(kept[name], again[name]) for name in kept)
+except ds.DiffsimError as error:
+    answers["states on disk"] = str(error)
+answers["peak"] = resident.peak
+print(json.dumps(answers))
+"""
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_every_question_has_an_answer_without(what: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", TAKEN_AWAY, str(tmp_path), *MISSING[what]], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["cores"] == (os.cpu_count() if "sched_getaffinity" in MISSING[what] else system.usable_cores())
+    assert found["register"] == system.register_bytes()
+    assert 2**20 < found["available"] <= found["total"]
+    assert found["resident"] > 2**24 or MISSING[what] == MISSING["all"]
+    assert found["alive"] and not found["dead"]
+    assert found["disk"] > 0 and found["peak"] >= 0
+    if "fcntl" in MISSING[what]:
+        assert "expected a POSIX system for states on disk" in found["states on disk"]
+        assert "keep states in memory" in found["states on disk"]
+    else:
+        assert found["states on disk"] is True
+
+
+# cores and registers
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3.0),
+    ],
+)
+def test_a_quota_of_processor_time_counts(tmp_path: Path, files: dict[str, str], quota: float | None) -> None:
+    write(tmp_path, {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
+    assert system._cgroup_quota(tmp_path) == quota
+
+
+@pytest.mark.parametrize(
+    ("features", "width"),
+    [
+        (["SSE", "SSE2", "SSE42", "AVX", "F16C"], 16),
+        (["NEON", "ASIMD"], 16),
+        ([], 16),
+        (["SSE2", "AVX2", "FMA3"], 32),
+        (["X86_V2", "X86_V3"], 32),
+        (["X86_V2", "X86_V3", "X86_V4", "AVX512_ICL"], 64),
+        (["AVX2", "AVX512F", "AVX512_SKX"], 64),
+    ],
+)
+def test_features_tell_the_width_of_registers(features: list[str], width: int) -> None:
+    assert system._width(features) == width
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="nothing to compare with")
+def test_numpy_and_the_system_agree_on_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(REGISTER_VARIABLE, raising=False)
+    flags = Path("/proc/cpuinfo").read_text().split()
+    assert system.register_bytes() == (64 if "avx512f" in flags else 32 if "avx2" in flags else 16)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_the_width_can_be_forced(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv(REGISTER_VARIABLE, str(width))
+    assert system.register_bytes() == width
+
+
+@pytest.mark.parametrize("text", ["8", "128", "wide", "32.0", "-16"])
+def test_a_width_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(REGISTER_VARIABLE, text)
+    with pytest.raises(BackendError, match="expected one of 16, 32 and 64; mend or unset it"):
+        system.register_bytes()
+
+
+def test_a_forced_width_reaches_the_kernels() -> None:
+    code = (
+        "import os, numpy as np, diffsim as ds\n"
+        "from diffsim.solvers import Heat\n"
+        "x = {'kappa': np.ones((5, 9)), 'T': np.arange(45.0).reshape(5, 9)}\n"
+        "for width in '16', '32', '64':\n"
+        f"    os.environ['{REGISTER_VARIABLE}'] = width\n"
+        "    ds.init(precision='f64')\n"
+        "    s = ds.Simulation(Heat(ds.Grid((5, 9), 1.0), 0.1))\n"
+        "    print(s._stepper.layout.lanes, s.run(x, 3).final['T'].sum())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [lanes for lanes, _ in rows] == ["2", "4", "8"]
+    assert np.allclose([float(total) for _, total in rows], sum(range(45)))
+
+
+# memory
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+AVAILABLE = 5000 * KIB
+V2 = {
+    "proc/self/cgroup": "0::/jobs/one\n",
+    "sys/fs/cgroup/jobs/one/memory.max": "max\n",
+    "sys/fs/cgroup/jobs/one/memory.current": "1000\n",
+    "sys/fs/cgroup/jobs/memory.max": "70000\n",
+    "sys/fs/cgroup/jobs/memory.current": "30000\n",
+    "sys/fs/cgroup/jobs/memory.stat": "anon 1\ninactive_file 500\n",
+}
+V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/\n4:memory:/box\n0::/\n",
+    "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "60000\n",
+    "sys/fs/cgroup/memory/box/memory.usage_in_bytes": "10000\n",
+    "sys/fs/cgroup/memory/box/memory.stat": "inactive_file 7\ntotal_inactive_file 200\n",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": "20000\n",
+}
+IN_A_CONTAINER = {  # the path is the host's; only the mount is there
+    "proc/self/cgroup": "0::/host/path\n",
+    "sys/fs/cgroup/memory.max": "8000\n",
+    "sys/fs/cgroup/memory.current": "3000\n",
+}
+OVERFULL = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "8000\n", "sys/fs/cgroup/memory.current": "8500\n"}
+WITH_ROOM = V2 | {"sys/fs/cgroup/jobs/memory.max": "99999999999\n"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with 9000 KiB, 5000 of them available, whose control groups are described by files in the folder."""
+    seen = psutil.virtual_memory()._replace(total=9000 * KIB, available=AVAILABLE)
+    monkeypatch.setattr(system.psutil, "virtual_memory", lambda: seen)
+    monkeypatch.setattr(system, "ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "available", "total"),
+    [
+        ({}, AVAILABLE, 9000 * KIB),
+        (V2, 40_500, 70_000),
+        (V1, 50_200, 60_000),
+        (IN_A_CONTAINER, 5000, 8000),
+        (OVERFULL, 0, 8000),
+        (WITH_ROOM, AVAILABLE, 9000 * KIB),
+    ],
+    ids=["no group", "v2", "v1", "container", "overfull", "with room"],
+)
+def test_the_tightest_limit_counts(machine: Path, files: dict[str, str], available: int, total: int) -> None:
+    write(machine, files)
+    assert (system.available_memory(), system.total_memory()) == (available, total)
+
+
+def no_memory() -> None:
+    raise FileNotFoundError("/proc/meminfo")
+
+
+def test_without_psutil_physical_memory_counts(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.psutil, "virtual_memory", no_memory)
+    monkeypatch.setattr(system.os, "sysconf_names", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 2}, raising=False)
+    monkeypatch.setattr(system.os, "sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    assert system.available_memory() == system.total_memory() == 4_096_000
+
+
+def test_a_silent_system_is_an_error_with_a_remedy(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.psutil, "virtual_memory", no_memory)
+    monkeypatch.setattr(system.os, "sysconf_names", {}, raising=False)
+    with pytest.raises(PlanError, match="give the memory as a size"):
+        system.available_memory()
+
+
+def test_memory_that_is_taken_is_resident() -> None:
+    before = system.resident_memory()
+    block = np.ones(2**22)
+    after = system.resident_memory()
+    assert block.nbytes * 0.9 < after - before < block.nbytes * 2
+    assert system.peak_memory() >= after * 0.9
+
+
+# processes and files
+
+
+def test_processes_that_ended_are_not_alive() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert system.process_alive(child.pid) and system.process_alive(os.getpid())
+    assert child.stdin is not None
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not system.process_alive(child.pid)  # a zombie
+    child.wait()
+    assert not system.process_alive(child.pid)
+    assert not system.process_alive(2**22 + 1) and not system.process_alive(-1)
+
+
+def test_a_file_is_read_and_written_at_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = []
+    for number in range(2):
+        descriptor = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
+        system.allocate_file(descriptor, tmp_path / str(number), 20)
+        assert system.write_at(descriptor, memoryview(b"abcdef"), 7) == 6
+        view = bytearray(5)
+        answers.append((system.read_at(descriptor, memoryview(view), 9), bytes(view), system.read_at(descriptor, memoryview(view), 30)))
+        os.close(descriptor)
+        for name in ("preadv", "pwrite", "posix_fallocate"):
+            monkeypatch.delattr(os, name, raising=False)
+    assert answers[0] == answers[1] == (5, b"cdef\0", 0)
+
+
+def test_a_lock_is_held_until_the_file_is_closed(tmp_path: Path) -> None:
+    first, second = (os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT) for _ in range(2))
+    assert system.lock_file(first) and not system.lock_file(second)
+    os.close(first)
+    assert system.lock_file(second)
+    os.close(second)
+
+
+def test_the_settings_in_force_tell_the_width() -> None:
+    assert ds.init(precision="f64").register_bytes == system.register_bytes()
