@@ -11,8 +11,8 @@ import diffsim
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing"},
-    {"runtime", "buffers"},
+    {"errors", "typing", "start"},
+    {"runtime", "buffers", "system"},
     {"grid", "field"},
     {"expr"},
     {"kernels", "stepping"},
