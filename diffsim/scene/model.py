@@ -64,6 +64,12 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+def _countable(number: int) -> int:
+    if number > MOST:
+        raise ValueError(f"expected at most {MOST:g}, found {shown(number)}; lower it")
+    return number
+
+
 def _plain(text: str) -> str:
     if not text.isprintable():
         raise ValueError(f"expected text without control characters, found {shown(text)}; remove them")
@@ -110,8 +116,8 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
 Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
 NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-Count: TypeAlias = Annotated[int, Field(strict=True, ge=1, le=MOST)]
-CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+Count: TypeAlias = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
+CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_plain)]
 FileName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(file_name)]

@@ -8,7 +8,22 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from diffsim.scene.equations import EquationModel
-from diffsim.scene.model import MOST, CellWidths, Count, FileName, Flag, Model, Name, NotNegative, Point, Positive, Real, Text, Widths
+from diffsim.scene.model import (
+    MOST,
+    CellWidths,
+    Count,
+    CountOrNone,
+    FileName,
+    Flag,
+    Model,
+    Name,
+    NotNegative,
+    Point,
+    Positive,
+    Real,
+    Text,
+    Widths,
+)
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 
 ROUND_OFF = 1e-6
@@ -283,7 +298,7 @@ class Description(Model):
     name: FileName = "scene"
     title: Text = ""
     summary: Text = ""
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**128)] = 0
+    seed: CountOrNone = 0
     grid: GridModel
     time: Time
     equation: EquationModel
