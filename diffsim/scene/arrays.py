@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -23,7 +24,10 @@ MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
 NAMES = 10
 """Of an archive, in a message."""
-UNREADABLE = (OSError, ValueError, TypeError, SyntaxError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    *(OSError, ValueError, TypeError, SyntaxError, EOFError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+)
 """What NumPy and zipfile raise of damaged files; a RuntimeError is an archive that wants a password, or brackets too deep in a header."""
 
 

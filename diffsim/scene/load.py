@@ -28,6 +28,8 @@ CHECKOUT = Path(__file__).parents[2] / "scenes"
 
 MOST_BYTES = 1 << 20
 """Of a scene file: a second of reading."""
+LONGEST_INTEGER = 128
+"""Bits."""
 DEEPEST = 16
 """Tables and lists in one another."""
 
@@ -74,16 +76,17 @@ def read_scene(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SceneError(f"scene: expected a readable TOML file, found {where} ({error}); correct the path or its permissions") from None
-    data = _parsed(text.replace("\r\n", "\n"), where)
+    data = _parsed(text, where)
     for override in overrides:
         _override(data, override)
+    _require_modest(data, where)
     data.setdefault("name", path.stem)
     return data
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         mistake = cut(printable(str(error)), 200)
         raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; mend that line") from None
@@ -91,13 +94,19 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         raise _too_deep(where) from None
     except ValueError as error:  # an integer that Python does not read, a date that is none
         raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; mend it") from None
+
+
+def _require_modest(data: dict[str, Any], where: str) -> None:
+    """Refuse tables deeper, and integers longer, than Python writes out."""
     level: list[Any] = [data]
     for _ in range(DEEPEST):
-        inner = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        inner = [value for part in level for value in (part.values() if isinstance(part, dict) else part)]
+        for value in inner:
+            if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
+                raise SceneError(f"scene: expected numbers that can be counted to in {where}, found {shown(value)}; correct it")
+        level = [value for value in inner if isinstance(value, (dict, list))]
     if level:
         raise _too_deep(where)
-    return data
 
 
 def _too_deep(where: str) -> SceneError:

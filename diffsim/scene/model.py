@@ -23,6 +23,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 """A choice of cells."""
 MOST = 10**15
 """The largest whole number; beyond, nothing could be counted."""
+LEAST, GREATEST = 1e-50, 1e50
+"""Of a number, without its sign: products of a few of them are numbers still."""
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
 LONGEST_PATH = 4096
@@ -62,6 +64,12 @@ class Model(BaseModel, metaclass=_Explaining):
 
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _moderate(number: float) -> float:
+    if number and not LEAST <= abs(number) <= GREATEST:
+        raise ValueError(f"expected 0 or a size from {LEAST:g} to {GREATEST:g}, found {shown(number)}; correct it")
+    return number
 
 
 def _countable(number: int) -> int:
@@ -113,9 +121,9 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     return str(found)  # the file that was looked at, wherever links lead by the time it is read
 
 
-Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
-NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_moderate)]
+Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), AfterValidator(_moderate)]
+NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_moderate)]
 Count: TypeAlias = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
 CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
