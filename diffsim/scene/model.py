@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from diffsim.errors import ReadOnlyError, SceneError
 from diffsim.scene.explain import explained
-from diffsim.scene.shown import name_shown, shown
+from diffsim.scene.shown import name_shown, path_shown, shown
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -117,7 +117,9 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
         return path
     found = Path(path).resolve()
     if not found.is_relative_to(below.resolve()):
-        raise ValueError(f"expected a file below {below} (--read-below), found {shown(name)}; move the file, or name another folder")
+        raise ValueError(
+            f"expected a file below {below} (--read-below), found {path_shown(Path(name))!r}; move the file, or name another folder"
+        )
     return str(found)  # the file that was looked at, wherever links lead by the time it is read
 
 

@@ -223,7 +223,7 @@ class Outcome:
         folder = Path(folder)
         try:
             tree = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-            with np.load(folder / RESULT) as arrays:
+            with (folder / RESULT).open("rb") as file, np.load(file) as arrays:
                 tree = _unpack(tree, {name: arrays[name] for name in arrays.files})
             tree |= {
                 "axes": tuple(Axis(**a) for a in tree["axes"]),

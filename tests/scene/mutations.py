@@ -61,7 +61,22 @@ VALUES: list[Any] = [
         "../../../evil",
         "/etc/passwd",
     ),
-    *("~", "C:\\evil", ".", "..", " ", "x" * 10_000, "µ" * 300, "9" * 500 + " GB", "1e400 GB", "-4 GB", "0 B", "4 GB"),
+    *(
+        "/etc/passwd",
+        "~",
+        "../../../evil",
+        "C:\\evil",
+        ".",
+        "..",
+        " ",
+        "x" * 10_000,
+        "µ" * 300,
+        "9" * 500 + " GB",
+        "1e400 GB",
+        "-4 GB",
+        "0 B",
+        "4 GB",
+    ),
     *(True, False, [], {}, [[]], [{}], [0], [1, 2, 3, 4], [0] * 2000, ["a", 1], {"a": 1}, {"type": "acoustic"}, [float("nan")] * 2),
     *(Raw("1979-05-27T07:32:00Z"), Raw("07:32:00"), Raw("9" * 5000), Raw("0x" + "f" * 5000), Raw("1e5000"), Raw("[" * 60 + "]" * 60)),
     *(Raw("[" * 2000 + "]" * 2000), Raw("{a = " * 50 + "1" + "}" * 50)),
@@ -177,9 +192,8 @@ def mangled(rng: random.Random, files: list[str]) -> bytes:
     text = "\n".join(f"{json.dumps(k)} = {toml(v)}" for k, v in data.items()).encode()
     if rng.random() < 0.1:  # and its text besides
         spot = rng.randrange(len(text) + 1)
-        text = rng.choice(
-            (text[:spot], text[:spot] + b"\0" + text[spot:], text[:spot] + b"\xff\xfe" + text[spot:], text * 2, b"a." * 5000 + b"b = 1")
-        )
+        inserted = [text[:spot] + more + text[spot:] for more in (b"\0", b"\xff\xfe")]
+        text = rng.choice((text[:spot], *inserted, text * 2, b"a." * 5000 + b"b = 1"))
     return text
 
 

