@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def main() -> int:
     for name in CALLS:
         setattr(os, name, struck(getattr(os, name)))
     diffsim.report.write_report = lambda outcome, folder: None  # type: ignore[assignment]  # it takes seconds, and is no part of this
+    tempfile.gettempdir()  # tries the folder with a file of its own, once a process: that is Python's to lose
     sys.addaudithook(heard)
     code = cli.main(["run", scene, "--out", folder, "--precision", "f64", "--threads", "1", *more])
     print(f"touched {touches}", flush=True)
