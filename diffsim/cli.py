@@ -1,12 +1,14 @@
 """The command `diffsim`: plan and run a scene, check its gradient, list and make scenes, show the machine.
 
 Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
-130 interrupted.
+130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,36 +18,51 @@ from rich.table import Table
 
 from diffsim.certificate import Line
 from diffsim.checkpoint.planning.table import seconds_text
+from diffsim.checkpoint.storage.failure import failure
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.runtime import init
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside
+from diffsim.scene.interrupt import Interrupt, Stopped
+from diffsim.scene.model import file_name
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
+from diffsim.scene.shown import message_shown, shown
 from diffsim.scene.versions import versions
+from diffsim.start import ENDINGS, exit_code, how
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT = 0, 1, 2
 PICTURES = (".png", ".svg", ".pdf")
 TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    action: Callable[[argparse.Namespace], int] = options.action
+    interrupt = Interrupt(ENDINGS)
     try:
-        return action(options)
-    except (DiffsimError, OSError) as error:
-        print(f"diffsim: {error}", file=sys.stderr)
+        with interrupt:
+            options = _parser().parse_args(arguments)
+            action: Callable[[argparse.Namespace], int] = options.action
+            return action(options)
+    except (DiffsimError, OSError, MemoryError) as error:
+        if interrupt.asked is not None:  # a terminal that was closed cannot be written to either
+            return _ended(interrupt.asked)
+        text = str(error) or "expected more memory than there is, got none; make the grid, the steps or the shots fewer"
+        print(f"diffsim: {message_shown(text)}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("diffsim: interrupted; --resume goes on from what was saved, if a first iteration was", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return _ended(error.number if isinstance(error, Stopped) else signal.SIGINT)
+
+
+def _ended(number: int) -> int:
+    with contextlib.suppress(OSError):
+        print(f"diffsim: {how(number)}; --resume goes on from what was saved, if a first iteration was", file=sys.stderr)
+    return exit_code(number)
 
 
 def plan(options: argparse.Namespace) -> int:
-    scene = _with_memory(Scene.load(options.scene, options.set), options.memory)
+    scene = _with_memory(_loaded(options), options.memory)
     if options.draw:  # before anything is measured
         picture = Path(options.draw)
         if picture.suffix not in PICTURES or not picture.parent.is_dir():
@@ -64,14 +81,17 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    scene = _with_memory(Scene.load(options.scene, options.set), options.memory)
+    scene = _with_memory(_loaded(options), options.memory)
     init(options.arch, options.precision, options.threads)
     folder = Path(options.out or Path("runs") / scene.name)
     with Display() as display:
         outcome = scene.run(folder, options.resume, options.certify, watcher=display)
     from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
 
-    write_report(outcome, folder)
+    try:
+        write_report(outcome, folder)
+    except OSError as error:
+        raise failure(folder, "writing the report beside the results, which are there", error) from error
     console = _console()
     if outcome.certificate:
         _print_lines(console, "certificate", outcome.certificate)
@@ -85,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def gradcheck(options: argparse.Namespace) -> int:
-    scene = Scene.load(options.scene, options.set)
+    scene = _loaded(options)
     init(options.arch, options.precision, options.threads)
     console = _console()
     lines = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
@@ -104,6 +124,10 @@ def list_scenes(options: argparse.Namespace) -> int:
 
 def new(options: argparse.Namespace) -> int:
     path = Path(options.name if options.name.endswith(".toml") else f"{options.name}.toml")
+    try:
+        file_name(path.stem)
+    except ValueError as error:
+        raise SceneError(f"new: {error}") from None
     if path.exists():
         raise SceneError(f"new: expected a name that is free, found the file {path}; choose another name")
     write_aside(path, TEMPLATE.read_text(encoding="utf-8").replace("NAME", path.stem).encode())
@@ -118,6 +142,13 @@ def info(options: argparse.Namespace) -> int:
         table.add_row(name, str(value))
     _console().print(table)
     return OK
+
+
+def _loaded(options: argparse.Namespace) -> Scene:
+    below = options.read_below
+    if below is not None and not Path(below).is_dir():
+        raise SceneError(f"--read-below: expected a folder, found {shown(below)}, which is none; name one that is there")
+    return Scene.load(options.scene, options.set, below)
 
 
 def _with_memory(scene: Scene, memory: str | None) -> Scene:
@@ -140,6 +171,7 @@ def _console() -> Console:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="diffsim", description="Answers inverse questions about physical systems by gradient.")
+    parser.add_argument("--version", action="version", version=f"diffsim {versions()['diffsim']}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     hardware = argparse.ArgumentParser(add_help=False)
     hardware.add_argument("--arch", default="auto", help="cpu, cuda, vulkan or auto (the default: DIFFSIM_ARCH, else cpu)")
@@ -148,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     about = argparse.ArgumentParser(add_help=False)
     about.add_argument("scene", metavar="SCENE", help="a TOML file, or the name of a scene that `diffsim list` shows")
     about.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value, such as optimise.iterations=5")
+    about.add_argument("--read-below", metavar="DIR", help="refuse a scene that names a data file outside of this folder")
 
     def command(
         name: str, action: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser

@@ -46,6 +46,9 @@ class ReplayError(DiffsimError, RuntimeError):
 class StorageError(DiffsimError, OSError):
     """A file or a disk does not hold what it should, or cannot."""
 
+    def __str__(self) -> str:
+        return self.strerror or super().__str__()  # without the system's number
+
 
 class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is not as it should be."""

@@ -1,16 +1,24 @@
 """The command: what it prints, its exit codes, and one clear message for each kind of bad input."""
 
+import contextlib
+import json
 import os
+import signal
 import subprocess
 import sys
+import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import diffsim
 from diffsim import cli
+from diffsim.errors import SceneError
 from diffsim.runtime import settings
 from diffsim.scene import Outcome, Scene, scene_files
+from diffsim.scene.folder import held
 from diffsim.scene.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
 
@@ -268,3 +276,145 @@ def refused(arguments, words, capsys):
     assert "Traceback" not in found.err
     assert found.out == ""
     assert message.count("\n") == 1
+
+
+# names, files, folders, signals
+
+
+@pytest.mark.parametrize("name", ["../../../evil", "/tmp/evil", "..", "a/b", "a\\b", "C:evil", "a\0b", "a\nb", "", ".hidden", "x" * 999])
+def test_a_name_is_no_path(name, written, tmp_path, capsys):
+    path = tmp_path / "own.toml"
+    path.write_text(f"name = {json.dumps(name)}\n" + as_toml(tables(HEAT, name=None)))
+    refused(["run", str(path)], ("name: expected ", "; "), capsys)
+    assert [found.name for found in tmp_path.iterdir()] == ["own.toml"]
+
+
+def test_only_files_below_a_folder_are_read_where_that_is_asked(tmp_path, capsys):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    for folder in (inside, outside):
+        np.save(folder / "c.npy", np.full((16, 15), 2000.0))
+    (inside / "link.npy").symlink_to(outside / "c.npy")
+    for name, good in (("c.npy", True), ("../outside/c.npy", False), (str(outside / "c.npy"), False), ("link.npy", False)):
+        for place in ({"unknowns__c__start": {"file": {"path": name}}}, {"truth__fields__c": {"file": {"path": name}}}):
+            (inside / "own.toml").write_text(as_toml(tables(ACOUSTIC, **place)))
+            assert Scene.load(inside / "own.toml")
+            if good:
+                assert Scene.load(inside / "own.toml", read_below=inside)
+            else:
+                words = ("file.path: expected a file below", "--read-below", name, "move the file")
+                refused(["plan", str(inside / "own.toml"), "--read-below", str(inside)], words, capsys)
+    refused(["run", str(inside / "own.toml"), "--read-below", "nowhere"], ("--read-below: expected a folder", "nowhere"), capsys)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"diffsim {diffsim.__version__}\n"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
+@pytest.mark.parametrize("after", [0.15, 0.5, 0.9])
+def test_a_signal_while_the_command_is_imported_is_quiet(how, after):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "diffsim", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(after)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode == -how:  # before the first line of diffsim: Python itself, which tells of Ctrl-C alone
+        return
+    assert process.returncode in (0, 128 + how), errors
+    assert "Traceback" not in errors.partition("diffsim: ")[2]
+
+
+def test_a_signal_in_the_import_ends_it_with_its_code(tmp_path):
+    """Struck from within: as NumPy is imported."""
+    program = f"""
+        import importlib.abc, os, runpy, signal, sys
+        class Struck(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name == "scipy":
+                    os.kill(os.getpid(), int(sys.argv[1]))
+        sys.meta_path.insert(0, Struck())
+        sys.argv[0] = "diffsim"
+        sys.path.insert(0, {str(ROOT)!r})
+        import diffsim
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    for how, words in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")):
+        done = subprocess.run([sys.executable, tmp_path / "program.py", str(int(how))], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (128 + how, "", f"diffsim: {words}\n")
+
+
+def test_importing_diffsim_elsewhere_changes_no_signal():
+    program = "import signal; import diffsim; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT).stdout == "True\n"
+
+
+def test_a_second_run_in_the_folder_is_refused_while_the_first_goes_on(written, capsys, tmp_path):
+    path = written(HEAT)
+    with held(tmp_path / "out"):
+        words = ("out: expected one that is not in use", f"the process {os.getpid()} uses it", "wait until it has ended")
+        refused(["run", path, "--out", "out"], words, capsys)
+    assert not (tmp_path / "out").exists()
+    assert cli.main(["run", path, "--out", "out"]) == 0
+    before = (tmp_path / "out" / "journal.bin").read_bytes()
+    capsys.readouterr()
+    with held(tmp_path / "out"):
+        refused(["run", path, "--out", "out"], words, capsys)
+    assert (tmp_path / "out" / "journal.bin").read_bytes() == before
+
+
+def test_room_is_asked_for_before_the_data_are_made(written, capsys, monkeypatch, tmp_path):
+    path = written(HEAT)
+    monkeypatch.setattr("diffsim.scene.run.observe", lambda *_: pytest.fail("the data were made"))
+    with monkeypatch.context() as patch:
+        patch.setattr("diffsim.scene.room.free_disk", lambda _: 1000)
+        refused(["run", path, "--out", "out"], ("out/", "expected room for a file of", " free; make room"), capsys)
+    with monkeypatch.context() as patch:
+
+        def limited(*_):
+            raise OSError(27, "File too large")
+
+        patch.setattr("os.truncate", limited)
+        refused(["run", path, "--out", "out"], ("out/", "'File too large'", " free; raise the limit", "ulimit"), capsys)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", ["5", "[]", "{}", '"x"', "null", '{"search": 1, "whole": 2}', "[" * 100_000, "", "\0", "{"])
+def test_a_record_of_a_run_that_is_none(content, written, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").write_text(content)
+    for more in ([], ["--resume"]):
+        refused(["run", written(HEAT), "--out", "out", *more], ("run.json, found", "name another folder"), capsys)
+
+
+def test_results_that_are_damaged(written, tmp_path):
+    assert cli.main(["run", written(HEAT), "--out", "out"]) == 0
+    result, outcome = tmp_path / "out" / "result.npz", tmp_path / "out" / "outcome.json"
+    whole, text = result.read_bytes(), outcome.read_text()
+    rng = np.random.default_rng(0)
+    broken = [whole[: int(cut)] for cut in rng.integers(0, len(whole), 20)]
+    broken += [whole[:spot] + bytes([whole[spot] ^ 255]) + whole[spot + 1 :] for spot in map(int, rng.integers(0, len(whole), 40))]
+    for content in broken:
+        result.write_bytes(content)
+        with contextlib.suppress(SceneError):  # where it does not matter, such as a time of day
+            assert Outcome.load(tmp_path / "out")
+    result.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SceneError, match="expected a finished run with"):
+        Outcome.load(tmp_path / "out")
+    result.write_bytes(whole)
+    for content in (
+        "5",
+        "[]",
+        '{"traces": [1]}',
+        "[" * 100_000,
+        text.replace('"traces": {', '"traces": 3, "x": {'),
+        text[: len(text) // 2],
+    ):
+        outcome.write_text(content)
+        with pytest.raises(SceneError, match="expected a finished run with"):
+            Outcome.load(tmp_path / "out")

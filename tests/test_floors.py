@@ -11,7 +11,7 @@ import diffsim
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing", "arguments"},
+    {"errors", "typing", "arguments", "start"},
     {"system", "runtime", "buffers"},
     {"grid", "field"},
     {"expr"},

@@ -71,6 +71,7 @@ class Sweep:
     Attributes:
         clock: work done, and time left.
         drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
+        resumable: whether files of states are left for another process when Ctrl-C ends the sweep.
         replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
 
     Raises:
@@ -101,6 +102,7 @@ class Sweep:
         self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
         self.drift = 0.0
         self._stepper: Any = stepper  # which of the protocols is needed depends on the actions
+        self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
         self._actions = self._first_actions()
@@ -227,12 +229,16 @@ class Sweep:
                 break
         self.clock.expect_advances(seconds, times)
 
-    def close(self) -> None:
-        """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless."""
+    def close(self, keep: bool = False) -> None:
+        """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless.
+
+        Args:
+            keep: leave the files of states for a run that goes on with this one.
+        """
         self._phase = _Phase.DONE
         with ExitStack() as stack:  # whatever one of them raises, the others are closed and freed
             for store in self._stores:
-                stack.callback(store.close)
+                stack.callback(store.close, keep)
             for tier, slot in sorted(self._in_use, reverse=True):
                 if tier == 0:
                     stack.callback(self._stepper.free, slot)
@@ -243,7 +249,7 @@ class Sweep:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            self.close()
+            self.close(keep=self.resumable and isinstance(error, KeyboardInterrupt))
         except Exception:
             if error is None:  # else what went wrong first is the news
                 raise

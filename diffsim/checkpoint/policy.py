@@ -17,7 +17,8 @@ from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
 from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.foreign import Adapted
 from diffsim.checkpoint.storage.compression import Compression
-from diffsim.errors import ParameterError, StorageError
+from diffsim.checkpoint.storage.failure import failure
+from diffsim.errors import ParameterError
 
 KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")
 
@@ -141,15 +142,17 @@ class Policy:
         return replace(self, schedule=shorter)
 
     def file(self, name: str) -> Path:
-        """A file of this name in the folder, which is made, or else in the system's folder for temporary files."""
+        """A file of this name in the folder, which is made if it is not there."""
+        return self.writable_folder() / name
+
+    def writable_folder(self) -> Path:
+        """The folder, which is made if it is not there; without one that of the system for temporary files, for files without a name."""
         folder = Path(tempfile.gettempdir()) if self.folder is None else self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(
-                error.errno, f"{folder}: expected a folder that can be made or is there: {error.strerror}; name another"
-            ) from error
-        return folder / name
+            raise failure(folder, "making the folder", error) from error
+        return folder
 
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]

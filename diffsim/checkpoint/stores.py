@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,9 +15,6 @@ from diffsim.checkpoint.storage.disk import DiskStore
 from diffsim.checkpoint.storage.host import HostStore
 from diffsim.checkpoint.storage.store import StateLayout, Store
 from diffsim.errors import StorageError
-
-_unnamed = itertools.count(1)
-"""Runs of this process without a key: their files have names of their own, for several may wait for their reverse sweeps."""
 
 
 def open_stores(
@@ -35,7 +30,8 @@ def open_stores(
         schedule: whose tiers.
         state: gives the arrays of a state.
         policy: says where files go, and how they are compressed.
-        key: what tells this run from others, so that it finds its own file again after a crash.
+        key: what tells this run from others, so that it finds its own file again after a crash; "": it will not look for one, and its
+            files have no names.
         again: take files that a run of this key left as they are, with the states that are whole.
 
     Raises:
@@ -45,12 +41,13 @@ def open_stores(
     if not slow:
         return []
     layout = StateLayout.of(state())
-    run = key[:12] or f"{os.getpid()}-{next(_unnamed)}"
     with ExitStack() as stack:
         stores: list[Store] = []
         for number, tier in enumerate(slow, 1):
-            if tier.name == "disk":
-                path = policy.file(f"states-{run}-{number}")
+            if tier.name == "disk" and not key:
+                stores.append(stack.enter_context(DiskStore.nameless(policy.writable_folder(), layout, tier.slots, policy.compression)))
+            elif tier.name == "disk":
+                path = policy.file(f"states-{key[:12]}-{number}")
                 found = _found(path, layout, tier.slots, policy, key) if again else None
                 stores.append(stack.enter_context(found or DiskStore(path, layout, tier.slots, policy.compression, key)))
             else:

@@ -67,7 +67,7 @@ class Graph:
     def const(self, value: float) -> Node:
         value = float(value)
         if not math.isfinite(value):
-            raise TraceError(f"a constant of a step is {value}, expected a finite number")
+            raise TraceError(f"a constant of a step is {value}, expected a finite number; check dt, spacing, and the equation's numbers")
         return self._intern("const", (), value + 0.0)  # + 0.0 turns -0.0 into 0.0, so that it is one node
 
     def read(self, field: str, offset: Offset) -> Node:

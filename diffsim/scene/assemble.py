@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.checkpoint import Checkpoint, OnlineSchedule, Policy, Schedule
-from diffsim.errors import SceneError
+from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
@@ -19,6 +19,7 @@ from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
 from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, field_inputs
+from diffsim.scene.sizes import require_memory
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
@@ -85,6 +86,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
         SceneError: something in the scene cannot be; names the key.
     """
     _check_names(scene)
+    require_memory(scene, precision)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
     grid = setup.grid
     for name in scene.fields:
@@ -167,6 +169,9 @@ def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:
     """The parametrisation of an unknown, and its free cells."""
     if model.regions is None:
+        if max(model.smooth) > max(start.shape):
+            most = max(start.shape)
+            raise ParameterError(f"smooth: expected at most {most} cells, the length of the grid, got {max(model.smooth):g}; lower it")
         smooth = model.smooth[0] if len(model.smooth) == 1 else model.smooth
         return Parametrisation(start.shape, dtype, chosen, model.lower, model.upper, model.transform, model.scale, start, smooth), chosen
     values = build_field(model.regions, place)

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diffsim.checkpoint import Lossless, Lossy, Plan, Policy, StoreAll, parse_memory
+from diffsim.checkpoint.planning.memory import memory_text
+from diffsim.errors import PlanError
+from diffsim.runtime import settings
 from diffsim.scene.schema import Checkpoint
 from diffsim.scene.setup import Setup, blame
 from diffsim.simulation import plan_for
+from diffsim.system import available_memory
 
 if TYPE_CHECKING:
     from diffsim.scene.assemble import Problem
@@ -21,7 +25,8 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
 
     Args:
         model: its table.
-        folder: where files go; None: that of the system for temporary ones.
+        folder: where files go, those from which a killed run goes on as well; None: states go to files without names in the
+            system's folder for temporary ones, and nothing is kept.
 
     Raises:
         SceneError: a value that cannot be, or values that do not go together; names the key.
@@ -44,7 +49,7 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
             folder=Path(tempfile.gettempdir()) if folder is None else folder,
             compression=compression,
             verify=model.verify,
-            resume=model.resume,
+            resume=0.0 if folder is None else model.resume,
         )
 
 
@@ -57,7 +62,14 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     with blame(_key(policy)):
         if policy.schedule == "reversible":
             setup.simulation.require_undoable()
-        return replace(policy, schedule=setup.simulation.schedule(setup.steps, policy), memory=None, slots=None)
+        schedule = setup.simulation.schedule(setup.steps, policy)
+        needed, free = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), available_memory()
+        if needed > free and settings().arch == "cpu":
+            raise PlanError(
+                f"expected a gradient that fits into the {memory_text(free)} of memory there is, found that {schedule!r} takes "
+                f"{memory_text(needed)}; ask for less memory or fewer slots"
+            )
+        return replace(policy, schedule=schedule, memory=None, slots=None)
 
 
 def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan:

@@ -13,9 +13,11 @@ from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
+from diffsim.scene.arrays import ArrayError, MemberError, load_array
 from diffsim.scene.data import load_dataset
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import Box, DataFile, DataSet, FieldModel, Gaussian, Layers, LineOfPoints, PointSet, Resampled, Where
+from diffsim.scene.shown import path_shown
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
 
@@ -136,48 +138,36 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
 def build_field(model: FieldModel, place: Place) -> Array:
     """The field over the cells of `place.grid`, f64."""
     out = np.zeros(place.grid.shape)
-    for kind, builder in BUILDERS.items():
-        part = getattr(model, kind)
-        if part is not None and part != ():
-            out += builder(part, place.at(kind))
-    return np.clip(out, model.floor, model.ceil) if model.floor is not None or model.ceil is not None else out
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite then is told below
+        for kind, builder in BUILDERS.items():
+            part = getattr(model, kind)
+            if part is not None and part != ():
+                out += builder(part, place.at(kind))
+    out = np.clip(out, model.floor, model.ceil) if model.floor is not None or model.ceil is not None else out
+    if not np.isfinite(out).all():
+        bad = out[~np.isfinite(out)][0]
+        raise SceneError(f"{place.key}: expected parts whose sum is finite in every cell, found {bad}; lower the numbers")
+    return out
 
 
 def read_array(part: DataFile, place: Place) -> Array:
-    """The array of a NumPy file, checked to be finite numbers over the scene's own grid."""
-    key, path = place.key, Path(part.path)
+    """The array of a NumPy file, checked to be finite numbers over the scene's own grid; nothing else is read."""
+    key, path, shape = place.key, Path(part.path), place.base.shape
     try:
-        loaded = np.load(path)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
-                if part.key is None or part.key not in loaded.files:
-                    raise SceneError(
-                        f"{key}.key: expected one of the arrays {', '.join(loaded.files)} in {path}, found {part.key}; name one"
-                    )
-                loaded = loaded[part.key]
-    except SceneError:
-        raise
-    except FileNotFoundError:
-        raise SceneError(
-            f"{key}.path: expected a NumPy file, found no {path}; correct the path (it starts at the scene's folder)"
-        ) from None
-    except (OSError, ValueError, EOFError) as error:
-        raise SceneError(
-            f"{key}.path: expected a NumPy file of numbers, found {path}, unreadable ({error}); save it by numpy.save"
-        ) from None
-    if loaded.dtype.kind not in "iuf":
-        raise SceneError(f"{key}.path: expected numbers in {path}, found dtype {loaded.dtype}; save it as float64")
-    if loaded.shape != place.base.shape:
-        raise SceneError(
-            f"{key}.path: expected the grid's shape {place.base.shape} in {path}, found {loaded.shape}; resample it, or change grid.shape"
-        )
+        loaded = load_array(path, part.key, shape)
+    except MemberError as error:
+        raise SceneError(f"{key}.key: {error}") from None
+    except ArrayError as error:
+        raise SceneError(f"{key}.path: {error}") from None
     bad = np.argwhere(~np.isfinite(loaded))
     if len(bad):
         index = tuple(int(i) for i in bad[0])
         raise SceneError(
-            f"{key}.path: expected finite numbers in {path}, found {loaded[index]} at {index} and {len(bad) - 1} more; fill the gaps"
+            f"{key}.path: expected finite numbers in {path_shown(path)}, found {loaded[index]} at {index} and {len(bad) - 1} more; "
+            "fill the gaps"
         )
-    return loaded.astype(float)
+    with np.errstate(over="ignore"):  # of extended precision
+        return loaded.astype(float)
 
 
 def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
@@ -206,14 +196,14 @@ def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
 def build_points(model: PointSet, place: Place) -> Array:
     """Positions, shape (points, axes)."""
     rows = [place.point(point, f"points[{number}]") for number, point in enumerate(model.points)]
-    for number, line in enumerate(model.lines):
-        rows += _along(line, place.at(f"lines[{number}]"))
-    return np.array(rows, float)
+    lines = [_along(line, place.at(f"lines[{number}]")) for number, line in enumerate(model.lines)]
+    return np.concatenate([np.array(rows, float).reshape(-1, place.grid.ndim), *lines])
 
 
-def _along(line: LineOfPoints, place: Place) -> list[tuple[float, ...]]:
+def _along(line: LineOfPoints, place: Place) -> Array:
     start, stop = place.point(line.start, "start"), place.point(line.stop, "stop")
-    return [tuple(map(float, row)) for row in np.linspace(start, stop, line.count)]
+    with np.errstate(over="ignore", invalid="ignore"):  # a place that is not finite is outside the grid
+        return np.linspace(start, stop, line.count)
 
 
 def _inside(place: Place, lower: tuple[float, ...], upper: tuple[float, ...]) -> Mask:
@@ -252,6 +242,9 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
 
 def _converted(part: Resampled, values: Array, place: Place) -> Array:
     if part.blur:
+        widest = max(n * h for n, h in zip(place.grid.shape, place.grid.spacing, strict=True))
+        if part.blur > widest:
+            raise SceneError(f"{place.key}.blur: expected at most {widest:g}, the extent of the grid, found {part.blur:g}; lower it")
         values = gaussian_filter(values, [part.blur / h for h in place.grid.spacing], mode="nearest")
     values = part.scale * values + part.offset
     return np.array(part.values)[np.digitize(values, part.thresholds)] if part.values else values

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from diffsim.checkpoint.progress import time_text
+from diffsim.checkpoint.storage.aside import ENDING, remove_asides
+from diffsim.checkpoint.storage.failure import failure
+from diffsim.checkpoint.storage.lock import PathLock
 from diffsim.errors import SceneError
 from diffsim.optimize.journal import recorded
 from diffsim.runtime import lanes, settings
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME
 from diffsim.scene.schema import Checkpoint, Description
+from diffsim.scene.shown import cut, printable
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
 
-RUN, SCENE, JOURNAL, LAST = "run.json", "scene.toml", "journal.bin", "last.npz"
+RUN, SCENE, JOURNAL, LAST, LOCK = "run.json", "scene.toml", "journal.bin", "last.npz", "run.lock"
 FREE = ("title", "summary", "accept", "certificate", "checkpoint")
 """What may change when a run is resumed: it does not touch a bit of the search (but see `_rounding`)."""
+
+DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
+"""Packages that a bit of the search may depend on; Matplotlib has data sets."""
+LEFT = ("sweep-*", "shots-*", "states-*")
+"""What a gradient that was cut off leaves."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive = {key: value for key, value in tables.items() if key not in FREE}
     decisive["rounding"] = _rounding(scene.checkpoint)
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
-    machine = [settings().arch, precision, lanes(precision_dtype(precision)), versions()["diffsim"]]
+    machine = [settings().arch, precision, lanes(precision_dtype(precision)), [versions()[name] for name in DECISIVE]]
     text = json.dumps([decisive, machine, _files(tables)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
 
@@ -88,7 +99,7 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
             raise SceneError(
                 f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
             )
-    elif folder.is_dir() and any(folder.iterdir()):
+    elif folder.is_dir() and any(path.name != LOCK and not path.name.endswith(ENDING) for path in folder.iterdir()):
         raise SceneError(f"--out: expected an empty folder or a run, found other files in {folder}; name another folder")
 
 
@@ -113,38 +124,72 @@ def _finished(folder: Path, evaluations: int) -> bool:
     try:
         history = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"]
         return evaluations >= history[-1]["evaluations"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
 
 
 def start_anew(folder: Path) -> None:
     """Delete the progress of an earlier run."""
-    for name in (JOURNAL, LAST):
-        (folder / name).unlink(missing_ok=True)
+    for path in (folder / JOURNAL, folder / LAST, *(path for pattern in LEFT for path in folder.glob(pattern))):
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, for this process alone. One that was made and in which nothing was left is removed again.
+
+    Raises:
+        StorageError: another process runs in it, or it cannot be made or written to.
+    """
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failure(folder, "making the folder of the run", error) from error
+    try:
+        with PathLock(folder / LOCK, f"the folder {folder}", "wait until it has ended, or name another folder by --out"):
+            remove_asides(folder)
+            yield
+    finally:
+        for parent in made:
+            with suppress(OSError):  # it has something in it
+                parent.rmdir()
 
 
 def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
     """Make the folder that of this run; what it holds of this same run stays until it is replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
     write_aside(folder / SCENE, to_toml(scene).encode())
     write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
 
 
 def _read(record: Path) -> Identity:
     try:
-        return Identity(**json.loads(record.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise SceneError(
-            f"--out: expected the record of a run in {record}, found none that can be read ({error}); name another folder"
-        ) from None
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("search", "whole")):
+            return Identity(found["search"], found["whole"])
+        what = "something else"
+    except (OSError, ValueError, RecursionError) as error:
+        what = f"none that can be read ({cut(printable(str(error)), 200)})"
+    raise SceneError(f"--out: expected the record of a run in {record}, found {what}; name another folder")
 
 
 def _files(value: Any) -> list[str]:
     """Digests of all data files that a scene names."""
     if isinstance(value, dict):
-        own = [_digest(Path(value["path"]).read_bytes())] if isinstance(value.get("path"), str) and Path(value["path"]).is_file() else []
+        own = [_file_digest(Path(value["path"]))] if isinstance(value.get("path"), str) and Path(value["path"]).is_file() else []
         return own + [digest for part in value.values() for digest in _files(part)]
     return [digest for part in value for digest in _files(part)] if isinstance(value, list) else []
+
+
+def _file_digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise failure(path, "reading the data file", error) from error
+    return digest.hexdigest()
 
 
 def _digest(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C that is never lost.
+"""Ctrl-C, and other signals that ask a run to end, never lost.
 
 Python raises KeyboardInterrupt wherever it happens to be, and drops it if that is a finaliser or a callback of the garbage
 collector: then a run would go on as if nothing had been asked. So the wish is also noted, and heeded at the next evaluation.
@@ -9,31 +9,59 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import Any
+
+from diffsim.start import leave
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to end.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
 
 
 class Interrupt:
-    """While entered in the main thread, notes that Ctrl-C was pressed; Python's own handling goes on."""
+    """While entered in the main thread, notes that a signal came, and raises `Stopped`. One within another shares what that noted.
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._previous: object = None
+    Args:
+        signals: which; those that the surrounding program handles or ignores are left alone.
+    """
+
+    def __init__(self, signals: tuple[int, ...] = (signal.SIGINT,)) -> None:
+        self.asked: int | None = None
+        self._signals = signals
+        self._outer: Interrupt | None = None
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.getsignal(signal.SIGINT)
-            if self._previous is signal.default_int_handler:  # not where an embedding program handles it
-                signal.signal(signal.SIGINT, self._note)
+            for number in self._signals:
+                handler = signal.getsignal(number)
+                holder = getattr(handler, "__self__", None)
+                if isinstance(holder, Interrupt):
+                    self._outer = holder
+                elif handler in (signal.SIG_DFL, signal.default_int_handler, leave):
+                    self._previous[number] = handler
+                    signal.signal(number, self._note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._previous is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
 
     def heed(self) -> None:
-        """Raise KeyboardInterrupt if it was asked for."""
-        if self.asked:
-            raise KeyboardInterrupt
+        """Raise `Stopped` if a signal came."""
+        if self._outer is not None:
+            self._outer.heed()
+        if self.asked is not None:
+            raise Stopped(self.asked)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        raise KeyboardInterrupt
+        self.asked = number
+        raise Stopped(number)

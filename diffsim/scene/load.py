@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
+from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
+from diffsim.scene.explain import explained
 from diffsim.scene.schema import Description
+from diffsim.scene.shown import cut, name_shown, path_shown, printable, shown
 from diffsim.scene.suggest import nearest
 
 if sys.version_info >= (3, 11):
@@ -25,6 +26,13 @@ PACKAGED = Path(__file__).parents[1] / "scenes"
 CHECKOUT = Path(__file__).parents[2] / "scenes"
 """Scenes of a source checkout."""
 
+MOST_BYTES = 1 << 20
+"""Of a scene file: a second of reading."""
+LONGEST_INTEGER = 128
+"""Bits."""
+DEEPEST = 16
+"""Tables and lists in one another."""
+
 AnyDescription = TypeVar("AnyDescription", bound=Description)
 
 
@@ -36,122 +44,127 @@ def scene_files() -> dict[str, Path]:
 
 def find_scene(scene: str | Path) -> Path:
     """The file of a scene, given as a path or as the name of one that comes with diffsim."""
+    if not isinstance(scene, (str, Path)):
+        raise SceneError(f"scene: expected the path of a TOML file or the name of a scene, found {shown(scene)}; give one of them")
     path = Path(scene)
-    if path.is_file():
-        return path
     known = scene_files()
+    try:
+        if path.is_file():
+            return path
+    except ValueError:  # a NUL in it
+        pass
     if str(scene) in known:
         return known[str(scene)]
     names = ", ".join(known) or "none"
-    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found no {str(scene)!r}; {nearest(str(scene), known)}")
+    raise SceneError(
+        f"scene: expected a TOML file or one of the scenes {names}, found no {shown(str(scene))}; {nearest(str(scene), known)}"
+    )
 
 
 def read_scene(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The tables of a scene file, with overrides such as "optimise.iterations=5" applied."""
+    if isinstance(overrides, str):
+        raise SceneError(f"overrides: expected a list of texts, found the text {shown(overrides)}; write [{shown(overrides)}]")
+    where = path_shown(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise SceneError(
+                f"scene: expected a file of at most {memory_text(MOST_BYTES)}, found more in {where}; keep arrays in NumPy files"
+            )
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SceneError(f"scene: expected a readable TOML file, found {path} ({error}); correct the path or its permissions") from None
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SceneError(f"scene: expected TOML in {path}, found a mistake: {error}; mend that line") from None
+        raise SceneError(f"scene: expected a readable TOML file, found {where} ({error}); correct the path or its permissions") from None
+    data = _parsed(text, where)
     for override in overrides:
         _override(data, override)
+    _require_modest(data, where)
     data.setdefault("name", path.stem)
     return data
 
 
-def validated(kind: type[AnyDescription], data: Mapping[str, Any], folder: Path) -> AnyDescription:
-    """The description that `data` gives; paths in it start at `folder`.
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        mistake = cut(printable(str(error)), 200)
+        raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; mend that line") from None
+    except RecursionError:
+        raise _too_deep(where) from None
+    except ValueError as error:  # an integer that Python does not read, a date that is none
+        raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; mend it") from None
+
+
+def _require_modest(data: dict[str, Any], where: str) -> None:
+    """Refuse tables deeper, and integers longer, than Python writes out."""
+    level: list[Any] = [data]
+    for _ in range(DEEPEST):
+        inner = [value for part in level for value in (part.values() if isinstance(part, dict) else part)]
+        for value in inner:
+            if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
+                raise SceneError(f"scene: expected numbers that can be counted to in {where}, found {shown(value)}; correct it")
+        level = [value for value in inner if isinstance(value, (dict, list))]
+    if level:
+        raise _too_deep(where)
+
+
+def _too_deep(where: str) -> SceneError:
+    return SceneError(f"scene: expected tables and lists at most {DEEPEST} deep in {where}, found deeper ones; no key needs them")
+
+
+def validated(kind: type[AnyDescription], data: Mapping[str, Any], folder: Path, read_below: Path | None = None) -> AnyDescription:
+    """The description that `data` gives.
+
+    Args:
+        kind: of description.
+        data: tables.
+        folder: where paths in it start.
+        read_below: files that it names must lie in this folder; None: anywhere.
 
     Raises:
         SceneError: with a line for each problem: the key, what was expected, what was found, a remedy.
     """
     try:
-        return kind.model_validate(data, context={"folder": folder})
+        return kind.model_validate(data, context={"folder": folder, "read_below": read_below})
     except ValidationError as error:
-        raise SceneError("\n".join(_explain(kind, problem) for problem in error.errors())) from None
+        raise SceneError(explained(kind, error)) from None
 
 
 def _override(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     names = key.strip().split(".")
+    if len(names) > DEEPEST:
+        raise SceneError(f"--set {name_shown(key)}: expected a key of at most {DEEPEST} names, found {len(names)}; shorten it")
     if not equals or not all(names):
-        raise SceneError(f"--set {override}: expected key=value with a dotted key, found no such thing; write --set optimise.iterations=5")
+        raise SceneError(
+            f"--set {name_shown(override)}: expected key=value with a dotted key, found no such thing; write --set optimise.iterations=5"
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()  # a bare word is a string
+    except (ValueError, RecursionError) as error:
+        raise SceneError(
+            f"--set {name_shown(key)}: expected a value, found {shown(text)}, which cannot be read ({error}); correct it"
+        ) from None
     place: Any = data
     for depth, name in enumerate(names):
         last, here = depth == len(names) - 1, ".".join(names[:depth]) or "the scene"
         if isinstance(place, list):
-            if not name.isdecimal() or int(name) >= len(place):
-                raise SceneError(f"--set {key}: expected an entry 0 to {len(place) - 1} of {here}, found {name!r}; correct the number")
+            if not name.isdecimal() or len(name) > 9 or int(name) >= len(place):
+                raise SceneError(
+                    f"--set {name_shown(key)}: expected an entry 0 to {len(place) - 1} of {name_shown(here)}, found {shown(name)}; "
+                    "correct the number"
+                )
             index: Any = int(name)
         elif isinstance(place, dict):
             index = name
             if not last:
                 place.setdefault(name, {})
         else:
-            raise SceneError(f"--set {key}: expected a table at {here}, found {place!r}; shorten the key")
+            raise SceneError(f"--set {name_shown(key)}: expected a table at {name_shown(here)}, found {shown(place)}; shorten the key")
         if last:
             place[index] = value
         else:
             place = place[index]
-
-
-def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
-    """One line for one problem."""
-    model, key = _walk(kind, problem["loc"])
-    found = repr(problem["input"])
-    found = found if len(found) <= 60 else found[:57] + "..."
-    match problem["type"]:
-        case "extra_forbidden":
-            known = [*model.model_fields] if model else []
-            name = str(problem["loc"][-1])
-            return f"{key}: expected one of {', '.join(known)}, found the unknown key {name!r}; {nearest(name, known)}"
-        case "missing":
-            return f"{key}: expected a value, found none; add the key"
-        case "union_tag_invalid":
-            context = problem["ctx"]
-            return f"{key}.type: expected one of {context['expected_tags']}, found {context['tag']!r}; choose one of these"
-        case "union_tag_not_found":
-            return f"{key}.type: expected a value, found none; add the type"
-        case "value_error":
-            return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
-    expected = problem["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    remedy = "choose one of these" if problem["type"] == "literal_error" else "correct the value"
-    return f"{key}: expected {expected}, found {found}; {remedy}"
-
-
-def _walk(kind: Any, location: Sequence[int | str]) -> tuple[type[BaseModel] | None, str]:
-    """The model that holds the last entry of `location`, and the location as a reader writes it, without the unions' tags."""
-    key, holder = "", None
-    for step in location:
-        kind = _unwrapped(kind)
-        if isinstance(kind, dict):  # a union by tag: this step is the tag
-            kind = kind.get(step)
-            continue
-        holder = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-        key += f"[{step}]" if isinstance(step, int) else f".{step}"
-        if holder is not None:
-            field = holder.model_fields.get(str(step))
-            kind = field.annotation if field is not None else None
-        else:
-            arguments = [a for a in get_args(kind) if a is not Ellipsis]
-            kind = arguments[-1] if arguments else None
-    return holder, key.lstrip(".") or "scene"
-
-
-def _unwrapped(kind: Any) -> Any:
-    """`kind` without Annotated and None; a union of models becomes {tag: model}."""
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    if get_origin(kind) in (Union, types.UnionType):
-        members = [m for m in get_args(kind) if m is not type(None)]
-        if len(members) == 1:
-            return _unwrapped(members[0])
-        return {get_args(m.model_fields["type"].annotation)[0]: m for m in members if isinstance(m, type) and issubclass(m, BaseModel)}
-    return kind

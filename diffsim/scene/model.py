@@ -1,34 +1,139 @@
-"""What all parts of a scene's schema share: strict, frozen models, and the kinds of number they hold."""
+"""What all parts of a scene's schema share: strict, frozen models, and the kinds of number and text they hold."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from diffsim.errors import ReadOnlyError, SceneError
+from diffsim.scene.explain import explained
+from diffsim.scene.shown import name_shown, path_shown, shown
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """A choice of cells."""
+MOST = 10**15
+"""The largest whole number; beyond, nothing could be counted."""
+LEAST, GREATEST = 1e-50, 1e50
+"""Of a number, without its sign: products of a few of them are numbers still."""
+LONGEST_NAME = 200
+LONGEST_TEXT = 10_000
+LONGEST_PATH = 4096
 
 
-class Model(BaseModel):
+class _Explaining(ModelMetaclass):
+    """Makes models by calling them, and says in diffsim's words what is wrong. pydantic itself makes the parts of a whole otherwise."""
+
+    def __call__(self, *arguments: Any, **tables: Any) -> Any:
+        if arguments:
+            example = f"{self.__name__}({next(iter(cast(type[BaseModel], self).model_fields))}=...)"
+            raise SceneError(f"{self.__name__}: expected its tables by name, as in {example}, found {shown(arguments[0])}; name it")
+        try:
+            return super().__call__(**tables)
+        except ValidationError as error:
+            raise SceneError(explained(cast(type[BaseModel], self), error)) from None
+
+
+class Model(BaseModel, metaclass=_Explaining):
     """A part of a scene: unknown keys are refused, and it never changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise self._frozen(name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise self._frozen(name)
+
+    def _frozen(self, name: str) -> ReadOnlyError:
+        kind = type(self).__name__
+        return ReadOnlyError(
+            f"{kind}.{name_shown(name)}: expected no assignment, for a scene never changes; make another, such as "
+            f"{kind}(**{{**dict(old), {name_shown(name)!r}: value}})"
+        )
 
 
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
-NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-Count: TypeAlias = Annotated[int, Field(strict=True, ge=1)]
-CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0)]
+def _moderate(number: float) -> float:
+    if number and not LEAST <= abs(number) <= GREATEST:
+        raise ValueError(f"expected 0 or a size from {LEAST:g} to {GREATEST:g}, found {shown(number)}; correct it")
+    return number
+
+
+def _countable(number: int) -> int:
+    if number > MOST:
+        raise ValueError(f"expected at most {MOST:g}, found {shown(number)}; lower it")
+    return number
+
+
+def _plain(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"expected text without control characters, found {shown(text)}; remove them")
+    return text
+
+
+def _lines(text: str) -> str:
+    _plain(text.replace("\n", " ").replace("\t", " "))
+    return text
+
+
+_NO_FILE = re.compile(r'[/\\:*?"<>|]|^[. ]|[. ]$')
+
+
+def file_name(name: str) -> str:
+    """The name if a file or a folder may be called so on any system, and lies where it is put.
+
+    Raises:
+        ValueError: it is a path, hidden, or has characters that some system refuses.
+    """
+    if _NO_FILE.search(_plain(name)):
+        raise ValueError(
+            f'expected a name for a folder, without / \\ : * ? " < > | and without dots or blanks at its ends, found {shown(name)}; '
+            "choose another"
+        )
+    return name
+
+
+def whole(name: str, folder: Path | None, below: Path | None) -> str:
+    """The path of a file that a scene names, from the folder of the scene on.
+
+    Raises:
+        ValueError: it is not below the folder that may be read.
+    """
+    path = name if folder is None else str(folder / name)
+    if below is None:
+        return path
+    found = Path(path).resolve()
+    if not found.is_relative_to(below.resolve()):
+        raise ValueError(
+            f"expected a file below {below} (--read-below), found {path_shown(Path(name))!r}; move the file, or name another folder"
+        )
+    return str(found)  # the file that was looked at, wherever links lead by the time it is read
+
+
+Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_moderate)]
+Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), AfterValidator(_moderate)]
+NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_moderate)]
+Count: TypeAlias = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
+CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
-Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_plain)]
+FileName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(file_name)]
+PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH), AfterValidator(_plain)]
+Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_lines)]
+"""Of one or more lines."""
 Point: TypeAlias = Annotated[tuple[Real, ...], Field(min_length=1, max_length=3)]
 """A place, an entry an axis, in the grid's units."""
 Widths: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]

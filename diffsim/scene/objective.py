@@ -13,7 +13,8 @@ from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.assemble import Problem
-from diffsim.scene.shots import ShotFile, ShotSums
+from diffsim.scene.folder import identify
+from diffsim.scene.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.truth import Observed
 from diffsim.simulation import Solution
 from diffsim.typing import Array
@@ -59,12 +60,14 @@ class Objective:
         self.evaluations = 0
         self.seconds: list[float] = []
         self.peak = 0
+        data = {f"{of} {state}": observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
+        self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
         self._misfits: dict[str, tuple[tuple[str, str], list[L2Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
-            data = observed.of(model.of, model.state)
+            measured = observed.of(model.of, model.state)
             weight = model.weight
             if model.normalise:
-                energy = 0.5 * float(np.sum(data**2))
+                energy = 0.5 * float(np.sum(measured**2))
                 if energy == 0:
                     raise SceneError(
                         f"misfit[{number}]: expected data that are not all zero, found none; run longer, or set normalise = false"
@@ -73,7 +76,7 @@ class Objective:
             label = f"{model.of} of {model.state}"
             self._misfits[f"{label} [{number}]" if label in self._misfits else label] = (
                 (model.of, model.state),
-                [L2Misfit(shot, weight) for shot in data],
+                [L2Misfit(shot, weight) for shot in measured],
             )
 
     def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
@@ -132,7 +135,7 @@ class Objective:
         resident, began = None if self.seconds else Resident(), time.perf_counter()
         sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, fields, setup.grid.shape)
         policy = Policy.of(checkpoint)
-        file = ShotFile(policy, fields) if policy.resume and len(setup.shots) > 1 else None
+        file = ShotFile(policy, self._key, fields) if policy.resume and len(setup.shots) > 1 else None
         if file is not None:
             file.restore(sums)
         for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):

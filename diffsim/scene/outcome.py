@@ -18,8 +18,10 @@ import numpy as np
 
 from diffsim.certificate import Line
 from diffsim.errors import SceneError
+from diffsim.scene.arrays import UNREADABLE
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask
+from diffsim.scene.shown import cut, printable
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"
@@ -221,7 +223,7 @@ class Outcome:
         folder = Path(folder)
         try:
             tree = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-            with np.load(folder / RESULT) as arrays:
+            with (folder / RESULT).open("rb") as file, np.load(file) as arrays:
                 tree = _unpack(tree, {name: arrays[name] for name in arrays.files})
             tree |= {
                 "axes": tuple(Axis(**a) for a in tree["axes"]),
@@ -236,9 +238,10 @@ class Outcome:
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
             }
             return cls(**tree)
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (*UNREADABLE, LookupError, AttributeError) as error:
+            what = cut(printable(str(error)), 200)
             raise SceneError(
-                f"{folder}: expected a finished run with {OUTCOME} and {RESULT}, found none that can be read ({error}); run the scene again"
+                f"{folder}: expected a finished run with {OUTCOME} and {RESULT}, found none that can be read ({what}); run the scene again"
             ) from None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, Point, Positive, Real, Widths
+from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Widths, whole
+from diffsim.scene.shown import shown
 
 
 class Gaussian(Model):
@@ -60,7 +60,7 @@ class Layers(Model):
                 f"expected one value more than tops, found {len(self.values)} values and {len(self.tops)} tops; add or drop some"
             )
         if list(self.tops) != sorted(set(self.tops)):
-            raise ValueError(f"expected tops that rise, found {list(self.tops)}; sort them")
+            raise ValueError(f"expected tops that rise, found {shown(list(self.tops))}; sort them")
         return self
 
 
@@ -91,7 +91,7 @@ class Resampled(Model):
                 "add or drop some"
             )
         if list(self.thresholds) != sorted(set(self.thresholds)):
-            raise ValueError(f"expected thresholds that rise, found {list(self.thresholds)}; sort them")
+            raise ValueError(f"expected thresholds that rise, found {shown(list(self.thresholds))}; sort them")
         return self
 
 
@@ -115,14 +115,14 @@ class DataFile(Resampled):
         key: name of the array in a .npz file.
     """
 
-    path: Name
+    path: PathName
     key: Name | None = None
 
     @field_validator("path")
     @classmethod
     def _absolute(cls, path: str, info: ValidationInfo) -> str:
-        folder = (info.context or {}).get("folder")
-        return str(Path(folder) / path) if folder is not None else path
+        context = info.context or {}
+        return whole(path, context.get("folder"), context.get("read_below"))
 
 
 class FieldModel(Model):

@@ -27,6 +27,7 @@ from diffsim.scene.folder import (
     Identity,
     check_folder,
     claim_folder,
+    held,
     identify,
     precision_dtype,
     start_anew,
@@ -36,6 +37,7 @@ from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
 from diffsim.scene.progress import Silent, Watcher
+from diffsim.scene.room import require_room
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.versions import versions
@@ -67,20 +69,33 @@ def run_scene(
 
     Raises:
         SceneError: something in the scene or the folder is not as it should be; nothing is written then.
+        StorageError: another process runs in the folder, it cannot be written to, or the disk has not the room for the results.
         NonFiniteError: the loss is no longer finite. The last good state is in `last.npz`.
         KeyboardInterrupt: what was found so far is in `last.npz` and the journal.
     """
-    began, seconds = time.perf_counter(), {}
+    began = time.perf_counter()
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
     problem = assemble(scene, precision, out)
     identity = identify(scene, precision)
+    with ExitStack() as stack:
+        if out is not None:
+            check_folder(out, identity, resume)
+            stack.enter_context(held(out))
+            check_folder(out, identity, resume)  # another process may have been there
+            if not resume and (found := what_starts_anew(out)) is not None:
+                watcher.note(found)
+            require_room(problem, out)
+        return _run(problem, identity, began, out, resume, certificate, watcher)
+
+
+def _run(
+    problem: Problem, identity: Identity, began: float, out: Path | None, resume: bool, certificate: bool, watcher: Watcher
+) -> Outcome:
+    """The run, in a folder that is this process's own."""
+    scene, seconds = problem.scene, {}
     truth = true_fields(scene, problem.setup.grid)
-    if out is not None:
-        check_folder(out, identity, resume)
-        if not resume and (found := what_starts_anew(out)) is not None:
-            watcher.note(found)
     watcher.phase(f"{scene.name}: making the data")
     observed = observe(scene, problem.setup)
     seconds["data"] = time.perf_counter() - began
@@ -115,7 +130,7 @@ def run_scene(
 def _search(problem: Problem, objective: Objective, out: Path | None, identity: Identity, watcher: Watcher) -> Result:
     model = problem.scene.optimise
     history: list[Progress] = []
-    held = _Held(problem.theta)
+    best = _Best(problem.theta)
 
     def note(state: Iteration) -> None:
         history.append(_progress(state))
@@ -124,7 +139,7 @@ def _search(problem: Problem, objective: Objective, out: Path | None, identity: 
     def watched(theta: Array) -> tuple[float, Array]:
         interrupt.heed()
         found = objective(theta)
-        held.consider(theta, found[0])
+        best.consider(theta, found[0])
         return found
 
     with ExitStack() as stack:
@@ -143,15 +158,15 @@ def _search(problem: Problem, objective: Objective, out: Path | None, identity: 
             )
         except NonFiniteError as error:
             if out is not None:
-                _save_last(out, problem, held.theta if error.last_good is None else error.last_good, history)
+                _save_last(out, problem, best.theta if error.last_good is None else error.last_good, history)
             raise
         except KeyboardInterrupt:
             if out is not None:
-                _save_last(out, problem, held.theta, history)
+                _save_last(out, problem, best.theta, history)
             raise
 
 
-class _Held:
+class _Best:
     """The best place so far, in case the search ends early."""
 
     def __init__(self, theta: Array) -> None:

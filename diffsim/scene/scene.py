@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
+from diffsim.errors import SceneError
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
@@ -20,6 +21,7 @@ from diffsim.scene.outcome import Outcome
 from diffsim.scene.progress import Watcher
 from diffsim.scene.run import run_scene
 from diffsim.scene.schema import Description
+from diffsim.scene.shown import path_shown
 from diffsim.scene.truth import observe
 from diffsim.typing import Array
 
@@ -32,18 +34,22 @@ class Scene(Description):
     """
 
     @classmethod
-    def load(cls, scene: str | Path, overrides: Sequence[str] = ()) -> Scene:
+    def load(cls, scene: str | Path, overrides: Sequence[str] = (), read_below: str | Path | None = None) -> Scene:
         """Read a scene.
 
         Args:
             scene: a TOML file, or the name of a scene that comes with diffsim.
             overrides: such as "optimise.iterations=5", applied in turn.
+            read_below: files that the scene names must lie in this folder, links followed; None: anywhere.
 
         Raises:
             SceneError: what is wrong, a line for each problem.
         """
         path = find_scene(scene)
-        return validated(cls, read_scene(path, overrides), path.resolve().parent)
+        below = None if read_below is None else Path(read_below)
+        if below is not None and not below.is_dir():
+            raise SceneError(f"read_below: expected a folder, found {path_shown(below)}, which is none; name one that is there")
+        return validated(cls, read_scene(path, overrides), path.resolve().parent, below)
 
     def problem(self, precision: str | None = None) -> Problem:
         """The scene, assembled."""

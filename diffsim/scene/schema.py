@@ -8,7 +8,22 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from diffsim.scene.equations import EquationModel
-from diffsim.scene.model import CellWidths, Count, Flag, Model, Name, NotNegative, Point, Positive, Real, Widths
+from diffsim.scene.model import (
+    MOST,
+    CellWidths,
+    Count,
+    CountOrNone,
+    FileName,
+    Flag,
+    Model,
+    Name,
+    NotNegative,
+    Point,
+    Positive,
+    Real,
+    Text,
+    Widths,
+)
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 
 ROUND_OFF = 1e-6
@@ -30,7 +45,7 @@ class GridModel(Model):
 
     shape: tuple[Count, ...] = Field(min_length=1, max_length=3)
     axes: tuple[Name, ...] | None = None
-    units: tuple[str, ...] | None = None
+    units: tuple[Text, ...] | None = None
     spacing: Widths | None = None
     origin: Point | None = None
     span: tuple[tuple[Real, Real], ...] | None = None
@@ -68,6 +83,8 @@ class Time(Model):
     def _one_length(self) -> Time:
         if (self.steps is None) == (self.duration is None):
             raise ValueError("expected either steps or duration, found " + ("both" if self.steps else "neither") + "; give one of them")
+        if self.duration is not None and self.duration / self.dt > MOST:
+            raise ValueError(f"expected at most {MOST:g} steps, found a duration of {self.duration / self.dt:g} of them; raise dt")
         return self
 
     @property
@@ -89,7 +106,7 @@ class Truth(Model):
         noise: standard deviation of Gaussian noise on the data, as a fraction of their root mean square.
     """
 
-    fields: dict[str, FieldModel]
+    fields: dict[Name, FieldModel]
     refine: Annotated[float, Field(strict=True, ge=1, le=8)] = 1.5
     dt_factor: Positive | None = None
     noise: NotNegative = 0.0
@@ -236,7 +253,7 @@ class Certificate(Model):
     """
 
     steps: Count | None = None
-    directions: Annotated[int, Field(strict=True, ge=3)] = 3
+    directions: Annotated[int, Field(strict=True, ge=3, le=1000)] = 3
 
 
 class Accept(Model):
@@ -271,25 +288,25 @@ class Description(Model):
     """A scene: a question to physics, with all that is needed to answer it.
 
     Attributes:
-        name: short, for folders; by default that of the file.
+        name: short, for folders, and no path; by default that of the file.
         title: one line.
         summary: what is asked, in a few sentences.
         seed: of all random numbers.
         grid: see `GridModel`; and so on.
     """
 
-    name: Name = "scene"
-    title: str = ""
-    summary: str = ""
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    name: FileName = "scene"
+    title: Text = ""
+    summary: Text = ""
+    seed: CountOrNone = 0
     grid: GridModel
     time: Time
     equation: EquationModel
-    fields: dict[str, FieldModel] = Field(default_factory=dict)
-    sources: dict[str, Sources] = Field(default_factory=dict)
-    receivers: dict[str, PointSet] = Field(default_factory=dict)
+    fields: dict[Name, FieldModel] = Field(default_factory=dict)
+    sources: dict[Name, Sources] = Field(default_factory=dict)
+    receivers: dict[Name, PointSet] = Field(default_factory=dict)
     truth: Truth
-    unknowns: dict[str, UnknownModel] = Field(min_length=1)
+    unknowns: dict[Name, UnknownModel] = Field(min_length=1)
     misfit: tuple[Misfit, ...] = Field(min_length=1)
     penalty: tuple[Penalty, ...] = ()
     optimise: Optimise = Optimise()

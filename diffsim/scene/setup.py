@@ -14,6 +14,7 @@ from diffsim.scene.data import load_dataset
 from diffsim.scene.fields import Place, build_field, build_points
 from diffsim.scene.parts import FieldModel, Ricker, Sources
 from diffsim.scene.schema import Description, GridModel
+from diffsim.scene.sizes import fine_steps
 from diffsim.scene.suggest import nearest
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
@@ -132,12 +133,9 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
     base = build_grid(scene.grid)
     grid, dt, steps, finer = base, scene.time.dt, scene.time.count, 1.0
     if fine:
-        finer = scene.truth.refine
-        factor = scene.truth.dt_factor or scene.equation.finer_step(finer)
+        finer, steps = scene.truth.refine, fine_steps(scene)
         grid = refined(base, finer)
-        duration = dt * steps
-        steps = int(np.ceil(steps / factor - 1e-9))
-        dt = duration / steps  # both runs end at the same time
+        dt = dt * scene.time.count / steps  # both runs end at the same time
     with blame("equation"):
         equation = scene.equation.build(grid, dt, finer)
     place = Place(grid, base, "sources")
@@ -192,7 +190,12 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
             raise SceneError(
                 f"fields.{name}: expected a field, for the equation needs {', '.join(parameters)}, found none; add [fields.{name}]"
             )
-    given = {name: np.asarray(inputs[name], setup.simulation.dtype) for name in parameters}
+    dtype = setup.simulation.dtype
+    for name, values in inputs.items():
+        largest = float(np.max(np.abs(values)))
+        if largest > np.finfo(dtype).max:
+            raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
+    given = {name: np.asarray(inputs[name], dtype) for name in parameters}
     key = " and ".join(keys[name] for name in parameters)
     with blame(step, StabilityError), blame(key, ParameterError):
         setup.equation.check(given)
@@ -201,18 +204,24 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
 def _shots(models: Mapping[str, Sources], positions: Mapping[str, Array], times: Array) -> tuple[Shot, ...]:
     in_turn = next((name for name, model in models.items() if model.fire == "in turn"), None)
     count = len(positions[in_turn]) if in_turn else 1
+    wavelets = {name: _wavelet(model, times, f"sources.{name}.wavelet") for name, model in models.items()}
     out = []
     for number in range(count):
         here = {name: points[number : number + 1] if name == in_turn else points for name, points in positions.items()}
-        amplitudes = {name: np.repeat(_wavelet(models[name], times)[:, None], len(points), axis=1) for name, points in here.items()}
+        amplitudes = {name: np.repeat(wavelets[name][:, None], len(points), axis=1) for name, points in here.items()}
         out.append(Shot(here, amplitudes))
     return tuple(out)
 
 
-def _wavelet(model: Sources, times: Array) -> Array:
+def _wavelet(model: Sources, times: Array, key: str) -> Array:
     wavelet = model.wavelet
-    if isinstance(wavelet, Ricker):
-        delay = 1.2 / wavelet.frequency if wavelet.delay is None else wavelet.delay
-        a = (np.pi * wavelet.frequency * (times - delay)) ** 2
-        return wavelet.amplitude * (1 - 2 * a) * np.exp(-a)
-    return wavelet.amplitude * np.exp(-0.5 * ((times - wavelet.delay) / wavelet.width) ** 2)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite then is told below
+        if isinstance(wavelet, Ricker):
+            delay = 1.2 / wavelet.frequency if wavelet.delay is None else wavelet.delay
+            a = (np.pi * wavelet.frequency * (times - delay)) ** 2
+            values = wavelet.amplitude * (1 - 2 * a) * np.exp(-a)
+        else:
+            values = wavelet.amplitude * np.exp(-0.5 * ((times - wavelet.delay) / wavelet.width) ** 2)
+    if not np.isfinite(values).all():
+        raise SceneError(f"{key}: expected finite amplitudes at all times, found {values[~np.isfinite(values)][0]}; correct its numbers")
+    return values

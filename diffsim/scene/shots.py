@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -14,6 +14,20 @@ from diffsim.typing import Array
 
 Where = tuple[str, str]
 """("traces" or "final", state)"""
+
+
+DIGITS = 12
+"""Of a key, in the name of its file."""
+
+
+def digest_of(texts: Iterable[str], arrays: Mapping[str, Array]) -> str:
+    """A digest of texts and named arrays, with where each begins and ends."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        digest.update(f"{len(text)} {text}".encode())
+    for name, values in arrays.items():
+        digest.update(f"{len(name)} {name} {values.dtype.str} {values.shape}".encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
 
 
 class ShotSums:
@@ -66,14 +80,13 @@ class ShotFile:
 
     Args:
         policy: its folder, and seconds between copies.
-        fields: the unknown fields, by which the evaluation is known again.
+        loss: what tells the loss from all others: a digest of the scene, the machine, and the data.
+        fields: the unknown fields, which tell its evaluations from one another.
     """
 
-    def __init__(self, policy: Policy, fields: Mapping[str, Array]) -> None:
-        digest = hashlib.blake2b(digest_size=16)
-        for name, values in fields.items():
-            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-        self._file = SweepFile(policy.file("shots"), digest.hexdigest())
+    def __init__(self, policy: Policy, loss: str, fields: Mapping[str, Array]) -> None:
+        key = digest_of([loss], fields)
+        self._file = SweepFile(policy.file(f"shots-{key[:DIGITS]}"), key)
         self._seconds, self._last = policy.resume, time.monotonic()
 
     def restore(self, sums: ShotSums) -> None:

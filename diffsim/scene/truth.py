@@ -48,15 +48,7 @@ def observe(scene: Description, setup: Setup) -> Observed:
         scene: the scene.
         setup: the scene on its own grid, which the data are brought to.
     """
-    keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
-    keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
-    for name in keyed:
-        if name not in field_inputs(setup.equation):
-            known = field_inputs(setup.equation)
-            raise SceneError(f"{keyed[name][0]}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
-    fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
-    inputs = build_inputs(keyed, fine)
-    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
+    fine, inputs = prepared(scene, setup)
     solutions = fine.predict(inputs)
 
     wanted = {(m.of, m.state) for m in scene.misfit}
@@ -73,6 +65,20 @@ def observe(scene: Description, setup: Setup) -> Observed:
         noise[kind, state] = deviation
         (traces if kind == "traces" else finals)[state] = clean + deviation * rng.standard_normal(clean.shape)
     return Observed(traces, finals, noise)
+
+
+def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]:
+    """The scene on the grid that its data are made on, and the inputs, checked: all of it but the run."""
+    keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
+    keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
+    for name in keyed:
+        if name not in field_inputs(setup.equation):
+            known = field_inputs(setup.equation)
+            raise SceneError(f"{keyed[name][0]}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
+    fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
+    inputs = build_inputs(keyed, fine)
+    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
+    return fine, inputs
 
 
 def averaged(values: Array, fine: Grid, coarse: Grid) -> Array:

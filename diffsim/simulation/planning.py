@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -38,7 +37,7 @@ from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.simulation.simulation import Simulation
-    from diffsim.stepping.rounding import SPACING
+from diffsim.stepping.rounding import SPACING
 from diffsim.stepping.stepper import Stepper
 
 RECORDED = 4
@@ -378,8 +377,8 @@ class _Bench:
         layout, room, slots = self._layout(), parse_memory(policy.disk), FRESH
         while slots > 1 and DiskStore.planned_file_bytes(layout, slots) > room:
             slots -= 1
-        path = policy.file(f"speed-{os.getpid()}")
-        write, read = self._transfers(DiskStore(path, layout, slots, policy.compression), FRESH)
+        store = DiskStore.nameless(policy.writable_folder(), layout, slots, policy.compression)
+        write, read = self._transfers(store, FRESH)
         return median(write[1:]), median(read[1:])
 
     def _to_host(self) -> tuple[float, float]:

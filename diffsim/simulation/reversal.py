@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,11 @@ class Reversal:
         self._watchers = list(watchers)
         self._piece_watchers: list[Watcher] = [self.growth]
         runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
+        resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
         self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch, on_piece=self._watch_piece)
+        self.sweep.resumable = resumed
         if on_progress is not None:
             self._piece_watchers.append(Teller(self.sweep, on_progress))
         began = time.perf_counter()
@@ -148,7 +151,7 @@ class Reversal:
         with self.sweep:
             seed()
             if keeper is not None:  # a run that is resumed begins with an exact state
-                self._piece_watchers.append(lambda action: keeper(action) if self.sweep.exact else None)
+                self._piece_watchers.append(partial(self._keep, keeper))
             self.sweep.reverse()
         self._seconds += time.perf_counter() - began
         self.growth.warn()
@@ -162,6 +165,10 @@ class Reversal:
             self.sweep.replanned is not None,
             self.growth.found(),
         )
+
+    def _keep(self, keeper: Keeper, action: Action) -> None:
+        if self.sweep.exact and keeper(action):
+            self.sweep.resumable = True
 
     def close(self) -> None:
         """Give up what is kept."""

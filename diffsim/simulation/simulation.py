@@ -17,14 +17,14 @@ from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.arguments import flag, function, instance, mapping, names, one_of, real_array, whole
-from diffsim.checkpoint import Action, Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, Sizes, parse_memory, resolve
+from diffsim.checkpoint import Action, Binomial, Checkpoint, Lossy, OnlineSchedule, Policy, Schedule, Sizes, parse_memory, resolve
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
-from diffsim.runtime import PRECISIONS, settings
+from diffsim.runtime import PRECISIONS, lanes, settings
 from diffsim.simulation.checks import check_input, check_loss, check_names, check_room, check_steps, places, require_finite
 from diffsim.simulation.planning import made_up, sizes_of, undoes
 from diffsim.simulation.pullback import Back, Call, RepeatablePullback
@@ -351,8 +351,8 @@ class Simulation:
         schedule = self._schedule(steps, policy, until is not None, fields)
         self._plan(schedule, policy)
         coefficients = self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
-        key = self._key(fields, steps) if policy.folder is not None else ""
         keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
+        key = self._key(fields, steps, schedule, policy) if keeps else ""
         suspension = Suspension(policy, key) if keeps else None
         if suspension is not None and (found := suspension.found()) is not None:
             return self._resumed(call, coefficients, suspension, found)
@@ -445,12 +445,14 @@ class Simulation:
             )
         return found
 
-    def _key(self, fields: Mapping[str, Array], steps: int) -> str:
-        """What tells a run from all others."""
+    def _key(self, fields: Mapping[str, Array], steps: int, schedule: Schedule | OnlineSchedule, policy: Policy) -> str:
+        """What tells a run from all others. How its states are kept counts only where it rounds them."""
         kind, grid = type(self.equation), self.grid
         step, before, start = self._traced.step, self._traced.coefficients, self._traced.initial
         parts = [kind.__module__, kind.__qualname__, steps, self.dtype, self.wrt, self.receivers, grid.shape, grid.spacing, step.states]
         parts += [step.coefficients, sorted(step.active), step.forcings, before.placed, start.placed]
+        parts += [settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
+        parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
         expressions = [step.outputs.values(), [s.node for s in step.stages], before.outputs.values(), start.outputs.values()]
         profiles = {**before.profiles, **start.profiles, **step.profiles}
         arrays = {**fields, **{f"profile {name}": np.asarray(profile.values) for name, profile in profiles.items()}}

@@ -19,6 +19,8 @@ from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
 from diffsim.typing import Array
 
+DECISIVE = ("diffsim", "taichi", "numpy")
+"""Packages that a bit of a gradient may depend on."""
 _DIGITS = 12  # of a key, in the names of files
 
 
@@ -33,7 +35,7 @@ def run_key(
         arrays: inputs and profiles.
         points: sources and receivers.
     """
-    digest = hashlib.blake2b(repr([version("diffsim"), *parts]).encode(), digest_size=16)
+    digest = hashlib.blake2b(repr([*map(version, DECISIVE), *parts]).encode(), digest_size=16)
     for roots in expressions:
         digest.update("\n".join(map(repr, ordered(roots))).encode())
     for name, values in arrays.items():
@@ -106,10 +108,13 @@ class Keeper:
         self._file, self._seconds, self._fixed, self._moving = file, seconds, fixed, moving
         self._last = time.monotonic()
 
-    def __call__(self, action: Action) -> None:
-        if isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds:
-            self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
-            self._last = time.monotonic()
+    def __call__(self, action: Action) -> bool:
+        """Write a copy, if it is time; tells whether it was."""
+        if not (isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds):
+            return False
+        self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
+        self._last = time.monotonic()
+        return True
 
 
 def copied(solution: Solution) -> Solution:

@@ -201,7 +201,7 @@ class Broken:
     def __init__(self, closed):
         self.closed = closed
 
-    def close(self):
+    def close(self, keep=False):
         self.closed.append(self)
         raise StorageError("the disk is full")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_a_corrupted_block_is_found(made: ds.Simulation, tmp_path) -> None:
                 data[len(data) // 2] ^= 8
                 file.write_bytes(data)
 
-    policy = chaotic.policy(Spilling(chaotic.STEPS, 3, chaotic.DISK), tmp_path)
+    policy = replace(chaotic.policy(Spilling(chaotic.STEPS, 3, chaotic.DISK), tmp_path), resume=3600.0)  # or its file has no name
     with pytest.raises(StorageError, match="slot"):
         chaotic.gradient(made, policy, on_action=corrupt)
 

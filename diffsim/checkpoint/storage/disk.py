@@ -15,8 +15,9 @@ import numpy as np
 
 from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage.compression import SCRATCH, Compression
-from diffsim.checkpoint.storage.disk_file import DiskFile, failure
+from diffsim.checkpoint.storage.disk_file import DiskFile
 from diffsim.checkpoint.storage.disk_format import planned_file_bytes
+from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.store import Closing, State, StateLayout, require_kept, require_slot, require_step, row_buffer
 from diffsim.errors import ParameterError, StaleValueError, StorageError
 
@@ -69,6 +70,25 @@ class DiskStore(Closing):
     ) -> None:
         slots = require_count("slots", slots)
         self._start(DiskFile.open_new(Path(path), layout, slots, key), compression)
+
+    @classmethod
+    def nameless(cls, folder: str | os.PathLike[str], layout: StateLayout, slots: int, compression: Compression | None = None) -> DiskStore:
+        """A store whose file has no name: nobody else can open it, and nothing is left of it however the process ends.
+
+        Args:
+            folder: on the disk that is to be used.
+            layout: of the states.
+            slots: states kept at most.
+            compression: see the class.
+
+        Raises:
+            ScheduleError: `slots` is not a positive integer.
+            StorageError: the disk has too little room; the folder may not be written to.
+        """
+        slots = require_count("slots", slots)
+        store = cls.__new__(cls)
+        store._start(DiskFile.open_nameless(Path(folder), layout, slots), compression)
+        return store
 
     @classmethod
     def reopen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,17 +13,18 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim.checkpoint.planning.memory import least_text, memory_text
+from diffsim.checkpoint.storage.aside import ENDING, aside_name
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
 from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_digest, make_header, places, read_header, require_same
+from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.store import StateLayout, row_buffer
 from diffsim.errors import StorageError
-from diffsim.system import LOCKS, allocate_file, free_disk, lock_file
+from diffsim.system import LOCKS, allocate_file, lock_file
 
 
 class DiskFile:
-    """An open, locked file of states. Only `open_new` and `open_found` make one."""
+    """An open, locked file of states. Only `open_new`, `open_nameless` and `open_found` make one."""
 
     def __init__(self, path: Path, descriptor: int, layout: StateLayout, slots: int, header: bytes) -> None:
         self.path = path
@@ -36,6 +38,7 @@ class DiskFile:
         self._spare = list(range(slots, -1, -1))
         self._number = 0
         self._turn = [0] * slots
+        self._named = True
 
     @classmethod
     def open_new(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
@@ -60,9 +63,8 @@ class DiskFile:
     @classmethod
     def _made(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
         """Make the file under another name and rename it once it is whole, so that whoever is killed leaves no half of one."""
-        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        aside.unlink(missing_ok=True)
-        descriptor = _open_locked(aside, os.O_CREAT)
+        aside = aside_name(path)
+        descriptor = _open_locked(aside, os.O_CREAT | os.O_EXCL)
         file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
         try:
             file._channel.put(file._header, 0)
@@ -74,6 +76,30 @@ class DiskFile:
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise failure(path, "making the file of states", error, file.nbytes) from error
             raise
+        return file
+
+    @classmethod
+    def open_nameless(cls, folder: Path, layout: StateLayout, slots: int) -> DiskFile:
+        """Make a file of empty slots that nobody else can open, and that is gone with this process however it ends.
+
+        Raises:
+            StorageError: the disk has too little room; the folder may not be written to.
+        """
+        path, header = folder / "states", make_header(layout, slots, "")
+        try:
+            with tempfile.TemporaryFile(dir=folder, prefix=".states.", suffix=ENDING, buffering=0) as opened:
+                file = cls(path, os.dup(opened.fileno()), layout, slots, header)
+        except OSError as error:
+            raise failure(path, "opening the file of states", error) from error
+        try:
+            file._channel.put(header, 0)
+            allocate_file(file._descriptor, path, file.nbytes)
+        except BaseException as error:
+            file.close(keep=True)
+            if isinstance(error, OSError):
+                raise failure(path, "making the file of states", error, file.nbytes) from error
+            raise
+        file._named = False
         return file
 
     @classmethod
@@ -147,7 +173,7 @@ class DiskFile:
 
     def close(self, keep: bool) -> None:
         """Give up the file, and remove it unless it is to be kept."""
-        if not keep:
+        if self._named and not keep:
             self.path.unlink(missing_ok=True)  # while it is locked, so that it is ours
         os.close(self._descriptor)
 
@@ -207,18 +233,6 @@ class DiskFile:
             del self.entries[entry.slot]
             return False
         return True
-
-
-def failure(path: Path, what: str, error: OSError, needed: int) -> StorageError:
-    """A StorageError for an error of the system, with the room that is needed and left if there is too little."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        free = free_disk(path)
-        return StorageError(
-            error.errno,
-            f"{path}: {what}: expected room for a file of {least_text(needed)}, got {error.strerror!r} with {memory_text(free)} free; make "
-            "room, choose another disk, keep fewer states, or raise the quota or the limit on file sizes",
-        )
-    return StorageError(error.errno, f"{path}: {what}: {error.strerror}; check the disk and the permissions, or name another file")
 
 
 class _Parts:

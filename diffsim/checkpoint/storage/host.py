@@ -114,7 +114,7 @@ class HostStore(Closing):
         self._require_open("kept")
         return dict(self._steps)
 
-    def close(self) -> None:
+    def close(self, keep: bool = False) -> None:
         """See `Store`."""
         self._closed = True
         self._steps.clear()

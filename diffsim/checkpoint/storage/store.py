@@ -135,8 +135,12 @@ class Store(Protocol):
     def kept(self) -> dict[int, int]:
         """Return the step of the state in each slot that has one, after all writes are done."""
 
-    def close(self) -> None:
-        """Give everything back, the states included. Closing twice is harmless."""
+    def close(self, keep: bool = False) -> None:
+        """Give everything back, the states included. Closing twice is harmless.
+
+        Args:
+            keep: leave a file of states, if there is one, for another process.
+        """
 
     def __enter__(self) -> Store:
         """Return the store."""
@@ -148,7 +152,7 @@ class Store(Protocol):
 class Closing:
     """A store in a `with` statement."""
 
-    def close(self) -> None:
+    def close(self, keep: bool = False) -> None:
         raise NotImplementedError
 
     def __enter__(self: _Self) -> _Self:

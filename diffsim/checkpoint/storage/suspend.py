@@ -19,10 +19,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from diffsim.checkpoint.storage.aside import remove_asides, written_aside
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.storage.store import KINDS, pieces
 from diffsim.errors import ParameterError, StorageError
-from diffsim.system import sync_folder
 
 MAGIC = b"DSSWEEP1"
 _HEAD = struct.Struct("<8sI")
@@ -65,23 +65,13 @@ class SweepFile:
         for name, array in arrays.items():
             if array.dtype.kind not in KINDS:
                 raise ParameterError(f"{name}: expected an array of numbers, got {array.dtype}; keep other things elsewhere")
-        aside = self._aside()
-        try:
-            with aside.open("wb") as file:
-                file.write(self._header(step, arrays))
-                for array in arrays.values():
-                    for piece in pieces(array, _PIECE):
-                        file.write(piece.view(np.uint8).data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self.path)
-            sync_folder(self.path.parent)
-        except OSError as error:
-            raise StorageError(
-                error.errno, f"{self.path}: saving the sweep at step {step}: {error.strerror}; make room, or name another file"
-            ) from error
-        finally:
-            aside.unlink(missing_ok=True)
+        header = self._header(step, arrays)
+        needed = len(header) + sum(array.nbytes for array in arrays.values())
+        with written_aside(self.path, f"saving the sweep at step {step}", needed) as file:
+            file.write(header)
+            for array in arrays.values():
+                for piece in pieces(array, _PIECE):
+                    file.write(piece.view(np.uint8).data)
 
     def load(self) -> tuple[int, dict[str, np.ndarray]] | None:
         """Return what was saved last, or None if that is nothing, or was saved with another key.
@@ -99,12 +89,7 @@ class SweepFile:
     def remove(self) -> None:
         """Delete the file, if there is one: the sweep has come to its end."""
         self.path.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f".{self.path.name}.*.part"):  # by processes that were killed while they saved
-            left.unlink(missing_ok=True)
-
-    def _aside(self) -> Path:
-        """A name that no other process writes to."""
-        return self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        remove_asides(self.path.parent, self.path.name)
 
     def _header(self, step: int, arrays: Mapping[str, np.ndarray]) -> bytes:
         text = json.dumps(

@@ -488,7 +488,7 @@ def test_a_limit_on_file_sizes(path):
             print(error)
     """
     said = subprocess.run([sys.executable, "-c", textwrap.dedent(program), path], capture_output=True, text=True, check=True).stdout
-    assert "making the file of states: expected room for a file of" in said and "raise the quota or the limit on file sizes" in said
+    assert "making the file of states: expected to write a file of" in said and "raise the limit on the size of a file" in said
     assert not path.exists()
 
 
@@ -530,3 +530,23 @@ def test_a_killed_run_leaves_states_that_are_whole(path, kind):
                 field, count = store.read(slot, step)
                 assert (field == step).all() and (count == step).all()
         assert not path.exists()
+
+
+def test_a_killed_process_leaves_nothing_of_a_store_without_a_name(tmp_path):
+    program = """
+        import os, sys
+        import numpy as np
+        from diffsim.checkpoint import DiskStore, StateLayout
+        state = [np.arange(10_000.0)]
+        store = DiskStore.nameless(sys.argv[1], StateLayout.of(state), 3)
+        store.write(0, 5, state)
+        store.kept()
+        assert (store.read(0, 5)[0] == state[0]).all()
+        assert not os.listdir(sys.argv[1])
+        os.kill(os.getpid(), 9)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), tmp_path], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(StorageError, match="opening the file of states"):
+        DiskStore.nameless(tmp_path / "nowhere", LAYOUT, SLOTS)

@@ -92,7 +92,10 @@ def test_a_failed_save_leaves_the_last_one(file, monkeypatch, call):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(StorageError, match="saving the sweep at step 16: No space left on device; make room") as raised:
+    with pytest.raises(
+        StorageError,
+        match=r"saving the sweep at step 16: expected room for a file of .* got 'No space left on device' with .* free; make room",
+    ) as raised:
         file.save(16, SWEEP)
     assert raised.value.errno == errno.ENOSPC
     monkeypatch.undo()

@@ -1,0 +1,64 @@
+"""The room that a run needs on disk, asked for before the data are made."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from diffsim.checkpoint.schedule import tiers_of
+from diffsim.checkpoint.storage.aside import ENDING
+from diffsim.checkpoint.storage.failure import failure, no_room
+from diffsim.scene.assemble import Problem
+from diffsim.scene.folder import JOURNAL
+from diffsim.scene.outcome import RESULT
+from diffsim.system import free_disk
+
+NUMBER = 8
+"""Bytes of a number in the results."""
+FIELDS = 5
+"""Of an unknown in the results: start, answer, truth, and two gradients."""
+COMPARED = 3
+"""Data, and the predictions of start and answer."""
+EVALUATIONS = 100
+"""In the journal, at most, that room is asked for: many searches end before their iterations are used up."""
+
+
+def require_room(problem: Problem, folder: Path) -> None:
+    """Refuse to begin what could not be kept.
+
+    Raises:
+        StorageError: the disk has too little room, or a file may not become so large; names the file and the room.
+    """
+    files = wanted(problem)
+    largest = max(files, key=lambda name: files[name])
+    total = sum(files.values())
+    if free_disk(folder) < total:
+        raise no_room(folder / largest, f"making room for a run that writes {len(files)} files", total, _full())
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".room.", suffix=ENDING) as file:
+            os.truncate(file.fileno(), files[largest])  # refused where files may not become so large
+    except OSError as error:
+        raise failure(folder / largest, "making room for it", error, files[largest]) from error
+
+
+def wanted(problem: Problem) -> dict[str, int]:
+    """The files of a run that grow with the scene, and their bytes at most."""
+    scene, setup = problem.scene, problem.setup
+    cells, shots, size = setup.grid.size, len(setup.shots), problem.theta.size
+    numbers = cells * (FIELDS * len(scene.unknowns) + len(problem.known))
+    seen = 0
+    for of, state in {(misfit.of, misfit.state) for misfit in scene.misfit}:
+        seen += shots * ((setup.steps + 1) * len(setup.receivers[state]) if of == "traces" else cells)
+    found = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * min(scene.optimise.iterations + 1, EVALUATIONS)}
+    if problem.policy.resume:
+        found["sweep"] = 2 * NUMBER * (seen + cells * (len(setup.equation.states) + len(scene.unknowns)))  # the last one and the next
+    slots = sum(tier.slots for tier in tiers_of(problem.schedule)[1:] if tier.name == "disk")
+    if slots:
+        found["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)
+    return found
+
+
+def _full() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,59 @@
+"""Text of others in messages: never long, never deep, and what cannot be printed is escaped."""
+
+from __future__ import annotations
+
+import reprlib
+from pathlib import Path
+
+LONGEST = 60
+"""Characters of a value in a message."""
+LONGEST_PATH = 300
+"""Characters of a path."""
+LONGEST_MESSAGE = 4000
+"""Characters of a whole message."""
+_DIGITS = 40
+"""Of an integer that is written out."""
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 2, 3, 4, 4
+        self.maxstring = self.maxother = LONGEST
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python itself refuses to write out integers of thousands of digits."""
+        return repr(x) if abs(x) < 10**_DIGITS else f"an integer of about {int(x.bit_length() * 0.30103) + 1} digits"
+
+
+_short = _Short()
+
+
+def shown(value: object) -> str:
+    """A value as a message has it."""
+    return cut(printable(_short.repr(value)))
+
+
+def name_shown(name: str) -> str:
+    """A name as a message has it, without quotes."""
+    return cut(printable(name))
+
+
+def path_shown(path: Path) -> str:
+    """A path as a message has it."""
+    return cut(printable(str(path)), LONGEST_PATH)
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that would not be seen, or would move what is: NUL, control characters, marks of direction."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def message_shown(message: str) -> str:
+    """A message of one or more lines, ready to be printed."""
+    return cut("\n".join(map(printable, message.splitlines())), LONGEST_MESSAGE)

@@ -1,0 +1,99 @@
+"""How large a scene is, before any memory is taken: what its arrays will need at least, against what there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from diffsim.checkpoint.planning.memory import memory_text
+from diffsim.errors import SceneError
+from diffsim.scene.model import MOST
+from diffsim.scene.parts import PointSet
+from diffsim.scene.schema import Description
+from diffsim.system import available_memory
+
+NUMBER = 8
+"""Bytes of a number in f64, which all but the simulation itself works in."""
+SHOT = 1024
+"""Bytes of what each shot is described by."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of the memory that a scene needs.
+
+    Attributes:
+        key: of the scene that it grows with.
+        size: bytes, at least.
+        remedy: if it is too much.
+    """
+
+    key: str
+    size: int
+    remedy: str
+
+
+def require_memory(scene: Description, precision: str) -> None:
+    """Refuse a scene that this machine has not the memory for.
+
+    Args:
+        scene: the scene.
+        precision: "f32" or "f64".
+
+    Raises:
+        SceneError: names the key that most of the memory is for, the memory needed, and the memory there is.
+    """
+    found, free = shares(scene, precision), available_memory()
+    needed = sum(share.size for share in found)
+    if needed > free:
+        most = next((share for share in found if share.size > free), max(found, key=lambda share: share.size))
+        raise SceneError(
+            f"{most.key}: expected a scene that fits into the {memory_text(free)} of memory there is, found one that takes at least "
+            f"{memory_text(needed)}; {most.remedy}"
+        )
+
+
+def shares(scene: Description, precision: str) -> list[Share]:
+    """What is in memory at the same time while the data are made, at least: the scene's own arrays, and those of the finer grid."""
+    item = NUMBER if precision == "f64" else NUMBER // 2
+    ndim, steps, finer = len(scene.grid.shape), scene.time.count, fine_steps(scene)
+    cells = math.prod(scene.grid.shape)
+    fine_cells = math.prod(round(n * scene.truth.refine) for n in scene.grid.shape)
+    shots, sources, receivers = shots_of(scene), points_of(scene.sources), points_of(scene.receivers)
+    at_once = sum(n if scene.sources[name].fire == "together" else 1 for name, n in sources.items())
+    length = "time.duration" if scene.time.steps is None else "time.steps"
+    own = len(scene.fields) + 3 * len(scene.unknowns)  # start, truth and gradient of an unknown
+    fine = len(scene.fields.keys() | scene.truth.fields.keys()) + shots  # each shot's last state
+    found = [Share("grid.shape", NUMBER * cells * own, "make the grid smaller")]
+    for kind, counts in (("sources", sources), ("receivers", receivers)):
+        found += [Share(f"{kind}.{name}", 2 * NUMBER * ndim * count, "give fewer points") for name, count in counts.items()]
+    found.append(Share("sources", SHOT * shots, "give fewer points that fire in turn"))
+    series = steps * (NUMBER * (1 + shots * at_once) + NUMBER * shots * sum(receivers.values()))
+    found.append(Share(length, series, "run fewer steps, or record at fewer points"))
+    series = finer * (NUMBER * (1 + shots * at_once) + item * shots * sum(receivers.values()))
+    found.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
+    found.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
+    return found
+
+
+def fine_steps(scene: Description) -> int:
+    """Time steps that the data are made with.
+
+    Raises:
+        SceneError: more than can be counted.
+    """
+    factor = scene.truth.dt_factor or scene.equation.finer_step(scene.truth.refine)
+    if scene.time.count / factor > MOST:
+        raise SceneError(f"truth.dt_factor: expected at most {MOST:g} steps, found {scene.time.count / factor:g}; raise it")
+    return math.ceil(scene.time.count / factor - 1e-9) or 1
+
+
+def shots_of(scene: Description) -> int:
+    """How many times the scene is run for one value of the loss."""
+    return next((points_of({name: model})[name] for name, model in scene.sources.items() if model.fire == "in turn"), 1)
+
+
+def points_of(models: Mapping[str, PointSet]) -> dict[str, int]:
+    """How many points each set has."""
+    return {name: len(model.points) + sum(line.count for line in model.lines) for name, model in models.items()}
