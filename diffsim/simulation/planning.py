@@ -33,12 +33,12 @@ from diffsim.errors import ParameterError, PlanError
 from diffsim.runtime import settings
 from diffsim.simulation.checks import check_steps
 from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.rounding import SPACING
+from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.simulation.simulation import Simulation
-from diffsim.stepping.rounding import SPACING
-from diffsim.stepping.stepper import Stepper
 
 RECORDED = 4
 """Numbers for a step and receiver: the trace as it is recorded, the solution's copy, its cotangent by the loss, and that of the sweep."""
