@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import diffsim as ds
 from diffsim.expr import diff, diff_centred, div, exp, interpolate, laplacian, maximum, tanh, where
@@ -222,3 +223,7 @@ CASES = [
         for boundary in ("zero", "mirror", "periodic")
     ),
 ]
+
+CONTRACT = ("acoustic 2-D mixed", "acoustic 1-D", "heat 2-D", "long wave on the sphere", "staggered acoustic 2-D", "fluxes zero")
+MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
+"""All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -41,6 +41,7 @@ def doubled(solution: ds.Solution) -> tuple[float, ds.Solution]:
     return value, ds.Solution(bars.final, {k: 2 * v for k, v in bars.traces.items()})
 
 
+@pytest.mark.gradients
 @pytest.mark.parametrize("build", [heat, acoustic])
 def test_a_right_gradient_passes(build: Callable[[], tuple[ds.Simulation, dict[str, np.ndarray]]]) -> None:
     simulation, inputs = build()

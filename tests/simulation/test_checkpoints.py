@@ -45,6 +45,7 @@ def test_the_stored_gradient_is_right(made: ds.Simulation) -> None:
         assert backward == pytest.approx(forward, rel=1e-11)
 
 
+@pytest.mark.gradients
 @pytest.mark.parametrize("schedule", chaotic.schedules(), ids=lambda s: f"{type(s).__name__} {getattr(s, 'slots', '')}")
 def test_every_schedule_gives_the_stored_bits(schedule: object, made: ds.Simulation, stored: str, tmp_path) -> None:
     assert chaotic.gradient(made, chaotic.policy(schedule, tmp_path)) == stored

@@ -36,6 +36,7 @@ def gradient(made: ds.Simulation, given: dict[str, np.ndarray], schedule: object
     return made.vjp(given, STEPS, schedule)[1](ds.Solution(final={"p": weights}))["c"]
 
 
+@pytest.mark.gradients
 @pytest.mark.parametrize("sponge", [0, 5])
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_a_run_from_rest_is_computed_backwards(precision: str, sponge: int) -> None:
@@ -108,6 +109,7 @@ def test_where_both_runs_round_alike_the_kept_states_tell(monkeypatch: pytest.Mo
     assert error <= made.last_sweep.drift < CAUTION * error
 
 
+@pytest.mark.gradients
 @pytest.mark.parametrize(("precision", "sponge"), [("f32", 0), ("f32", 5), ("f64", 0)])
 def test_a_gradient_is_refused_whenever_its_error_exceeds_the_tolerance(precision: str, sponge: int) -> None:
     """Late sources, undone to a time when waves were weak, leave rounding errors that may exceed what an early record depends on."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from tests.cases import CASES, Case
+from tests.cases import CASES, MARKED, Case
 from tests.reference import Reference
 
 ROUND_OFF = 1e-12  # relative, f64: a few hundred operations deep, largest entry as the scale
@@ -38,7 +38,7 @@ class Run:
         )
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+@pytest.fixture(scope="module", params=MARKED, ids=lambda case: case.name)
 def run(request: pytest.FixtureRequest) -> Run:
     case: Case = request.param
     rng = np.random.default_rng(7)
@@ -140,6 +140,16 @@ def test_misspelt_tangents_raise() -> None:
         simulation.jvp(inputs, {"kapa": inputs["kappa"]}, case.steps)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"kappa": -0.1}, ds.errors.ParameterError, "kappa has a value of -0.1"),
+        ({"kappa": 10.0}, ds.errors.StabilityError, "exceeds the stable"),
+        ({"kappa": np.nan}, ds.errors.ParameterError, "not finite"),
+        ({"kappa": "shape"}, ds.errors.ShapeError, r"input kappa has shape \(3,\), expected \(14, 19\)"),
+        ({"depth": 1.0}, ds.errors.ParameterError, "names depth"),
+    ],
+)
 def test_bad_inputs(change: dict[str, float | str], error: type[Exception], message: str) -> None:
     case = CASES[6]
     simulation = case.simulation()

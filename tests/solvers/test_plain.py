@@ -19,6 +19,7 @@ def agree(found: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(found - expected).max() < ROUNDING * np.abs(expected).max()
 
 
+@pytest.mark.gradients
 @pytest.mark.parametrize("sponge", [0, 4])
 @pytest.mark.parametrize("boundary", ["zero", "mirror", "periodic"])
 @pytest.mark.parametrize("order", [2, 4, 6, 8])
