@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
-from math import isnan
 from types import TracebackType
 from typing import Any
 
@@ -393,10 +392,8 @@ class Sweep:
             self._guard.saved(step, slot, tier)
 
     def _load(self, step: int, slot: int, tier: int) -> None:
-        if self._undone and self._at == step and tier == 0:
+        if self._undone and tier == 0 and step == self._at == self.remaining - 1:
             self._stepper.compare(step, slot)
-            if isnan(self._stepper.drift()):
-                self._check_drift()
         if tier:
             self._stepper.set_state(self._stores[tier - 1].read(slot, step))
         else:

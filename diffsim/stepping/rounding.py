@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,16 +25,23 @@ from diffsim.typing import Array
 
 SECOND = -1
 """Slot of the second state, and of the cotangents while its adjoint is taken; schedules number theirs from 0."""
-SPACING = 12
-"""Steps between two that are sampled, on average and at most: a sample takes about as long as eight steps."""
+SPACING = 24
+"""Steps between two that are sampled, on average and at most: a sample takes about as long as 20 steps."""
 ALIKE = 10.0
 """How many times larger than the difference of the two runs an error of rounding may be."""
 CAUTION = 3.0
 """By what the estimate is multiplied. Over 600 random runs the bare estimate was 0.8 to 136 times the error, 5 times in the middle."""
 
 Rings = Mapping[str, Ring]
-Made = tuple[dict[str, Array], dict[str, Array]]
-"""Sums, and cotangents, after the adjoint of a step."""
+
+
+@dataclass
+class Made:
+    """What the adjoint of a step makes: sums over steps, rows of a stream, and the newest cotangents that depend on states."""
+
+    sums: dict[str, Array]
+    rows: dict[str, Array]
+    cotangents: dict[str, Array]
 
 
 class Rounding:
@@ -42,26 +50,29 @@ class Rounding:
     Args:
         launcher: of the stepper.
         rules: of the states outside the grid.
-        sums: arrays that adjoint steps add to: gradients of coefficients and of amplitudes.
+        sums: fields that adjoint steps add to: gradients of coefficients.
+        streams: arrays of which an adjoint step writes the row of its number: gradients of amplitudes.
         carried: cotangents of states, where those depend on the states themselves (nonlinear steps); else none.
 
     Attributes:
         forked: whether there is a second state now.
     """
 
-    def __init__(self, launcher: Launcher, rules: Mapping[str, Rules], sums: Sequence[str], carried: Sequence[str]) -> None:
-        self._launcher, self._rules, self._sums, self._carried = launcher, rules, tuple(sums), tuple(carried)
+    def __init__(
+        self, launcher: Launcher, rules: Mapping[str, Rules], sums: Sequence[str], streams: Sequence[str], carried: Sequence[str]
+    ) -> None:
+        self._launcher, self._rules, self._sums, self._streams, self._carried = launcher, rules, sums, streams, carried
+        self._signs: Array | None = None
         self.begin()
 
     def begin(self) -> None:
         """A reverse sweep begins."""
-        self.errors = np.zeros((len(self._sums) + 1, 2))
-        """Largest entry, and root of the sum of squares, of the error of each sum; last, relative ones of the cotangents."""
+        self.errors = np.zeros((len(self._sums) + len(self._streams) + 1, 2))
+        """Largest entry, and root of the sum of squares, of the error of each sum and stream; last, relative ones of the cotangents."""
         self._random = np.random.default_rng(0)
-        self.end_interval()
+        self._end_interval()
 
-    def end_interval(self) -> None:
-        """The working state is about to be an exact one: the second state is not needed any more."""
+    def _end_interval(self) -> None:
         self.forked = False
         self._undone = self._covered = self._since = 0
         self._gap = 1.0
@@ -73,18 +84,23 @@ class Rounding:
         for name, ring in rings.items():
             kept = list(ring.working)
             for level, copy in zip(kept, ring.fork(SECOND), strict=True):
-                cells = self._launcher.cells(name, level).copy()
-                if level == kept[-1]:
-                    signs = self._random.integers(-1, 1, cells.shape, np.int8, endpoint=True)
-                    cells += cells * (signs * cells.dtype.type(np.finfo(cells.dtype).eps / 2))
-                self._launcher.put_field(name, cells, self._rules[name], copy)
+                cells = self._launcher.cells(name, level)
+                self._launcher.put_field(name, cells + cells * self._halves(cells) if level == kept[-1] else cells, self._rules[name], copy)
+
+    def _halves(self, cells: Array) -> Array:
+        """-1, 0 or 1 at random, times half of the relative distance of two numbers."""
+        if self._signs is None:
+            half = cells.dtype.type(np.finfo(cells.dtype).eps / 2)
+            self._signs = np.random.default_rng(0).integers(-1, 1, cells.shape, np.int8, endpoint=True) * half
+        return self._signs
 
     def drop(self, rings: Rings) -> None:
-        """Give up the second state."""
+        """Give up the second state. Where no kept state was met since it was made, errors are taken for as large as they may be."""
+        self._add_differences(ALIKE * self._undone / max(self._covered, 1))
         for ring in rings.values():
             if SECOND in ring.slots:
                 ring.release(SECOND)
-        self.end_interval()
+        self._end_interval()
 
     def second(self, rings: Rings) -> AbstractContextManager[None]:
         """The second state is the working one for a while."""
@@ -95,78 +111,96 @@ class Rounding:
         self._since += 1
         return self._since >= self._gap
 
-    def sample(self, rings: Rings, bars: Rings, adjoint: Callable[[], None]) -> None:
+    def sample(self, rings: Rings, bars: Rings, step: int, adjoint: Callable[[], None]) -> None:
         """Take the adjoint of a step, and note what that of the second state would have made of it."""
-        second = self._aside(rings, bars, SECOND, adjoint)
+        second = self._aside(rings, bars, SECOND, step, adjoint)
         adjoint()
-        self._add(second, self._made(bars), self._since)
+        self._note(second, self._made(bars, step), self._since)
         self._covered += self._since
         self._since = 0
         self._gap = min(2 * self._gap, SPACING * self._random.uniform(0.7, 1.3))
 
-    def _aside(self, rings: Rings, bars: Rings, slot: int | None, adjoint: Callable[[], None]) -> Made:
+    def _aside(self, rings: Rings, bars: Rings, slot: int | None, step: int, adjoint: Callable[[], None]) -> Made:
         """What the adjoint of a step makes of the state in a slot (None: of the working one), as if it had not been taken afterwards."""
-        before, _ = self._made(bars)
+        memory, arrays = self._launcher.memory, self._launcher.arrays
+        before = self._made(bars, step)
         for ring in bars.values():
             ring.save(SECOND)
         with nullcontext() if slot is None else _exchanged(rings, slot):
             adjoint()
-        made = self._made(bars)
+        made = self._made(bars, step)
         for ring in bars.values():
             ring.load(SECOND)
             ring.release(SECOND)
-        for name, value in before.items():
-            self._launcher.memory.write(self._launcher.arrays[name], value)
+        for name, value in before.sums.items():
+            memory.write(arrays[name], value)
+        for name, row in before.rows.items():
+            stream = memory.read(arrays[name])
+            stream[step] = row
+            if stream is not arrays[name]:  # a copy from a GPU
+                memory.write(arrays[name], stream)
         return made
 
-    def _made(self, bars: Rings) -> Made:
-        """Copies of the sums, and of the newest cotangents that depend on states."""
-        sums = {name: self._launcher.memory.read(self._launcher.arrays[name]).copy() for name in self._sums}
-        return sums, {name: self._launcher.cells(name, bars[name].working[-1]).copy() for name in self._carried}
+    def _made(self, bars: Rings, step: int) -> Made:
+        memory, arrays = self._launcher.memory, self._launcher.arrays
+        return Made(
+            {name: memory.read(arrays[name]).copy() for name in self._sums},
+            {name: memory.read(arrays[name])[step].copy() for name in self._streams},
+            {name: self._launcher.cells(name, bars[name].working[-1]).copy() for name in self._carried},
+        )
 
-    def _add(self, one: Made, other: Made, steps: float) -> None:
-        """Add the difference of two states' adjoints, for so many steps."""
-        for name, value in one[0].items():
-            difference = steps * (value - other[0][name])
-            self._differences[name] = self._differences[name] + difference if name in self._differences else difference
-        for name, value in one[1].items():
-            self.errors[-1] += steps * _ratio(_sizes(value - other[1][name]), _sizes(other[1][name]))
+    def _note(self, one: Made, other: Made, steps: float) -> None:
+        """Note the difference of two states' adjoints, for so many steps; `one` is used up."""
+        for name, value in one.sums.items():
+            value -= other.sums[name]
+            value *= steps
+            if name in self._differences:
+                value += self._differences[name]
+            self._differences[name] = value
+        for place, (name, row) in enumerate(one.rows.items(), len(self._sums)):
+            largest, root = _sizes(row - other.rows[name])
+            self.errors[place] = max(self.errors[place, 0], largest), math.hypot(self.errors[place, 1], math.sqrt(steps) * root)
+        for name, value in one.cotangents.items():
+            value -= other.cotangents[name]
+            self.errors[-1] += steps * _ratio(_sizes(value), _sizes(other.cotangents[name]))
 
     def note_undone(self, steps: int) -> None:
         """So many steps were undone in both runs."""
         self._undone += steps
 
-    def compare(self, rings: Rings, bars: Rings, slot: int, adjoint: Callable[[], None]) -> None:
+    def compare(self, rings: Rings, bars: Rings, slot: int, step: int, adjoint: Callable[[], None]) -> None:
         """A kept state is reached: add the errors of the steps since the last one, no smaller than those of the working state show.
 
         Steps after the last sample count as this one, whose true error is known.
         """
-        if not self.forked:
-            return
-        mine, true = self._aside(rings, bars, None, adjoint), self._aside(rings, bars, slot, adjoint)
+        mine, true = self._aside(rings, bars, None, step, adjoint), self._aside(rings, bars, slot, step, adjoint)
         with np.errstate(invalid="ignore", over="ignore"):
             scale = float(np.max([1.0, *(self._misjudged(name, ring, slot) for name, ring in rings.items())]))
             if scale > ALIKE:  # both runs are off in the same way: this step stands for all of them
                 self._covered, scale = 0, 1.0
-            self._add(mine, true, max(self._undone - self._covered, 1))
-            for row, name in enumerate(self._sums):
-                self.errors[row] += scale * _sizes(self._differences[name])
+            self._note(mine, true, max(self._undone - self._covered, 1))
+            self._add_differences(scale)
 
     def _misjudged(self, name: str, ring: Ring, slot: int) -> float:
         """By what factor the errors of the first run are larger than the differences of the two."""
-        values = [
-            (self._launcher.cells(name, a) for a in levels)
-            for levels in zip(ring.working, ring.slots[slot], ring.slots[SECOND], strict=True)
-        ]
-        pairs = [(_sizes(first - kept), _sizes(second - first)) for first, kept, second in values]
-        true, found = (np.sum(sizes, axis=0) for sizes in zip(*pairs, strict=True))
-        return float(np.max(_ratio(math.sqrt(2) * true, found)))
+        first, kept, second = (self._launcher.cells(name, levels[-1]) for levels in (ring.working, ring.slots[slot], ring.slots[SECOND]))
+        return float(np.max(_ratio(math.sqrt(2) * _sizes(first - kept), _sizes(second - first))))
 
-    def drift(self) -> float:
-        """The relative error of the gradient, cautiously estimated so far; NaN if a number is not one."""
+    def _add_differences(self, scale: float) -> None:
+        for place, name in enumerate(self._sums):
+            if name in self._differences:
+                self.errors[place] += scale * _sizes(self._differences.pop(name))
+
+    def drift(self, rings: Rings) -> float:
+        """The relative error of the gradient, cautiously estimated, at the end of a sweep; NaN if a number is not one."""
+        self.drop(rings)
         memory, arrays = self._launcher.memory, self._launcher.arrays
-        of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, self._sums, strict=False)]
+        of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, self._written, strict=False)]
         return CAUTION * float(np.max([*of_sums, np.zeros(2)]) + np.max(self.errors[-1]))
+
+    @property
+    def _written(self) -> list[str]:
+        return [*self._sums, *self._streams]
 
 
 @contextmanager
@@ -183,7 +217,8 @@ def _exchanged(rings: Rings, slot: int) -> Iterator[None]:
 
 def _sizes(values: Array) -> Array:
     """The largest magnitude, and the root of the sum of squares."""
-    return np.array([np.max(np.abs(values), initial=0.0), np.linalg.norm(values.ravel().astype(np.float64))])
+    flat = values.ravel()
+    return np.array([max(flat.max(), -flat.min()) if flat.size else 0.0, np.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64))])
 
 
 def _ratio(error: Array, size: Array) -> Array:

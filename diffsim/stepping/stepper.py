@@ -183,8 +183,8 @@ class Stepper:
         return self.state_bytes() + len(self.adjoint.depths) * self.layout.nbytes
 
     def second_copies(self) -> int:
-        """Fields that a sample of the second run takes beside: gradients before it, after it, and their differences."""
-        return 4 * len(self.step.active) if self.needs_primal else 0
+        """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
+        return 1 + 4 * len(self.step.active) + 2 * len(self.depths) if self.needs_primal else 0
 
     def allocated_bytes(self) -> int:
         """Bytes of all field storage now."""
@@ -353,7 +353,14 @@ class Stepper:
     def advance(self, start: int, stop: int) -> None:
         """Advance the working state from step `start` to `stop`."""
         program = self.forward if self._undoing is None else self._undoing.forward
-        self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
+
+        def sweep() -> None:
+            self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
+
+        if self._rounding is not None and self._rounding.forked:  # first, so that what both runs record is that of the other
+            with self._rounding.second(self.rings):
+                sweep()
+        sweep()
 
     def _advanced(self, count: int) -> dict[str, IntArray]:
         return {name: ring.advance(count) for name, ring in self.rings.items()}
@@ -366,6 +373,10 @@ class Stepper:
         """
         if self._undoing is not None and self._undoing.forward is not self.forward:
             raise ScheduleError(f"steps {start} to {stop} cannot be recorded in a run whose steps are undone; advance them, and undo them")
+        if self._rounding is not None and self._rounding.forked:
+            raise ScheduleError(
+                f"steps {start} to {stop} cannot be recorded from a state that was computed backwards; load a kept one first"
+            )
         if not self.needs_primal:
             self.advance(start, stop)
         elif self.recorded:
@@ -410,7 +421,7 @@ class Stepper:
             count = 1 if self._pending else stop - start
             adjoint = functools.partial(self._reverse, program, stop, count, held)
             if rounding is not None and rounding.forked and rounding.wants():
-                rounding.sample(self.rings, self.bars, adjoint)
+                rounding.sample(self.rings, self.bars, start, adjoint)
             else:
                 adjoint()
             self._add_pending()
@@ -459,23 +470,26 @@ class Stepper:
         if self.adjoint is None or not self.needs_primal:
             return None
         carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
-        return Rounding(self.launcher, {name: self.step.states[name].rules for name in self.depths}, self._sums(), carried)
+        rules = {name: self.step.states[name].rules for name in self.depths}
+        return Rounding(self.launcher, rules, [bar(name) for name in sorted(self.step.active)], self._amplitude_bars(), carried)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
         if self.backwards is None:
             raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
+        if self._undoing is None:
+            raise ScheduleError("expected a run that was started to be undone, got one that was not; let the schedule say so, by `undone`")
         self.backwards.undo(self.rings, start, stop)
 
     def compare(self, step: int, slot: int) -> None:
         """Let the kept state `step` tell of the errors of the working one, which was computed backwards."""
-        if self._rounding is not None and self.adjoint is not None:
+        if self._rounding is not None and self._rounding.forked and self.adjoint is not None:
             adjoint = functools.partial(self._reverse, self.adjoint.program, step + 1, 1, False)
-            self._rounding.compare(self.rings, self.bars, slot, adjoint)
+            self._rounding.compare(self.rings, self.bars, slot, step, adjoint)
 
     def drift(self) -> float:
-        """The relative error that states computed backwards make in the gradient, as estimated so far; NaN if a number is not one."""
-        return 0.0 if self._rounding is None else self._rounding.drift()
+        """The relative error that states computed backwards made in the gradient, as estimated; NaN if a number is not one."""
+        return 0.0 if self._rounding is None else self._rounding.drift(self.rings)
 
     @property
     def _rounding(self) -> Rounding | None:
@@ -515,7 +529,10 @@ class Stepper:
 
     def _sums(self) -> list[str]:
         """Arrays that adjoint steps add to."""
-        return [*map(bar, sorted(self.step.active)), *(bar(source_stream(forcing)) for forcing in self.step.forcings)]
+        return [*map(bar, sorted(self.step.active)), *self._amplitude_bars()]
+
+    def _amplitude_bars(self) -> list[str]:
+        return [bar(source_stream(forcing)) for forcing in self.step.forcings]
 
     def cotangent_size(self) -> float:
         """The largest entry of the state's cotangent now."""

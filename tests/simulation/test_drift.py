@@ -175,7 +175,7 @@ def test_a_number_that_is_none_is_not_let_pass(monkeypatch: pytest.MonkeyPatch) 
 
     def spoilt(start: int, stop: int) -> None:
         undo(start, stop)
-        if start == 30:
+        if start == 31:
             stepper.state_arrays()[0][12, 12] = np.nan
 
     monkeypatch.setattr(stepper, "undo", spoilt)
