@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive
+from diffsim.ad.core import Primitive, bottom, local
+from diffsim.ad.ops.elementwise import isfinite, where
 from diffsim.ad.ops.structure import add_up, getitem, like, linear, transpose, unbroadcast
 
 
@@ -17,6 +18,29 @@ def swap(x: Any) -> Any:
 
 def _total(first: Any, second: Any) -> Any:
     return second if first is None else first if second is None else first + second
+
+
+def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
+    """`product(ct, other, params)`, a sum of products, in which zeros of `ct` times infinity or NaN count as 0.
+
+    Where other entries of `ct` meet infinity or NaN, it is what they make of it; that part is not differentiated further.
+    """
+    plain, values = bottom(ct), bottom(other)
+    if np.isfinite(values).all():
+        return product(ct, other, params)
+    found = product(ct, where(isfinite(other), other, 0.0), params)
+
+    def meet(bars: Any, factors: Any) -> Any:
+        return product(bars.astype(float), factors.astype(float), params) > 0
+
+    if np.iscomplexobj(plain) or np.iscomplexobj(values):
+        return where(meet(plain != 0, ~np.isfinite(values)), np.nan, found)
+    most, least = values == np.inf, values == -np.inf
+    grows = meet(plain > 0, most) | meet(plain < 0, least)
+    falls = meet(plain > 0, least) | meet(plain < 0, most)
+    lost = meet(plain != 0, np.isnan(values)) | (grows & falls)
+    edge = np.select([lost, grows, falls], [np.nan, np.inf, -np.inf], 0.0).astype(found.dtype)
+    return found + edge
 
 
 def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
@@ -32,9 +56,10 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
 
     def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         x, y = args
+        transposed = zero_wins if local.zero_wins else lambda product, ct, other, params: product(ct, other, params)
         return (
-            unbroadcast(left(ct, y, params), x) if wanted[0] else None,
-            unbroadcast(right(ct, x, params), y) if wanted[1] else None,
+            unbroadcast(transposed(left, ct, y, params), x) if wanted[0] else None,
+            unbroadcast(transposed(right, ct, x, params), y) if wanted[1] else None,
         )
 
     primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False))

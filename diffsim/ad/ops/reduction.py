@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from diffsim import kernels
-from diffsim.ad.core import Primitive, bottom, is_plain
+from diffsim.ad.core import Primitive, bottom, is_plain, local
+from diffsim.ad.ops.elementwise import scale
 from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
 
 
@@ -58,19 +59,24 @@ cumsum: Primitive = linear(
 """Running sum; `reverse` runs from the end."""
 
 
+def _weighted(bar: Any, factor: Any) -> Any:
+    """A cotangent times a factor."""
+    return scale(bar, factor) if local.zero_wins else bar * factor
+
+
 def _recurrence(a: Any, c: Any, reverse: bool = False) -> Any:
     dtype = np.result_type(a, c)
     shape = np.broadcast_shapes(np.shape(a), np.shape(c))
-    if dtype.kind == "c":
-        return _complex_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
+    if dtype.kind == "c" or local.zero_wins:
+        return _simple_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
     spread = [_rows(np.broadcast_to(np.asarray(v, dtype), shape)) for v in (a, c)]
     return kernels.linear_recurrence(spread[0], spread[1], reverse=reverse).reshape(shape)
 
 
-def _complex_recurrence(a: Any, c: Any, reverse: bool) -> Any:
-    out, before = np.empty(a.shape, np.result_type(a, c)), 0.0
+def _simple_recurrence(a: Any, c: Any, reverse: bool) -> Any:
+    out, before = np.empty(a.shape, np.result_type(a, c)), np.zeros(a.shape[:-1], c.dtype)
     for k in range(a.shape[-1])[:: -1 if reverse else 1]:
-        before = a[..., k] * before + c[..., k]
+        before = _weighted(before, a[..., k]) + c[..., k]
         out[..., k] = before
     return out
 
@@ -88,7 +94,7 @@ def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> A
     reverse = params["reverse"]
     a, c = args
     bar = linear_recurrence(delayed(a, 0.0, not reverse), ct, reverse=not reverse)
-    a_bar = like(bar * delayed(out, 0.0, reverse), a) if wanted[0] else None
+    a_bar = like(_weighted(bar, delayed(out, 0.0, reverse)), a) if wanted[0] else None
     return a_bar, like(bar, c) if wanted[1] else None
 
 
@@ -109,10 +115,10 @@ def _cumprod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x, reverse = args[0], params["reverse"]
-    if is_plain(ct, x, out) and x.dtype.kind == "f":
+    if is_plain(ct, x, out) and x.dtype.kind == "f" and not local.zero_wins:
         return (kernels.cumprod_vjp(_rows(x), _rows(out), _rows(ct), reverse=reverse).reshape(x.shape),)
     bar = linear_recurrence(delayed(x, 0.0, not reverse), ct, reverse=not reverse)
-    return (like(bar * delayed(out, 1.0, reverse), x),)
+    return (like(_weighted(bar, delayed(out, 1.0, reverse)), x),)
 
 
 cumprod: Primitive = Primitive(
@@ -136,7 +142,7 @@ def _prod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 def _prod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x = args[0]
     spread = getitem(ct, index=(Ellipsis, None)) if x.ndim > 1 else ct
-    return (like(spread * others(x), x),)
+    return (like(_weighted(spread, others(x)), x),)
 
 
 prod: Primitive = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
