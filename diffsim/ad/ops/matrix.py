@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,31 @@ contract: Primitive = bilinear(
 )
 """Contraction of two arrays over letters, in which each letter is in two of the three places at least."""
 
+
+_PART = 4096
+"""Entries of a long vector that is slid along another: parts of it stay in the cache, and are too short for BLAS to wake its threads."""
+
+
+def _sliding(a: np.ndarray, v: np.ndarray) -> np.ndarray:
+    steps = a.shape[0] - v.shape[0]
+    cuts = [(a[k : k + _PART + steps], v[k : k + _PART]) for k in range(0, v.shape[0], _PART)]
+    return functools.reduce(np.add, [np.correlate(part, np.conj(slid), "valid") for part, slid in cuts])
+
+
+sliding: Primitive = bilinear(
+    "sliding",
+    _sliding,
+    lambda ct, v, params: convolved(ct, v),
+    lambda ct, a, params: sliding(a, ct),
+)
+"""y_k = sum_i a_{k+i} v_i of vectors, the second one no longer than the first."""
+convolved: Primitive = bilinear(
+    "convolved",
+    lambda a, v: np.convolve(a, v, "full"),
+    lambda ct, v, params: sliding(ct, v),
+    lambda ct, a, params: sliding(ct, a),
+)
+"""y_k = sum_i a_{k-i} v_i of vectors, at all k where there are products."""
 
 # solves
 

@@ -15,6 +15,9 @@ from diffsim.ad.core import Primitive, bottom, is_plain, local
 from diffsim.ad.ops.elementwise import scale
 from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
 
+COMPILED = (np.dtype(np.float32), np.dtype(np.float64))
+"""Types that kernels are compiled for."""
+
 
 def _rows(x: Any) -> Any:
     """A plain array as the kernels take it: (rows, n, 1)."""
@@ -45,8 +48,8 @@ def delayed(x: Any, first: float, reverse: bool = False) -> Any:
 
 
 def _accumulated(kernel: Any, function: np.ufunc, x: Any, reverse: bool) -> Any:
-    """Running results by a kernel, of floating-point numbers, or by NumPy, of all others."""
-    if x.dtype.kind == "f":
+    """Running results by a kernel, of single and double precision, or by NumPy, of all others."""
+    if x.dtype in COMPILED:
         return kernel(_rows(x), reverse=reverse).reshape(x.shape)
     return np.flip(function.accumulate(np.flip(x, -1), axis=-1), -1) if reverse else function.accumulate(x, axis=-1)
 
@@ -67,7 +70,7 @@ def _weighted(bar: Any, factor: Any) -> Any:
 def _recurrence(a: Any, c: Any, reverse: bool = False) -> Any:
     dtype = np.result_type(a, c)
     shape = np.broadcast_shapes(np.shape(a), np.shape(c))
-    if dtype.kind == "c" or local.zero_wins:
+    if dtype not in COMPILED or local.zero_wins:
         return _simple_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
     spread = [_rows(np.broadcast_to(np.asarray(v, dtype), shape)) for v in (a, c)]
     return kernels.linear_recurrence(spread[0], spread[1], reverse=reverse).reshape(shape)
@@ -115,7 +118,7 @@ def _cumprod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x, reverse = args[0], params["reverse"]
-    if is_plain(ct, x, out) and x.dtype.kind == "f" and not local.zero_wins:
+    if is_plain(ct, x, out) and x.dtype in COMPILED and not local.zero_wins:
         return (kernels.cumprod_vjp(_rows(x), _rows(out), _rows(ct), reverse=reverse).reshape(x.shape),)
     bar = linear_recurrence(delayed(x, 0.0, not reverse), ct, reverse=not reverse)
     return (like(_weighted(bar, delayed(out, 1.0, reverse)), x),)
@@ -152,4 +155,5 @@ def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
     """Positions along the last axis of the running maximum (or minimum); of equal entries the one that came first."""
     run = kernels.cummax if largest else kernels.cummin
     x = bottom(x)
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     return run(_rows(x), reverse=reverse)[1].reshape(x.shape)
