@@ -154,9 +154,11 @@ class _Local(threading.local):
         interceptor: what sees the operations of the body that is being run again, if one is.
         seen: arrays that were used since the outermost transformation began (see `diffsim.ad.guard`).
         unpruned: bytes of those used since the unneeded ones were dropped.
+        zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
     """
 
     depth: int = 0
+    zero_wins: bool = False
     interceptor: Interceptor | None = None
 
     def __init__(self) -> None:

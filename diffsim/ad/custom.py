@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from diffsim.ad import surroundings
-from diffsim.ad.array import wrap
+from diffsim.ad.array import Array, wrap
 from diffsim.ad.core import Primitive, aval, is_plain, running
 from diffsim.ad.leaves import Form, as_arrays, as_kept, cores_of, forms_of, is_floating, public
 from diffsim.ad.ops.structure import like, zeros_like
@@ -27,6 +29,7 @@ class _Custom:
         self.nondiff = tuple(nondiff_argnums)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = self._by_position(args, kwargs)
         nondiff = tuple(args[i] for i in self.nondiff)
         rest = (tuple(a for i, a in enumerate(args) if i not in self.nondiff), kwargs)
         cores, tree = cores_of(rest)
@@ -35,6 +38,19 @@ class _Custom:
         out_tree: list[Tree] = []
         found = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff, forms=forms_of(rest))
         return public(found, out_tree[0])
+
+    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments given by keyword at their positions, where rules have them; what is left can only be given by keyword."""
+        if not kwargs:
+            return args, kwargs
+        bound = inspect.signature(self.f).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if not is_plain(*cores_of(bound.kwargs)[0]):
+            raise DerivativeError(
+                f"{getattr(self, '__name__', 'a function')} with a derivative by hand is given a differentiated value for a keyword-only "
+                f"argument ({', '.join(bound.kwargs)}), for which its rule has no place; make it an argument by position"
+            )
+        return bound.args, bound.kwargs
 
     def _primitive(self) -> Primitive:
         raise NotImplementedError
@@ -49,9 +65,21 @@ class _Custom:
 
     def _evaluate(self, *cores: Any, tree: Tree, out_tree: list[Tree], nondiff: Any, forms: list[Form]) -> tuple[Any, ...]:
         args, kwargs = self._full(cores, tree, nondiff, forms)
-        found, shape = cores_of(self.f(*args, **kwargs))
+        with self._unedited((args, kwargs), "the function"):
+            found, shape = cores_of(self.f(*args, **kwargs))
         out_tree[:] = [shape]
         return found
+
+    @contextmanager
+    def _unedited(self, args: Any, what: str) -> Iterator[None]:
+        """Refuse edits of arguments: outside of a derivative they reach the caller's array, here an array of the call's own."""
+        versions = [(leaf, leaf._version) for leaf in flatten(args)[0] if isinstance(leaf, Array)]
+        yield
+        if any(leaf._version != version for leaf, version in versions):
+            raise DerivativeError(
+                f"{what} of {getattr(self, '__name__', 'a function')} with a derivative by hand edits an argument in place, which its "
+                "caller would not see; copy it first: x = x.copy()"
+            )
 
 
 class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
@@ -99,7 +127,8 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         args, kwargs = self._full(cores, tree, nondiff, params["forms"])
         assert self._forward is not None and self._backward is not None
         around = surroundings.watched(self._backward)
-        result = self._forward(*args, **kwargs)
+        with self._unedited((args, kwargs), "the forward rule"):
+            result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
         found, out_tree = cores_of(result[0])
@@ -164,10 +193,13 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
     def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any, forms: list[Form]) -> tuple[Any, Any, Tree]:
         args, kwargs = unflatten(tree, as_arrays(tuple(cores), forms))
         if kwargs:
-            raise DerivativeError("a function with custom_jvp takes no keyword arguments while it is differentiated; give them by position")
+            raise DerivativeError(
+                "a function with custom_jvp takes no keyword-only arguments while it is differentiated; a rule has no place"
+            )
         dots, _ = unflatten(tree, as_arrays(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
         assert self._rule is not None
-        result = self._rule(*nondiff, tuple(args), tuple(dots))
+        with self._unedited((args, dots), "the custom_jvp rule"):
+            result = self._rule(*nondiff, tuple(args), tuple(dots))
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"a custom_jvp rule returned {type(result).__name__}, expected a pair (value, tangent)")
         value, out_tree = cores_of(result[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -181,14 +182,21 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         The last state.
 
     Raises:
-        ParameterError: `checkpoint` is none of these, or asks for `resume`.
+        ParameterError: a bound is no whole number; `checkpoint` is none of these, or asks for `resume`.
         PlanError: by the reverse sweep: the memory cannot work, or states that are not all numbers would go to slow tiers.
         ShapeError: the body changes the structure or a shape of the state.
     """
-    lower, upper = int(lower), int(upper)
+    lower, upper = _whole("lower", lower), _whole("upper", upper)
     cores, tree = cores_of(init)
     found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
     return public(found, tree)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ParameterError(f"{name} = {value!r} of a loop, expected a whole number; round it with int()") from None
 
 
 def while_loop(

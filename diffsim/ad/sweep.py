@@ -3,6 +3,10 @@
 A node is visited once, when all that uses it has been: its users have larger ids. So the cost is linear in the operations
 recorded, however much they share. Cotangents are added in place where their memory is the sweep's own, which makes a loop over
 single entries of an array linear as well.
+
+Zero times infinity is NaN in a product of numbers, and 0 in a derivative: what a mask cut off has the cotangent 0, whatever the
+partial derivatives behind it. Rules need not look, as such a product leaves NaN in the result. Only then the sweep is repeated with
+rules in which zero wins (`local.zero_wins`). Pullbacks that are no rules see no NaN before that.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Tracer, is_plain
-from diffsim.ad.modes import VALUE, Node
+from diffsim.ad.core import Tracer, is_plain, local
+from diffsim.ad.modes import VALUE, ForwardTracer, Node
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
 
 _add = buffers.reusing(np.add)
@@ -71,6 +75,40 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     Returns:
         The cotangent of each input, None where nothing reached it.
     """
+    outer = local.zero_wins
+    try:
+        local.zero_wins = False
+        found = _swept(seeds, inputs)
+        if found is None or any(_has_nan(bar) for bar in found):
+            local.zero_wins = True
+            found = _swept(seeds, inputs)
+            assert found is not None
+    finally:
+        local.zero_wins = outer
+    return found
+
+
+def _has_nan(bar: Any) -> bool:
+    """Whether a cotangent, or a tangent that it carries, is NaN somewhere."""
+    if isinstance(bar, ForwardTracer):
+        return _has_nan(bar.primal) or _has_nan(bar.tangent)
+    if isinstance(bar, Tracer):
+        return _has_nan(bar.primal)
+    if isinstance(bar, np.ndarray) and bar.ndim:
+        if bar.dtype.kind != "f":
+            return bool(np.isnan(bar).any())
+        bar = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
+    return bar is not None and bool(bar != bar)
+
+
+def _swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any] | None:
+    """The cotangents of inputs; None where a pullback would be given NaN and zeros do not win yet."""
+    errors = np.geterr()
+    with np.errstate(all="ignore"):
+        return _visited(seeds, inputs, errors)
+
+
+def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any) -> list[Any] | None:
     pending: dict[int, Any] = {}  # id of a node -> what has been added up, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
@@ -96,7 +134,10 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
                 heapq.heappush(heap, (-operation.id, operation))
             pending[operation.id][node.params["index"]] = found.value
             continue
-        for parent, bar in zip(node.parents, _pull(node, found), strict=True):
+        bars = _pull(node, found, errors)
+        if bars is None:
+            return None
+        for parent, bar in zip(node.parents, bars, strict=True):
             if parent is not None and bar is not None:
                 add(parent, bar)
     shared = {id(ct) for _, ct in seeds}
@@ -121,8 +162,14 @@ def _alone(value: np.ndarray) -> bool:
     return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
-def _pull(node: Node, found: Any) -> Sequence[Any]:
-    """The rule of one node: cotangents of its arguments."""
+def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
+    """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
+
+    Args:
+        node: of the record.
+        found: what has been added up for it.
+        errors: how NumPy handles floating-point errors around the sweep.
+    """
     primitive = node.primitive
     assert primitive is not None
     if primitive.multiple:
@@ -133,9 +180,21 @@ def _pull(node: Node, found: Any) -> Sequence[Any]:
     else:
         ct = found.value
     if node.pullback is not None:
-        return node.pullback(ct)
+        if not local.zero_wins and any(map(_has_nan, ct if primitive.multiple else (ct,))):
+            return None
+        with np.errstate(**errors):
+            return _outside_of_rules(node.pullback, ct)
     wanted = tuple([p is not None for p in node.parents])
     assert primitive.vjp is not None
     if primitive.takes_over:
         return primitive.vjp(ct, node.args, node.out, node.params, wanted, found.owned)
     return primitive.vjp(ct, node.args, node.out, node.params, wanted)
+
+
+def _outside_of_rules(pullback: Any, ct: Any) -> Sequence[Any]:
+    """What a pullback gives, whose own operations and sweeps begin afresh."""
+    outer, local.zero_wins = local.zero_wins, False
+    try:
+        return pullback(ct)
+    finally:
+        local.zero_wins = outer

@@ -2,6 +2,9 @@
 
 Both transformations take graph nodes and give graph nodes of the same graph, so they can be applied to their own
 results: a Hessian-vector product is `jvp` of `vjp`.
+
+What a condition cuts off has the derivative 0, whatever the partial derivatives behind it: 0 times infinity would be NaN. So where a
+factor may be infinite, the product as a whole is selected by the condition.
 """
 
 from __future__ import annotations
@@ -10,22 +13,98 @@ from collections.abc import Callable, Mapping
 
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered
 
+SINGULAR = {"div", "pow", "log", "sqrt", "exp", "tan", "sinh", "cosh", "arcsin", "arccos"}
+"""Operations that may be infinite or NaN where their arguments are finite."""
+CHOICES = {"select", "min", "max"}
+"""Operations that take one of their last two arguments."""
+
+
+class _Singular:
+    """Whether expressions may be infinite or NaN where what they read is finite."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, root: Node) -> bool:
+        for node in ordered([root], known=self._known):  # type: ignore[arg-type]
+            self._known[node.id] = node.op in SINGULAR or any(self._known[a.id] for a in node.args)
+        return self._known[root.id]
+
+
+def _condition(graph: Graph, node: Node) -> Node:
+    """Where a choice takes the first of its last two arguments."""
+    first = node.args[0]
+    if node.op == "select":
+        return first
+    return graph.apply("le", *(node.args if node.op == "min" else node.args[::-1]))
+
+
+def _selected(graph: Graph, where: Node, node: Node) -> Node:
+    """`node` where a condition holds, else 0; constant factors stay outside."""
+    if node.op == "mul" and node.args[0].op == "const":
+        return graph.mul(node.args[0], _selected(graph, where, node.args[1]))
+    if where.op == "not":
+        return graph.apply("select", where.args[0], graph.const(0), node)
+    return graph.apply("select", where, node, graph.const(0))
+
+
+def _or(graph: Graph, a: Node | None, b: Node | None) -> Node | None:
+    """Either condition; None stands for everywhere."""
+    return a if a is b else None if a is None or b is None else graph.apply("or", a, b)
+
+
+def _and(graph: Graph, a: Node | None, b: Node) -> Node:
+    return b if a is None else graph.apply("and", a, b)
+
+
+Masked = tuple[Node, Node | None]
+"""A derivative, and a condition without which it is 0 (None: there is no such condition)."""
+
+
+def _product(graph: Graph, masked: Masked, partial: Node, singular: _Singular) -> Node:
+    value, where = masked
+    product = graph.mul(value, partial)
+    return _selected(graph, where, product) if where is not None and singular(partial) else product
+
 
 def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | None]) -> list[Node]:
     """Tangents of the roots, given the tangent of each read (None: it has none)."""
     zero = graph.const(0)
-    tangents: dict[int, Node] = {}
+    tangents: dict[int, Masked] = {}
+    singular = _Singular()
     for node in ordered(roots):
+        total, where = zero, None
+        moving = [] if node.op == "read" else [a for a in node.args if not is_const(tangents[a.id][0], 0)]
         if node.op == "read":
-            tangents[node.id] = tangent_of(node) or zero
-            continue
-        total = zero
-        if any(not is_const(tangents[a.id], 0) for a in node.args):
+            total = tangent_of(node) or zero
+        elif node.op in CHOICES and moving:
+            total, where = _chosen(graph, node, [tangents[a.id] for a in node.args[-2:]], singular)
+        elif moving:
             for argument, partial in zip(node.args, OPERATIONS[node.op].partials(graph, node), strict=False):
-                if partial is not None and not is_const(tangents[argument.id], 0):
-                    total = graph.add(total, graph.mul(partial, tangents[argument.id]))
-        tangents[node.id] = total
-    return [tangents[root.id] for root in roots]
+                masked = tangents[argument.id]
+                if partial is None or is_const(masked[0], 0):
+                    continue
+                where = masked[1] if total is zero else _or(graph, where, masked[1])
+                total = graph.add(total, _product(graph, masked, partial, singular))
+        tangents[node.id] = total, where
+    return [tangents[root.id][0] for root in roots]
+
+
+def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: _Singular) -> Masked:
+    """The tangent of a choice."""
+    (first, of_first), (second, of_second) = tangents
+    taken = _condition(graph, node)
+    where: Node | None
+    if is_const(second, 0):
+        where = _and(graph, of_first, taken)
+    elif is_const(first, 0):
+        where = _and(graph, of_second, graph.apply("not", taken))
+    else:
+        where = _or(graph, of_first, of_second)
+    if singular(first) or singular(second):
+        return graph.apply("select", taken, first, second), where
+    partials = OPERATIONS[node.op].partials(graph, node)[-2:]
+    return graph.sum(graph.mul(p, t) for p, t in zip(partials, (first, second), strict=True) if p is not None), where
 
 
 def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], bool]) -> dict[str, dict[Offset, Node]]:
@@ -40,19 +119,38 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
     for node in needed:
         if (node.op == "read" and wanted(node.data[0])) or any(a.id in active for a in node.args):
             active.add(node.id)
-    bars: dict[int, Node] = {}
+    singular = _Singular()
+    bars: dict[int, Masked] = {}
+
+    def add(node: Node, bar: Node, where: Node | None) -> None:
+        if is_const(bar, 0):
+            return
+        if node.id in bars:
+            before, other = bars[node.id]
+            bar, where = graph.add(before, bar), _or(graph, other, where)
+        bars[node.id] = bar, where
+
     for root, bar in cotangents.items():
-        bars[root.id] = graph.add(bars.get(root.id, zero), bar)
+        add(root, bar, None)
     out: dict[str, dict[Offset, Node]] = {}
     for node in reversed(needed):
-        bar = bars.pop(node.id, zero)
+        bar, where = bars.pop(node.id, (zero, None))
         if node.id not in active or is_const(bar, 0):
             continue
         if node.op == "read":
             name, offset = node.data
             out.setdefault(name, {})[offset] = bar
             continue
+        if node.op in CHOICES:
+            first = _condition(graph, node)
+            sides = (first, graph.apply("not", first))
+            for argument, side, partial in zip(node.args[-2:], sides, OPERATIONS[node.op].partials(graph, node)[-2:], strict=True):
+                if argument.id in active:
+                    assert partial is not None
+                    part = _selected(graph, side, bar) if singular(bar) else graph.mul(bar, partial)
+                    add(argument, part, _and(graph, where, side))
+            continue
         for argument, partial in zip(node.args, OPERATIONS[node.op].partials(graph, node), strict=False):
             if partial is not None and argument.id in active:
-                bars[argument.id] = graph.add(bars.get(argument.id, zero), graph.mul(bar, partial))
+                add(argument, _product(graph, (bar, where), partial, singular), where)
     return out

@@ -140,9 +140,12 @@ class Graph:
                     return args[1]
                 if first.op == "const":
                     return args[1] if first.data else args[2]
-            case "min" | "max":
+            case "min" | "max" | "and" | "or":
                 if first is second:
                     return first
+            case "not":
+                if first.op == "not":
+                    return first.args[0]
         return None
 
     def add(self, a: Node, b: Node) -> Node:
@@ -320,6 +323,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
 }
 """Every operation, one entry each: to add one is to add a line here."""
+
+CONDITIONS = ("lt", "le", "eq", "and", "or", "not")
+"""Operations whose value is a condition, no number."""
 
 LANEWISE = ("exp", "log", "sin", "cos", "tan", "tanh", "asin", "acos", "atan2", "floor", "pow")
 """Functions applied lane by lane in a tile: {call} is "tile_" there and "ti." for a single value."""

@@ -175,3 +175,8 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis = {axis} names an axis twice, expected distinct ones")
     return axes
+
+
+def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """As `axes_of`, for reductions of universal functions: a number has an axis 0 there."""
+    return () if rank == 0 and not isinstance(axis, (tuple, list)) and axis in (0, -1) else axes_of(axis, rank)

@@ -52,10 +52,17 @@ def sign(x: Any) -> Any:
     return x / where(length == 0, 1.0, length)
 
 
+def _real(name: str, x: Any) -> Any:
+    value = value_of(x)
+    if value.dtype.kind == "c":
+        raise TypeError(f"{name} of {value.dtype}, expected real numbers; take the real part, or abs")
+    return value
+
+
 @outside(np)
 def fabs(x: Any) -> Any:
     """The absolute value, as a floating-point number."""
-    value = value_of(x)
+    value = _real("fabs", x)
     return absolute(x) if value.dtype.kind == "f" else absolute(wrap(st.astype(value, dtype=np.dtype(float))))
 
 
@@ -76,7 +83,7 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @outside(np)
 def modf(x: Any) -> tuple[Any, Any]:
     """(fractional part, integral part), both with the sign of `x`."""
-    value = value_of(x)
+    value = _real("modf", x)
     x = wrap(value if value.dtype.kind == "f" else st.astype(value, dtype=np.dtype(float)))
     whole = trunc(x)
     return x - whole, whole

@@ -130,6 +130,8 @@ def extract(condition: Any, arr: Any) -> Any:
 def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
     """For each entry the value of the choice that `a` names."""
     places = _placed(a, len(choices), mode)
+    if places.dtype == bool:
+        places = places.astype(np.intp)
     if np.any((places < 0) | (places >= len(choices))):
         raise ValueError(f"an index of choose is out of bounds for {len(choices)} choices; see mode='clip' or 'wrap'")
     target = np.broadcast_shapes(places.shape, *map(shape, choices))

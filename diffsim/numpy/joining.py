@@ -140,6 +140,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     x = ravel(arr) if axis is None else asarray(arr)
     axis = 0 if axis is None else one_axis(axis, x.ndim)
     gone = obj if isinstance(obj, slice) else np.asarray(plain(obj))
+    if isinstance(gone, np.ndarray) and not gone.size and not isinstance(obj, np.ndarray):
+        gone = gone.astype(np.intp)  # NumPy's type of an empty list is that of numbers
     keep = np.delete(np.arange(x.shape[axis]), gone)
     made = x[(slice(None),) * axis + (keep,)]
     listed = isinstance(gone, np.ndarray) and (gone.size != 1 or gone.dtype.kind not in "ui")
@@ -295,8 +297,16 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     """
     x = asarray(array)
     if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(k, pad_width.get(k - x.ndim, (0, 0))) for k in range(x.ndim)]
-    widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
+        axes = {one_axis(k, x.ndim): pair for k, pair in pad_width.items()}
+        pad_width = [np.broadcast_to(axes.get(k, 0), 2) for k in range(x.ndim)] if x.ndim else 0
+    given = np.asarray(plain(pad_width))
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"pad_width of {given.dtype}, expected whole numbers")
+    if given.size and given.min() < 0:
+        raise ValueError(f"pad_width = {given.min()}, expected 0 or more")
+    widths = np.broadcast_to(given, (x.ndim, 2)).tolist()
+    if not x.ndim:
+        return asarray(x, copy=True)
     order = _as_cut(x)
     if mode in _PAD_BY_INDEX:
         for axis, pair in enumerate(widths):

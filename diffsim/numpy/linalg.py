@@ -15,7 +15,7 @@ from diffsim.numpy import diagonals, products
 from diffsim.numpy.creation import array, asarray, empty_like, eye
 from diffsim.numpy.dispatch import axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
-from diffsim.numpy.products import matmul, vecdot
+from diffsim.numpy.products import vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
@@ -41,6 +41,12 @@ def _matrices(x: Any, name: str, real: bool = False) -> Any:
 
 
 # equations
+
+
+@outside(np.linalg)
+def matmul(x1: Any, x2: Any) -> Any:
+    """Products of matrices, broadcast over leading axes."""
+    return products.matmul(x1, x2)
 
 
 @outside(np.linalg)

@@ -13,7 +13,7 @@ from diffsim.ad.layout import Axes, axes_in_memory, snapshot
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import DiagonalView
-from diffsim.numpy.dispatch import as_array, axes_of, in_order, in_rows, outside, value_of
+from diffsim.numpy.dispatch import as_array, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply
 from diffsim.numpy.joining import stack
 from diffsim.numpy.reductions import sum
@@ -21,8 +21,19 @@ from diffsim.numpy.shaping import moveaxis, ravel, reshape
 
 
 @outside(np)
-def matmul(x1: Any, x2: Any) -> Any:
+def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     """Products of matrices, broadcast over leading axes; a vector counts as a row on the left and a column on the right."""
+    found = _matmul(x1, x2)
+    if out is None:
+        return found
+    (out,) = out if isinstance(out, tuple) else (out,)
+    if out.shape != np.shape(plain(found)):
+        raise ValueError(f"out of matmul has the shape {out.shape}, expected {np.shape(plain(found))}")
+    out[...] = found
+    return out
+
+
+def _matmul(x1: Any, x2: Any) -> Any:
     x, y = value_of(x1), value_of(x2)
     if is_plain(x, y):
         return wrap(np.matmul(x, y))

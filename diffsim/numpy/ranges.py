@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from typing import Any
 
@@ -13,7 +14,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import array, asarray
 from diffsim.numpy.dispatch import outside, plain, value_of
 from diffsim.numpy.elementwise import exp, log, power
-from diffsim.numpy.shaping import astype, broadcast_arrays, moveaxis, swapaxes
+from diffsim.numpy.shaping import astype, broadcast_arrays, moveaxis, ndim, swapaxes
 
 
 @outside(np)
@@ -35,7 +36,9 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 @outside(np)
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
     """`base` to the powers `linspace(start, stop)`."""
-    out = power(base, linspace(start, stop, num, endpoint, axis=axis))
+    rank = builtins.max(ndim(start), ndim(stop), ndim(base))
+    start, stop, base = (asarray(v)[(None,) * (rank - ndim(v)) + (...,)] if ndim(base) else v for v in (start, stop, base))
+    out = moveaxis(power(base, linspace(start, stop, num, endpoint)), 0, axis)
     return out if dtype is None else astype(out, dtype)
 
 
@@ -46,7 +49,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     if np.any(sign != np.sign(plain(stop))) or not np.all(sign):
         raise ValueError("geomspace goes from one number to another of its sign, neither of them zero")
     first, last = (log(wrap(st.astype(value_of(v), dtype=np.dtype(float))) * sign) for v in (start, stop))
-    out = exp(linspace(first, last, num, endpoint, axis=axis)) * sign
+    out = moveaxis(exp(linspace(first, last, num, endpoint)) * sign, 0, axis)
     return out if dtype is None else astype(out, dtype)
 
 

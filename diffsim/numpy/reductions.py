@@ -16,7 +16,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.numpy import elementwise as ew
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import all, any
-from diffsim.numpy.dispatch import as_copied, axes_of, is_complex, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, axes_of, is_complex, outside, plain, reduced_axes, value_of
 from diffsim.numpy.joining import concatenate
 from diffsim.numpy.shaping import broadcast_to, shape
 
@@ -33,7 +33,7 @@ def _masked(a: Any, where: Any, other: Any) -> Any:
 def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
     """Sum over axes, all by default."""
     value = _in(value_of(_masked(a, where, 0)), dtype)
-    total = st.add_up(value, axis=None if axis is None else axes_of(axis, value.ndim), keepdims=keepdims)
+    total = st.add_up(value, axis=None if axis is None else reduced_axes(axis, value.ndim), keepdims=keepdims)
     if where is not None:
         total = _as_reduced(total, value_of(a), axis)
     return wrap(total if initial is None else total + _in(value_of(initial), total.dtype))
@@ -42,7 +42,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, 
 def merged(value: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     """A core value with the axes to reduce joined as its last one, and the shape with length 1 in their place."""
     rank = value.ndim
-    axes = axes_of(axis, rank)
+    axes = reduced_axes(axis, rank)
     rest = tuple(k for k in range(rank) if k not in axes)
     if rest + axes != tuple(range(rank)):
         value = st.transpose(value, axes=(*rest, *axes))
@@ -54,7 +54,7 @@ def merged(value: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 
 def _as_reduced(out: Any, value: Any, axis: Any) -> Any:
     """A core value laid out in memory as the reduction of `value` along axes."""
-    axes = axes_of(axis, value.ndim)
+    axes = reduced_axes(axis, value.ndim)
     kept = bottom(value)[tuple(slice(0, 1) if k in axes else slice(None) for k in range(value.ndim))]
     order = axes_of_result(kept)
     if out.ndim < value.ndim:
@@ -83,7 +83,9 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
         initial = wrap(_in(value_of(initial), value.dtype))
         value = value_of(_masked(wrap(value), where, initial))
     if not isinstance(value, Tracer) and initial is None:
-        return wrap((np.max if largest else np.min)(value, axis=None if axis is None else axes_of(axis, value.ndim), keepdims=keepdims))
+        return wrap(
+            (np.max if largest else np.min)(value, axis=None if axis is None else reduced_axes(axis, value.ndim), keepdims=keepdims)
+        )
     rows, full_shape = merged(value, axis)
     if initial is not None:
         last = broadcast_to(initial, (*rows.shape[:-1], 1))
@@ -122,7 +124,7 @@ def _count(a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     if where is None:
         return math.prod(lengths[k] for k in axes_of(axis, len(lengths)))
     chosen = np.broadcast_to(plain(where), lengths)
-    return np.sum(chosen, axis=None if axis is None else axes_of(axis, len(lengths)), keepdims=keepdims)
+    return np.sum(chosen, axis=None if axis is None else reduced_axes(axis, len(lengths)), keepdims=keepdims)
 
 
 def _floating(a: Any, dtype: Any) -> Any:
@@ -132,10 +134,15 @@ def _floating(a: Any, dtype: Any) -> Any:
 
 @outside(np)
 def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
-    """Arithmetic mean over axes."""
-    x = _floating(a, dtype)
-    total = sum(x, axis, keepdims=keepdims, where=where)
-    return _divided(total, _count(x, axis, keepdims, where), x.dtype)
+    """Arithmetic mean over axes; half-precision numbers are added up in single precision."""
+    half = dtype is None and value_of(a).dtype == np.float16
+    x = _floating(a, np.float32 if half else dtype)
+    found = _mean(x, axis, keepdims, where)
+    return wrap(_in(core(found), np.float16)) if half else found
+
+
+def _mean(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
+    return _divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, keepdims, where), x.dtype)
 
 
 def _divided(total: Any, count: Any, dtype: Any) -> Any:
@@ -152,7 +159,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         found = mean(a, axis, keepdims=keepdims)
         total: Any = float(_count(a, axis, keepdims, None))
     else:
-        spread = _spread_weights(asarray(weights), a.shape, axis)
+        weights = asarray(weights)
+        spread = _spread_weights(weights, a.shape, axis)
         dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind in "fc" else [float]))
         total = sum(spread, axis, dtype, keepdims=keepdims)
         found = sum(ew.multiply(a, spread), axis, keepdims=keepdims) / total
@@ -166,7 +174,11 @@ def _spread_weights(weights: Any, lengths: tuple[int, ...], axis: Any) -> Any:
     if weights.shape == lengths:
         return weights
     axes = axes_of(axis, len(lengths))
-    if axis is None or weights.shape != tuple(lengths[k] for k in axes):
+    if axis is None:
+        raise TypeError(
+            f"weights have the shape {weights.shape}, expected that of the array, {lengths}; or give the axis that they belong to"
+        )
+    if weights.shape != tuple(lengths[k] for k in axes):
         raise ValueError(f"weights have the shape {weights.shape}, expected that of the array, {lengths}, or of its axes {axis}")
     order = [axes.index(k) for k in sorted(axes)]
     thin = weights.transpose(order).reshape(tuple(n if k in axes else 1 for k, n in enumerate(lengths)))
@@ -184,10 +196,12 @@ def var(
 def _variance(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, in_place: bool = False) -> Any:
     """The variance; `in_place`: NumPy writes what is to be squared into the memory of `a`."""
     x = _masked(_floating(a, dtype), where, 0)
-    whole = x - mean(x, axis, keepdims=True, where=where)
+    whole = x - _mean(x, axis, True, where)
     apart = _masked(whole, where, 0)
     squares = ew.square(ew.absolute(apart)) if is_complex(x) else ew.square(apart)
     divisor = np.maximum(_count(x, axis, keepdims, where) - ddof, 0)
+    if in_place:  # of no entries that count
+        divisor = np.where(divisor > 0, divisor, np.nan)[()]
     total = sum(squares, axis, keepdims=keepdims)
     total = total if where is None else wrap(_as_reduced(core(total), value_of(a if in_place else whole), axis))
     return _divided(total, divisor, np.dtype(squares.dtype))
@@ -225,13 +239,17 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = Fal
 @outside(np)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
     """Mean of the entries that are not NaN."""
-    return mean(_without(a, 0), axis, dtype, keepdims=keepdims, where=~np.isnan(plain(a)))
+    if value_of(a).dtype.kind not in "fc":
+        return mean(a, axis, dtype, keepdims=keepdims)
+    return _mean(_floating(_without(a, 0), dtype), axis, keepdims, ~np.isnan(plain(a)))
 
 
 @outside(np)
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, correction: Any = None) -> Any:
     """Variance of the entries that are not NaN."""
     less = ddof if correction is None else correction
+    if value_of(a).dtype.kind not in "fc":
+        return _variance(a, axis, dtype, less, keepdims, None)
     return _variance(_without(a, 0), axis, dtype, less, keepdims, ~np.isnan(plain(a)), in_place=True)
 
 
@@ -274,4 +292,5 @@ def logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 ew.add.reduction, ew.multiply.reduction = sum, prod
 ew.maximum.reduction, ew.minimum.reduction = max, min
+ew.fmax.reduction, ew.fmin.reduction = nanmax, nanmin
 ew.logical_and.reduction, ew.logical_or.reduction = all, any

@@ -21,7 +21,7 @@ def _along(function: Callable[[Any], Any], a: Any, axis: int | None) -> Any:
     """`function` of a core value along its last axis, applied along another; None: along all entries."""
     value = value_of(a)
     if axis is None or value.ndim == 0:
-        value, axis = st.reshape(value, shape=(-1,)), -1
+        value, axis = st.reshape(value, shape=(-1,)), -1 if axis is None else axis
     axis = one_axis(axis, value.ndim)
     if axis == value.ndim - 1:
         return as_computed(function(value), value)

@@ -11,11 +11,11 @@ from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import argpartition, argsort
-from diffsim.numpy.dispatch import as_copied, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, axes_of, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.indexing import take, take_along_axis
-from diffsim.numpy.reductions import merged
-from diffsim.numpy.shaping import moveaxis, ravel, reshape
+from diffsim.numpy.reductions import mean, merged
+from diffsim.numpy.shaping import moveaxis, ravel, reshape, shape
 
 
 def sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
@@ -51,13 +51,14 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     ordered = sort(wrap(rows if rows.dtype.kind in "fc" else st.astype(rows, dtype=np.dtype(float))))
     n = ordered.shape[-1]
     if isinstance(q, (int, float)):
-        q = ordered.dtype.type(q)
+        q = ordered.dtype.type(0).real.dtype.type(q)
     if n == 0 or np.any((plain(q) < 0) | (plain(q) > 1)):
         raise ValueError(f"quantile q = {plain(q)} of {n} entries, expected q in [0, 1] and one entry at least")
     spot = asarray(q) * (n - 1)
     low = np.floor(plain(spot)).astype(int)
     share = spot - low.astype(plain(spot).dtype)
-    found = ordered[..., low] * (1.0 - share) + ordered[..., np.minimum(low + 1, n - 1)] * share
+    below, above = ordered[..., low], ordered[..., np.minimum(low + 1, n - 1)]
+    found = where(plain(share) == 0, below, below * (1.0 - share) + above * share)  # an infinite entry above does not count
     lost = np.isnan(plain(ordered)[..., -1])
     found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found
     found = moveaxis(found, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else found
@@ -73,4 +74,7 @@ def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keep
 @outside(np)
 def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The middle entry, or the mean of the two in the middle."""
+    axes_of(axis, len(shape(a)))  # unlike a sum, it refuses an axis of a number
+    if 0 in shape(a):
+        return mean(a, axis, keepdims=keepdims)  # NaN, or no entries
     return quantile(a, 0.5, axis, keepdims=keepdims)

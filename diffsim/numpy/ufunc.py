@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Primitive, Tracer, local
 from diffsim.ad.ops import elementwise as ew
-from diffsim.ad.ops.structure import astype, reshape
+from diffsim.ad.ops.structure import astype, concatenate, getitem, reshape
 from diffsim.errors import DerivativeError
-from diffsim.numpy.dispatch import value_of
+from diffsim.numpy.dispatch import one_axis, value_of
 
 
 class ufunc:  # noqa: N801 -- NumPy's name for it
@@ -73,6 +74,18 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         if self.reduction is None:
             raise DerivativeError(f"{self.__name__}.reduce is not supported; use ds.reduce with an operator")
         return self.reduction(array, axis=axis, **options)
+
+    def reduceat(self, array: Any, indices: Any, axis: int = 0) -> Any:
+        """Entries combined from each index to the next one, the last to the end; an index not below the next one gives its entry."""
+        value = value_of(array)
+        axis = one_axis(axis, value.ndim)
+        length, starts = value.shape[axis], [operator.index(i) for i in np.asarray(indices).tolist()]
+        if any(not 0 <= k < length for k in starts):
+            raise IndexError(f"indices {starts} of {self.__name__}.reduceat, expected 0 to {length - 1}")
+        lead = (slice(None),) * axis
+        cuts = [slice(a, b if b > a else a + 1) for a, b in zip(starts, [*starts[1:], length], strict=True)]
+        parts = [value_of(self.reduce(wrap(getitem(value, index=(*lead, cut))), axis=axis, keepdims=True)) for cut in cuts]
+        return wrap(concatenate(*parts, axis=axis, lengths=(1,) * len(parts)))
 
     def accumulate(self, array: Any, axis: int = 0) -> Any:
         """Running results along an axis."""

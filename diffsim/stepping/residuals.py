@@ -8,9 +8,10 @@ memory than the states would, and it does not change a bit: the value is that of
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from diffsim.expr.graph import Node, ordered
+from diffsim.expr.graph import CONDITIONS, Node, ordered
 from diffsim.field import zero_rules
 from diffsim.stepping.adjoint import Adjoint
 from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
@@ -100,7 +101,16 @@ def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[Node]
     found: dict[int, Node] = {}
     for node in nodes:
         if node.id in of_bars:
-            for argument in node.args:
+            for argument in _numbers(node.args):
                 if argument.id in of_primal and argument.id not in of_bars:
                     found[argument.id] = argument
     return list(found.values())
+
+
+def _numbers(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes, and in place of conditions, which are not stored, the numbers that they compare."""
+    for node in nodes:
+        if node.op in CONDITIONS:
+            yield from _numbers(node.args)
+        else:
+            yield node

@@ -235,6 +235,8 @@ class Stepper:
             trace[0] = self.launcher.points[receiver_points(state)].gather(np.asarray(states[state], self.dtype))
             self.launcher.put(receiver_stream(state), trace)
         self._undoing = self.backwards if undone else None
+        if self._rounding is not None:
+            self._rounding.begin()
         if self._undoing is not None:
             self._undoing.start({name: self.launcher.cells(name) for name in self.step.coefficients}, steps)
         elif self.launcher.strips:
@@ -294,8 +296,6 @@ class Stepper:
                 self._put_bar(bar(state), value)
             elif value.any():
                 self._pending.setdefault(primary, {})[late] = value
-        if self._rounding is not None:
-            self._rounding.begin()
 
     def _put_bar(self, name: str, cells: Array) -> None:
         self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.bars[name].working[-1])

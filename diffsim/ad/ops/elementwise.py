@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Primitive, Tracer, bind, bottom
+from diffsim.ad.core import Primitive, Tracer, bind, bottom, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 
 Partial = tuple[Callable[..., Any], str]
 """(x, y, ..., out) -> partial derivative, and which of them it reads: letters of "xyo"."""
 
 _product = buffers.reusing(np.multiply)
+
+
+def _plain_product(t: Any, p: Any) -> Any:
+    return _product(t, p) if isinstance(t, np.ndarray) and isinstance(p, np.ndarray) else t * p
+
+
 TABLE: dict[str, Primitive] = {}
 """All elementwise primitives by name."""
 
@@ -26,26 +32,32 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         name: NumPy's.
         evaluate: the NumPy function.
         partials: one an argument; None where the derivative is zero. The partial `ONE` stands for 1.
-        singular: a partial derivative may be infinite or NaN, also by overflow. Then a cotangent or tangent of exactly 0 stays exactly 0.
+        singular: a partial derivative may be infinite or NaN where the value is finite, also by overflow. Then a tangent of exactly 0
+            stays exactly 0. (A cotangent does for every function: see `diffsim.ad.sweep`.)
     """
 
-    def scaled(t: Any, partial: Partial, args: Any, out: Any) -> Any:
+    def along(t: Any, partial: Partial, args: Any, out: Any) -> Any:
+        """A tangent times a partial derivative."""
         if partial is ONE:
             return t
         if not singular:
-            p = partial[0](*args, out)
-            return _product(t, p) if isinstance(t, np.ndarray) and isinstance(p, np.ndarray) else t * p
+            return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            if np.isfinite(bottom(p)).all():
-                return t * p
-            return t * where((t != 0) | isfinite(p), p, 0.0)
+            return t * p if np.isfinite(bottom(p)).all() else scale(t, p)
+
+    def back(ct: Any, partial: Partial, args: Any, out: Any) -> Any:
+        """A cotangent times a partial derivative."""
+        if partial is ONE:
+            return ct
+        p = partial[0](*args, out)
+        return scale(ct, p) if local.zero_wins else _plain_product(ct, p)
 
     def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
         total = None
         for partial, t in zip(partials, tangents, strict=True):
             if t is not None and partial is not None:
-                term = scaled(t, partial, args, out)
+                term = along(t, partial, args, out)
                 total = term if total is None else total + term
         if total is None:
             return None
@@ -55,7 +67,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
 
     def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         return [
-            unbroadcast(scaled(ct, partial, args, out), args[i]) if w and partial is not None else None
+            unbroadcast(back(ct, partial, args, out), args[i]) if w and partial is not None else None
             for i, (partial, w) in enumerate(zip(partials, wanted, strict=True))
         ]
 
@@ -77,7 +89,7 @@ ONE: Partial = (lambda *_: 1.0, "")
 add: Primitive = elementwise("add", np.add, ONE, ONE)
 subtract: Primitive = elementwise("subtract", np.subtract, ONE, (lambda x, y, o: -1.0, ""))
 multiply: Primitive = elementwise("multiply", np.multiply, (lambda x, y, o: y, "y"), (lambda x, y, o: x, "x"))
-divide: Primitive = elementwise("divide", np.divide, (lambda x, y, o: 1.0 / y, "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
+divide: Primitive = elementwise("divide", np.divide, (lambda x, y, o: divide(1.0, y), "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
 negative: Primitive = elementwise("negative", np.negative, (lambda x, o: -1.0, ""))
 positive: Primitive = elementwise("positive", np.positive, ONE)
 
@@ -101,14 +113,24 @@ mod: Primitive = elementwise("remainder", np.remainder, ONE, (lambda x, y, o: -f
 fmod: Primitive = elementwise("fmod", np.fmod, ONE, (lambda x, y, o: -trunc(x / y), "xy"))
 
 
-def _choice(name: str, evaluate: Callable[..., Any], first: Callable[[Any, Any], Any]) -> Primitive:
+def _choice(name: str, evaluate: np.ufunc, first: Callable[[Any, Any], Any]) -> Primitive:
     """A choice between two entries; `first` says where it is the first one, which of equal ones it must be."""
-    return elementwise(
-        name,
-        evaluate,
-        (lambda x, y, o: astype(first(x, y), dtype=o.dtype), "xyo"),
-        (lambda x, y, o: astype(logical_not(first(x, y)), dtype=o.dtype), "xyo"),
-    )
+
+    def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+        return _where_jvp((first(*args), *args), (None, *tangents), out, params)
+
+    def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+        is_first = first(*args)
+        if local.zero_wins:  # an infinite cotangent as well ends where another entry was chosen
+            return _where_vjp(ct, (is_first, *args), out, params, (False, *wanted))[1:]
+        chosen = is_first, logical_not(is_first)
+        return [
+            unbroadcast(_plain_product(ct, astype(c, dtype=ct.dtype)), x) if w else None
+            for c, x, w in zip(chosen, args, wanted, strict=True)
+        ]
+
+    TABLE[name] = Primitive(name, buffers.reusing(evaluate), jvp=jvp, vjp=vjp, keeps=lambda wanted: ((True, True), False))
+    return TABLE[name]
 
 
 maximum: Primitive = _choice("maximum", np.maximum, lambda x, y: logical_or(greater_equal(x, y), isnan(x)))
@@ -213,6 +235,40 @@ where: Primitive = Primitive(
     "where", lambda c, x, y: np.where(c, x, y), jvp=_where_jvp, vjp=_where_vjp, keeps=lambda wanted: ((True, False, False), False)
 )
 TABLE["where"] = where
+
+# products in which zero wins
+
+
+def _scaled(t: Any, p: Any) -> Any:
+    with np.errstate(all="ignore"):
+        product = t * p
+        none = (t == 0) & ~np.isfinite(p)
+    return np.where(none, product.dtype.type(0), product)[()] if np.any(none) else product
+
+
+def _cut(t: Any, p: Any) -> Any:
+    """`p`, but 0 where it is infinite or NaN and `t` is 0."""
+    return where(logical_or(not_equal(t, 0), isfinite(p)), p, 0.0)
+
+
+def _scale_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (t, p), (t_dot, p_dot) = args, tangents
+    parts = [*([] if t_dot is None else [scale(t_dot, _cut(t, p))]), *([] if p_dot is None else [scale(t, p_dot)])]
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return like(total if total.shape == out.shape else broadcast_to(total, shape=out.shape), out)
+
+
+def _scale_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    t, p = args
+    return (
+        unbroadcast(scale(ct, _cut(t, p)), t) if wanted[0] else None,
+        unbroadcast(scale(t, ct), p) if wanted[1] else None,
+    )
+
+
+scale: Primitive = Primitive("scale", _scaled, jvp=_scale_jvp, vjp=_scale_vjp)
+"""The product of a cotangent (or tangent) and a partial derivative: 0 where the first is 0, whatever the second. Nothing goes back
+through a product that was cut off so."""
 
 # steps and comparisons: no derivative
 

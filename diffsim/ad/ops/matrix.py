@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive
+from diffsim.ad.core import Primitive, bottom, local
+from diffsim.ad.ops.elementwise import isfinite, where
 from diffsim.ad.ops.structure import add_up, getitem, like, linear, transpose, unbroadcast
 
 
@@ -17,6 +19,29 @@ def swap(x: Any) -> Any:
 
 def _total(first: Any, second: Any) -> Any:
     return second if first is None else first if second is None else first + second
+
+
+def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
+    """`product(ct, other, params)`, a sum of products, in which zeros of `ct` times infinity or NaN count as 0.
+
+    Where other entries of `ct` meet infinity or NaN, it is what they make of it; that part is not differentiated further.
+    """
+    plain, values = bottom(ct), bottom(other)
+    if np.isfinite(values).all():
+        return product(ct, other, params)
+    found = product(ct, where(isfinite(other), other, 0.0), params)
+
+    def meet(bars: Any, factors: Any) -> Any:
+        return product(bars.astype(float), factors.astype(float), params) > 0
+
+    if np.iscomplexobj(plain) or np.iscomplexobj(values):
+        return where(meet(plain != 0, ~np.isfinite(values)), np.nan, found)
+    most, least = values == np.inf, values == -np.inf
+    grows = meet(plain > 0, most) | meet(plain < 0, least)
+    falls = meet(plain > 0, least) | meet(plain < 0, most)
+    lost = meet(plain != 0, np.isnan(values)) | (grows & falls)
+    edge = np.select([lost, grows, falls], [np.nan, np.inf, -np.inf], 0.0).astype(found.dtype)
+    return found + edge
 
 
 def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
@@ -32,9 +57,10 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
 
     def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         x, y = args
+        transposed = zero_wins if local.zero_wins else lambda product, ct, other, params: product(ct, other, params)
         return (
-            unbroadcast(left(ct, y, params), x) if wanted[0] else None,
-            unbroadcast(right(ct, x, params), y) if wanted[1] else None,
+            unbroadcast(transposed(left, ct, y, params), x) if wanted[0] else None,
+            unbroadcast(transposed(right, ct, x, params), y) if wanted[1] else None,
         )
 
     primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False))
@@ -62,6 +88,31 @@ contract: Primitive = bilinear(
 )
 """Contraction of two arrays over letters, in which each letter is in two of the three places at least."""
 
+
+_PART = 4096
+"""Entries of a long vector that is slid along another: parts of it stay in the cache, and are too short for BLAS to wake its threads."""
+
+
+def _sliding(a: np.ndarray, v: np.ndarray) -> np.ndarray:
+    steps = a.shape[0] - v.shape[0]
+    cuts = [(a[k : k + _PART + steps], v[k : k + _PART]) for k in range(0, v.shape[0], _PART)]
+    return functools.reduce(np.add, [np.correlate(part, np.conj(slid), "valid") for part, slid in cuts])
+
+
+sliding: Primitive = bilinear(
+    "sliding",
+    _sliding,
+    lambda ct, v, params: convolved(ct, v),
+    lambda ct, a, params: sliding(a, ct),
+)
+"""y_k = sum_i a_{k+i} v_i of vectors, the second one no longer than the first."""
+convolved: Primitive = bilinear(
+    "convolved",
+    lambda a, v: np.convolve(a, v, "full"),
+    lambda ct, v, params: sliding(ct, v),
+    lambda ct, a, params: sliding(ct, a),
+)
+"""y_k = sum_i a_{k-i} v_i of vectors, at all k where there are products."""
 
 # solves
 

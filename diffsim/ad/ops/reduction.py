@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 
 from diffsim import kernels
-from diffsim.ad.core import Primitive, bottom, is_plain
+from diffsim.ad.core import Primitive, bottom, is_plain, local
+from diffsim.ad.ops.elementwise import scale
 from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
+
+COMPILED = (np.dtype(np.float32), np.dtype(np.float64))
+"""Types that kernels are compiled for."""
 
 
 def _rows(x: Any) -> Any:
@@ -44,8 +48,8 @@ def delayed(x: Any, first: float, reverse: bool = False) -> Any:
 
 
 def _accumulated(kernel: Any, function: np.ufunc, x: Any, reverse: bool) -> Any:
-    """Running results by a kernel, of floating-point numbers, or by NumPy, of all others."""
-    if x.dtype.kind == "f":
+    """Running results by a kernel, of single and double precision, or by NumPy, of all others."""
+    if x.dtype in COMPILED:
         return kernel(_rows(x), reverse=reverse).reshape(x.shape)
     return np.flip(function.accumulate(np.flip(x, -1), axis=-1), -1) if reverse else function.accumulate(x, axis=-1)
 
@@ -58,19 +62,24 @@ cumsum: Primitive = linear(
 """Running sum; `reverse` runs from the end."""
 
 
+def _weighted(bar: Any, factor: Any) -> Any:
+    """A cotangent times a factor."""
+    return scale(bar, factor) if local.zero_wins else bar * factor
+
+
 def _recurrence(a: Any, c: Any, reverse: bool = False) -> Any:
     dtype = np.result_type(a, c)
     shape = np.broadcast_shapes(np.shape(a), np.shape(c))
-    if dtype.kind == "c":
-        return _complex_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
+    if dtype not in COMPILED or local.zero_wins:
+        return _simple_recurrence(np.broadcast_to(a, shape), np.broadcast_to(c, shape), reverse)
     spread = [_rows(np.broadcast_to(np.asarray(v, dtype), shape)) for v in (a, c)]
     return kernels.linear_recurrence(spread[0], spread[1], reverse=reverse).reshape(shape)
 
 
-def _complex_recurrence(a: Any, c: Any, reverse: bool) -> Any:
-    out, before = np.empty(a.shape, np.result_type(a, c)), 0.0
+def _simple_recurrence(a: Any, c: Any, reverse: bool) -> Any:
+    out, before = np.empty(a.shape, np.result_type(a, c)), np.zeros(a.shape[:-1], c.dtype)
     for k in range(a.shape[-1])[:: -1 if reverse else 1]:
-        before = a[..., k] * before + c[..., k]
+        before = _weighted(before, a[..., k]) + c[..., k]
         out[..., k] = before
     return out
 
@@ -88,7 +97,7 @@ def _recurrence_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> A
     reverse = params["reverse"]
     a, c = args
     bar = linear_recurrence(delayed(a, 0.0, not reverse), ct, reverse=not reverse)
-    a_bar = like(bar * delayed(out, 0.0, reverse), a) if wanted[0] else None
+    a_bar = like(_weighted(bar, delayed(out, 0.0, reverse)), a) if wanted[0] else None
     return a_bar, like(bar, c) if wanted[1] else None
 
 
@@ -109,10 +118,10 @@ def _cumprod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x, reverse = args[0], params["reverse"]
-    if is_plain(ct, x, out) and x.dtype.kind == "f":
+    if is_plain(ct, x, out) and x.dtype in COMPILED and not local.zero_wins:
         return (kernels.cumprod_vjp(_rows(x), _rows(out), _rows(ct), reverse=reverse).reshape(x.shape),)
     bar = linear_recurrence(delayed(x, 0.0, not reverse), ct, reverse=not reverse)
-    return (like(bar * delayed(out, 1.0, reverse), x),)
+    return (like(_weighted(bar, delayed(out, 1.0, reverse)), x),)
 
 
 cumprod: Primitive = Primitive(
@@ -136,7 +145,7 @@ def _prod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 def _prod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x = args[0]
     spread = getitem(ct, index=(Ellipsis, None)) if x.ndim > 1 else ct
-    return (like(spread * others(x), x),)
+    return (like(_weighted(spread, others(x)), x),)
 
 
 prod: Primitive = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
@@ -146,4 +155,5 @@ def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
     """Positions along the last axis of the running maximum (or minimum); of equal entries the one that came first."""
     run = kernels.cummax if largest else kernels.cummin
     x = bottom(x)
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     return run(_rows(x), reverse=reverse)[1].reshape(x.shape)

@@ -1,0 +1,54 @@
+"""A singularity that a step masks does not count: solution, adjoint and tangent of the kernels against an array program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as dn
+from tests.expr.masked import Expression, expression, fields
+from tests.expr.test_masks import SYMBOLS
+
+SHAPE, STEPS, SEEDS = (7, 12), 3, (1, 5, 6)
+
+
+class Masked(ds.Equation):
+    """Two states on a torus: q changes by an expression of both, here and at a neighbour; h is carried along."""
+
+    def __init__(self, f: Expression) -> None:
+        self.grid, self.dt, self.f = ds.Grid(SHAPE, 1.0), 1.0, f
+        self.states = {"q": ds.Variable("periodic"), "h": ds.Variable("periodic")}
+
+    def step(self, q: Any, h: Any) -> dict[str, Any]:
+        f = self.f(SYMBOLS, q, h)
+        return {"q": 0.8 * q + 0.1 * f.shifted(1, 1) + 0.05 * f.shifted(0, -1), "h": h}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_masked_singularity_in_a_step(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    f = expression(rng)
+    q, h = fields(rng, SHAPE)
+    q_dot, h_dot, q_bar, h_bar = rng.normal(size=(4, *SHAPE))
+
+    def program(q: Any, h: Any) -> Any:
+        for _ in range(STEPS):
+            y = f(dn, q, h)
+            q = 0.8 * q + 0.1 * dn.roll(y, -1, 1) + 0.05 * dn.roll(y, 1, 0)
+        return q, h
+
+    simulation = ds.Simulation(Masked(f))
+    solution, pullback = simulation.vjp({"q": q, "h": h}, STEPS)
+    found = pullback(ds.Solution({"q": q_bar, "h": h_bar}, {}))
+    _, tangent = simulation.jvp({"q": q, "h": h}, {"q": q_dot, "h": h_dot}, STEPS)
+    (value, _), of_program = ds.vjp(program, q, h)
+    wanted = of_program((q_bar, h_bar))
+    moved = ds.jvp(program, (q, h), (q_dot, h_dot))[1]
+    pairs = [(solution.final["q"], value), (found["q"], wanted[0]), (found["h"], wanted[1]), (tangent.final["q"], moved[0])]
+    for x, y in pairs:
+        assert np.isfinite(y).all()
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
