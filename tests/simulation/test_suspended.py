@@ -70,6 +70,20 @@ def test_a_run_of_another_equation_does_not_take_it(change: str, tmp_path: Path)
     np.testing.assert_array_equal(found, gradient(other, 4)[0])
 
 
+@pytest.mark.parametrize("change", ["input", "loss"])
+def test_a_run_with_another_input_or_loss_does_not_take_it(change: str, tmp_path: Path) -> None:
+    """Of the same shapes, through the same equation and at the same places."""
+    cut(acoustic(), tmp_path)
+    inputs = INPUTS | ({"c": 2000.0 + np.random.default_rng(2).uniform(-50, 50, (14, 15))} if change == "input" else {})
+    factor = 2.0 if change == "loss" else 1.0
+
+    def gradient_of(checkpoint: object) -> np.ndarray:
+        solution, pullback = acoustic().vjp(inputs, STEPS, checkpoint)  # type: ignore[arg-type]
+        return pullback(ds.Solution(traces={"p": factor * weights(solution).traces["p"]}))["c"]
+
+    np.testing.assert_array_equal(gradient_of(policy(tmp_path)), gradient_of(4))
+
+
 def test_the_same_run_takes_it(tmp_path: Path) -> None:
     cut(acoustic(), tmp_path)
     found, reversed_steps = gradient(acoustic(), policy(tmp_path))
