@@ -4,8 +4,8 @@
     python scripts/mutate.py gravity sponge      # those whose name contains one of these words
     python scripts/mutate.py --list
 
-All of the tests run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is. Exit status 1: a fault survived, or could not be
-planted.
+All of the tests run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
+Exit status 1: a fault survived, or could not be planted.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_a_fault_that_is_not_found_is_a_survivor(monkeypatch: pytest.MonkeyPatch
     """Of two faults in the real tree, one in what no test of its own looks at."""
     seen = [mutate.Fault(name, "diffsim/errors.py", old, new, ("tests/test_x.py",)) for name, old, new in CHANGES]
     monkeypatch.setattr(mutate, "load", lambda words: seen)
-    monkeypatch.setattr(mutate, "run_tests", lambda root, tests: (int("BROKEN" in (root / "diffsim/errors.py").read_text()), ""))
+    monkeypatch.setattr(mutate, "run_tests", lambda root, tests, *_: (int("BROKEN" in (root / "diffsim/errors.py").read_text()), ""))
     assert mutate.main([]) == 1
     printed = capsys.readouterr().out
     assert "1 of 2 planted faults were found\n  survived: harmless\n" in printed
