@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.checkpoint import Binomial, DiskStore, MultiTier, Online, Policy, Reverse, Reversible, SweepFile
 from diffsim.errors import StorageError
+from diffsim.expr import laplacian
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic
 
@@ -156,6 +158,44 @@ def test_what_was_found_out_about_rounding_errors_is_kept(tmp_path: Path) -> Non
         gradient(resumed, policy(tmp_path, schedule))
         assert resumed.last_sweep is not None and whole.last_sweep is not None
         assert resumed.last_sweep.drift == pytest.approx(whole.last_sweep.drift, rel=0.5)
+
+
+class Delayed(ds.Equation):
+    """A step that looks two steps back."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((6, 7), 1.0), 0.1
+        self.states = {name: ds.Variable("zero") for name in ("u", "u_prev", "u_older")}
+        self.parameters = {"k": ds.Variable("zero")}
+
+    def step(self, u: Any, u_prev: Any, u_older: Any, k: Any) -> dict[str, Any]:
+        return {"u": u + 0.1 * k * laplacian(u) - 0.05 * u_older, "u_prev": u, "u_older": u_prev}
+
+
+def test_cotangents_of_delayed_final_states_are_kept(tmp_path: Path) -> None:
+    """When the sweep is one step back, that of a state two steps old still waits for its turn."""
+    rng = np.random.default_rng(5)
+    inputs = {name: rng.standard_normal((6, 7)) for name in ("u", "u_prev", "u_older", "k")}
+    bars = ds.Solution(final={name: rng.standard_normal((6, 7)) for name in ("u", "u_prev", "u_older")})
+    reversed_from: list[int] = []
+
+    def stop(action: object) -> None:
+        if isinstance(action, Reverse):
+            raise CutError
+
+    def note(action: object) -> None:
+        if isinstance(action, Reverse):
+            reversed_from.append(action.stop)
+
+    _, pullback = ds.Simulation(Delayed()).vjp(inputs, STEPS, policy(tmp_path), stop)
+    with pytest.raises(CutError):
+        pullback(bars)
+    _, pullback = ds.Simulation(Delayed()).vjp(inputs, STEPS, policy(tmp_path), note)
+    found = pullback(bars)
+    assert reversed_from[0] == STEPS - 1  # it went on after the first step
+    _, pullback = ds.Simulation(Delayed()).vjp(inputs, STEPS, 4)
+    for name, expected in pullback(bars).items():
+        np.testing.assert_array_equal(found[name], expected, err_msg=name)
 
 
 def tiers(slots: int) -> MultiTier:
