@@ -180,6 +180,7 @@ def test_acceptance_measures():
         return UnknownField(start, answer, start, start, truth)
 
     assert correlation(found(truth), counts) == pytest.approx(1)
+    assert correlation(found(truth - 20.0), counts) == pytest.approx(1)  # a constant does not count
     assert correlation(found(start - (truth - start)), counts) == pytest.approx(-1)
     assert correlation(found(start), counts) == 0
     assert relative_error(found(truth), counts) == 0
