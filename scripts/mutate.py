@@ -4,8 +4,8 @@
     python scripts/mutate.py gravity sponge      # those whose name contains one of these words
     python scripts/mutate.py --list
 
-Each fault is applied to a copy of the tracked files; the working tree stays as it is. Exit status 1: a fault survived, or could not be
-planted.
+All of the tests run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
+Exit status 1: a fault survived, or could not be planted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,7 +30,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = Path(__file__).with_name("faults.toml")
-PASSED, FAILED = 0, 1  # exit statuses of pytest; 2 to 5: it could not run the tests
+PASSED, FAILED, USAGE, EMPTY = 0, 1, 4, 5  # exit statuses of pytest; after the last two it ran no tests
 SECONDS = 600  # after which tests count as failed: some faults are endless loops
 
 
@@ -78,15 +80,37 @@ def copy_tree(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(root: Path, tests: Sequence[str]) -> tuple[int, str]:
+def run_tests(root: Path, tests: Sequence[str], seconds: float | None = SECONDS) -> tuple[int, str]:
     """Status of pytest on a copy of the tree, and the end of its output."""
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
     try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return FAILED, "no end"
     return done.returncode, (done.stdout + done.stderr)[-1500:]
+
+
+def require_sound(root: Path, faults: Sequence[Fault]) -> None:
+    """Refuse to judge by tests that fail anyway."""
+    tests = sorted({test for fault in faults for test in fault.tests})
+    status, output = run_tests(root, tests, None)
+    if status != PASSED:
+        raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
+
+
+def found_by_its_tests(fault: Fault, roots: SimpleQueue[Path], verbose: bool) -> bool:
+    """Plant a fault in a copy of the tree that is free, and take it out again."""
+    root, began = roots.get(), time.monotonic()
+    text = fault.plant(root)
+    status, output = run_tests(root, fault.tests)
+    (root / fault.path).write_text(text)
+    roots.put(root)
+    found = status not in (PASSED, USAGE, EMPTY)
+    print(f"{'found' if found else 'SURVIVED'}  {fault.name}  ({time.monotonic() - began:.0f} s)", flush=True)
+    if verbose or status == USAGE:
+        print(output, flush=True)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,33 +118,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only faults whose name contains one of these")
     parser.add_argument("--list", action="store_true", help="print the faults and plant none")
+    parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that are tested at once (1)")
+    parser.add_argument("--verbose", action="store_true", help="show what the tests said of each fault")
     asked = parser.parse_args(arguments)
     faults = load(asked.words)
     if asked.list:
         print("\n".join(f"{fault.path}: {fault.name}" for fault in faults))
         return 0
-    survivors: list[str] = []
     with tempfile.TemporaryDirectory(prefix="diffsim-mutate-") as folder:
-        root = Path(folder)
-        copy_tree(root)
-        sound: set[tuple[str, ...]] = set()
-        for number, fault in enumerate(faults, 1):
-            began = time.monotonic()
-            if fault.tests not in sound:
-                status, output = run_tests(root, fault.tests)
-                if status != PASSED:
-                    raise SystemExit(f"{fault.name}: expected its tests to pass without the fault, got status {status}:\n{output}")
-                sound.add(fault.tests)
-            text = fault.plant(root)
-            status, _ = run_tests(root, fault.tests)
-            (root / fault.path).write_text(text)
-            found = status not in (PASSED, 4, 5)  # 4 and 5: no such tests
-            print(
-                f"{number:3} of {len(faults)}  {'found' if found else 'SURVIVED'}  {fault.name}  ({time.monotonic() - began:.0f} s)",
-                flush=True,
-            )
-            if not found:
-                survivors.append(fault.name)
+        roots: SimpleQueue[Path] = SimpleQueue()
+        for job in range(asked.jobs):
+            roots.put(Path(folder) / str(job))
+            copy_tree(Path(folder) / str(job))
+        require_sound(Path(folder) / "0", faults)
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            found = list(pool.map(lambda fault: found_by_its_tests(fault, roots, asked.verbose), faults))
+    survivors = [fault.name for fault, seen in zip(faults, found, strict=True) if not seen]
     print(f"{len(faults) - len(survivors)} of {len(faults)} planted faults were found")
     for name in survivors:
         print(f"  survived: {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from diffsim import runtime
 from diffsim.system import usable_cores
 
 AFFINITIES = """
@@ -179,3 +181,10 @@ def test_a_process_forked_after_use_is_refused_at_once() -> None:
     for told, ended in zip(uses[::2], uses[1::2], strict=True):
         assert "BackendError: expected a process in which diffsim was started" in told and 'get_context("spawn")' in told
         assert ended == "ended 3"
+
+
+@pytest.mark.parametrize(("width", "of_f32", "of_f64"), [(16, 4, 2), (32, 8, 4), (64, 16, 8)])
+def test_a_tile_fills_a_register(width: int, of_f32: int, of_f64: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced = dataclasses.replace(runtime.settings(), register_bytes=width)
+    monkeypatch.setattr(runtime, "settings", lambda: forced)
+    assert (runtime.lanes("f4"), runtime.lanes(float)) == (of_f32, of_f64)

@@ -102,6 +102,16 @@ def test_a_quota_of_processor_time_counts(tmp_path: Path, files: dict[str, str],
 
 
 @pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 6), ("150000 100000", 1), ("20000 100000", 1), ("450000 100000", 4), ("900000 100000", 6)]
+)
+def test_cores_are_no_more_than_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int) -> None:
+    write(tmp_path, {"sys/fs/cgroup/cpu.max": quota})
+    monkeypatch.setattr(system, "ROOT", tmp_path)
+    monkeypatch.setattr(system, "core_numbers", lambda: [0, 1, 2, 5, 6, 7])
+    assert system.usable_cores() == cores
+
+
+@pytest.mark.parametrize(
     ("features", "width"),
     [
         (["SSE", "SSE2", "SSE42", "AVX", "F16C"], 16),

@@ -14,6 +14,7 @@ from diffsim.checkpoint import Binomial, ChaosWarning, MultiTier, Policy, Revers
 from diffsim.errors import DiffsimError, ParameterError, PlanError, ScheduleError, ShapeError, StaleValueError
 
 STEPS = 37
+FIRST = 3  # not 0: steps keep their numbers when they are run again
 
 
 def oscillator(checkpoint, around=lambda f: f):
@@ -29,10 +30,10 @@ def oscillator(checkpoint, around=lambda f: f):
 
         if checkpoint is None:
             state = {"x": x, "v": v}
-            for i in range(STEPS):
+            for i in range(FIRST, FIRST + STEPS):
                 state = body(i, state)
         else:
-            state = ds.fori_loop(0, STEPS, body, {"x": x, "v": v}, checkpoint=checkpoint)
+            state = ds.fori_loop(FIRST, FIRST + STEPS, body, {"x": x, "v": v}, checkpoint=checkpoint)
         return np.sum(state["x"] * state["v"])
 
     return f

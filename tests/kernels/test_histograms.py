@@ -86,7 +86,7 @@ def test_any_operator(implementation: str, case: Case, size: tuple[int, int, int
     assert close(found, loop(case, dsts, index, values), 0.0 if case.exact else ROUND_OFF)
 
 
-@pytest.mark.parametrize("size", [(300, 7, 1), (100, 60, 2), (0, 4, 2), (5, 0, 1)], ids=str)
+@pytest.mark.parametrize("size", [(300, 7, 1), (100, 60, 2), (40, 5, 30), (0, 4, 2), (5, 0, 1)], ids=str)
 @by_case
 def test_adjoint_of_any_operator(implementation: str, case: Case, size: tuple[int, int, int]) -> None:
     n, bins, cols = size

@@ -165,6 +165,27 @@ def test_a_finished_run_goes_on_for_more_iterations(path: Path, uninterrupted: R
     assert objective.calls == evaluations(uninterrupted) - evaluations(first)
 
 
+def test_every_record_is_on_disk_before_the_next_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, not in a buffer: what a power failure leaves is what the system was told to write."""
+    synced: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with Journal(path, FINGERPRINT) as journal:
+        assert synced == [HEADER]
+
+        def objective(x: Array) -> tuple[float, Array]:
+            assert synced[-1] == path.stat().st_size == HEADER + (len(synced) - 1) * RECORD
+            return rosenbrock(x)
+
+        count = evaluations(run(objective, journal, iterations=5))
+    assert synced == [HEADER + number * RECORD for number in range(count + 1)]
+
+
 def test_seconds_of_the_interrupted_run_count(path: Path) -> None:
     with Journal(path, FINGERPRINT) as journal:
         assert journal.recall(rosenbrock_run.X0) is None

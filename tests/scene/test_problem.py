@@ -82,6 +82,22 @@ def test_value_alone_has_the_bits_of_value_with_gradient(acoustic, heat, wave):
         assert objective.value(theta) == objective(theta)[0]
 
 
+@pytest.mark.parametrize("normalise", [True, False])
+def test_weights_count(normalise):
+    """Of each misfit its own, in the value and in the gradient."""
+    misfits = [{"of": "traces", "state": "p", "weight": w, "normalise": normalise} for w in (1.0, 3.5)]
+    objective = scene(ACOUSTIC, misfit=misfits, penalty=[]).objective("f64")
+    found = objective.evaluate(objective.problem.theta)
+    first, second = found.parts.values()
+    assert second == pytest.approx(3.5 * first, rel=1e-12)
+    alone = scene(ACOUSTIC, misfit=misfits[:1], penalty=[]).objective("f64").evaluate(objective.problem.theta)
+    assert first == alone.value > 0
+    np.testing.assert_allclose(found.gradient, 4.5 * alone.gradient, rtol=1e-9, atol=1e-12 * np.abs(found.gradient).max())
+    residual = found.predicted["traces", "p"] - objective.observed.traces["p"]
+    size = np.sum(objective.observed.traces["p"] ** 2) if normalise else 2.0
+    assert first == pytest.approx(np.sum(residual**2) / size, rel=1e-10)
+
+
 def test_penalties_are_means_over_free_cells(wave):
     """So a weight keeps its meaning on another grid."""
     coarse = scene(WAVE, penalty=[{"type": "tikhonov", "unknown": "eta0", "weight": 2.0}], unknowns__eta0__smooth=0.0).problem("f64")

@@ -131,6 +131,26 @@ def test_a_killed_evaluation_is_not_gone_on_with_by_another_scene(change: str, t
     assert len(runs) == 1  # the second
 
 
+def test_a_killed_evaluation_is_not_gone_on_with_at_other_unknowns(tmp_path: Path, theta, monkeypatch) -> None:
+    problem = scene(ACOUSTIC).problem("f64")
+    policy = dataclasses.replace(problem.checkpoint, folder=tmp_path, resume=1e-9)
+    objective = Objective(dataclasses.replace(problem, checkpoint=policy), observe(problem.scene, problem.setup))
+
+    def killed(self: ShotFile, sums: Any) -> None:
+        keep(self, sums)
+        raise KeyboardInterrupt
+
+    keep = ShotFile.keep
+    with monkeypatch.context() as patch:
+        patch.setattr(ShotFile, "keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            objective.evaluate(theta)
+    assert list(tmp_path.glob("shots-*"))
+    found, expected = objective.evaluate(theta + 0.1), scene(ACOUSTIC).objective("f64").evaluate(theta + 0.1)
+    assert found.value == expected.value
+    np.testing.assert_array_equal(found.gradient, expected.gradient)
+
+
 def test_a_scene_without_a_folder_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     objective = scene(ACOUSTIC, checkpoint={"schedule": "multi_tier", "slots": 2, "disk": "1 MB", "resume": 1e-9}).objective("f64")

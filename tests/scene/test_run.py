@@ -180,6 +180,7 @@ def test_acceptance_measures():
         return UnknownField(start, answer, start, start, truth)
 
     assert correlation(found(truth), counts) == pytest.approx(1)
+    assert correlation(found(truth - 20.0), counts) == pytest.approx(1)  # a constant does not count
     assert correlation(found(start - (truth - start)), counts) == pytest.approx(-1)
     assert correlation(found(start), counts) == 0
     assert relative_error(found(truth), counts) == 0
@@ -234,6 +235,25 @@ def test_interrupt_that_python_dropped_is_heeded_at_the_next_evaluation(tmp_path
     assert len(calls) == 3
     assert (tmp_path / "out" / "last.npz").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_best_point_is_kept_after_ctrl_c(tmp_path, monkeypatch):
+    """Not the last one: a line search tries worse ones."""
+    right, places = Objective.__call__, []
+
+    def pressed(self, theta):
+        value, gradient = right(self, theta)
+        places.append(theta.copy())
+        if len(places) == 4:
+            raise KeyboardInterrupt
+        return (value if len(places) < 3 else 100 * value), gradient
+
+    monkeypatch.setattr(Objective, "__call__", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        scene(HEAT).run(tmp_path / "out")
+    with np.load(tmp_path / "out" / "last.npz") as last:
+        np.testing.assert_array_equal(last["theta"], places[1])
+        assert not np.array_equal(places[1], places[2])
 
 
 def command(path, out, *more):

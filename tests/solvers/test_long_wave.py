@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.errors import StabilityError
 from diffsim.solvers import LongWave
 from diffsim.solvers.long_wave import EARTH_RADIUS, GRAVITY
 
@@ -62,6 +63,24 @@ def test_a_start_from_rest_is_second_order_in_time() -> None:
         solution = ds.Simulation(LongWave(grid, duration / steps)).run({"H": np.full(grid.shape, depth), "eta0": mode}, steps)
         errors.append(np.abs(solution.final["eta"] - mode * np.cos(omega * duration)).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("grid", "coordinates", "limit"),
+    [
+        (ds.Grid((8,), 1000.0), "plane", 1000.0 / 140.071),  # sqrt(9.81 x 2000) = 140.071 m/s
+        (ds.Grid((8, 8), 1000.0), "plane", 1000.0 / 140.071 / 2**0.5),
+        (ds.Grid((8, 8), (1000.0, 500.0)), "plane", 1000.0 / 140.071 / 5**0.5),
+        # a degree is 111 194.9 m; the northernmost row is at 60 degrees, where one of longitude is half as long
+        (ds.Grid((8, 8), 0.01, (59.93, 0.0)), "sphere", 1111.949 / 140.071 / 5**0.5),
+    ],
+)
+def test_the_stable_step_is_sharp(grid: ds.Grid, coordinates: str, limit: float) -> None:
+    """dt = 2 / sqrt(g H (4 / dx2 + 4 / dy2)); beyond it the fastest mode grows."""
+    depth = {"H": np.full(grid.shape, 2000.0), "eta0": np.zeros(grid.shape)}
+    ds.Simulation(LongWave(grid, 0.9999 * limit, coordinates)).run(depth, 1)
+    with pytest.raises(StabilityError, match="exceeds the stable"):
+        ds.Simulation(LongWave(grid, 1.0001 * limit, coordinates)).run(depth, 1)
 
 
 def test_bad_depth() -> None:

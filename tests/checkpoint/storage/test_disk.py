@@ -171,6 +171,17 @@ def test_an_entry_torn_while_it_was_written_leaves_the_one_before(path):
         assert store.kept() == {0: 3, 1: 4} and same(store.read(0, 3), state(3))
 
 
+def test_any_flipped_bit_of_an_entry_is_found():
+    entry = disk_format.Entry(number=7, slot=1, step=300, block=2, stored=4096, checksum=123456, packed=True)
+    good = entry.to_bytes()
+    assert disk_format.Entry.from_bytes(good) == entry
+    for place in range(len(good.rstrip(b"\0"))):
+        for bit in range(8):
+            bad = bytearray(good)
+            bad[place] ^= 1 << bit
+            assert disk_format.Entry.from_bytes(bad) is None
+
+
 def test_no_two_slots_are_given_one_block(path):
     """An entry is damaged, and the one before it speaks of a block that another slot has got since, for the same values."""
     store = DiskStore(path, LAYOUT, SLOTS, key=KEY)

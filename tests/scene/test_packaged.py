@@ -1,0 +1,88 @@
+"""Every packaged scene, made smaller, runs through the command, and its numbers are those that were stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from diffsim import cli
+from diffsim.scene import Outcome, scene_files
+
+STORED = 1e-6
+"""Relative error of a stored number: rounding errors of f64 are far below, a changed constant, weight or seed far above."""
+
+
+class Small(NamedTuple):
+    """A packaged scene in small.
+
+    Attributes:
+        changes: of the scene, as `--set` takes them. What is physics stays as it is.
+        loss, slope: value and largest entry of the gradient at the start. Where that predicts nothing, the loss is 1 by its normalisation.
+        later: each part of the loss after the last iteration.
+    """
+
+    changes: Sequence[str]
+    loss: float
+    slope: float
+    later: Sequence[float]
+
+
+SMALL = {
+    "tsunami": Small(
+        [
+            "grid.shape=[91, 120]",
+            "time.dt=13.0",
+            "time.duration=2600.0",
+            "equation.sponge=5",
+            "unknowns.eta0.smooth=1.0",
+            "unknowns.eta0.mask.margin=5",
+        ],
+        1.0,
+        0.01124271219991481,
+        (0.01826365075655599, 1.5259074810652174e-05),
+    ),
+    "acoustic_crosswell": Small(
+        [
+            "grid.shape=[61, 51]",
+            "grid.spacing=10.0",
+            "time.dt=1.6e-3",
+            "time.steps=150",
+            "equation.sponge=10",
+            "sources.f.lines.0.count=3",
+            "receivers.p.lines.0.count=10",
+            "unknowns.c.smooth=1.0",
+        ],
+        0.18188372983621717,
+        0.0007698660985959697,
+        (0.008105656965483076, 0.00019644481071701635),
+    ),
+    "heat_mri": Small(
+        ["grid.shape=[64, 64]", "grid.spacing=4.0e-3", "time.dt=12.0"],
+        1.0,
+        0.0068219802299491214,
+        (0.0428848539245519, 1.0754038941874558e-07),
+    ),
+}
+
+
+def test_every_packaged_scene_is_tried() -> None:
+    assert set(SMALL) == set(scene_files())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_packaged_scene_in_small(name: str, tmp_path: Path) -> None:
+    small = SMALL[name]
+    changes = [*small.changes, "optimise.iterations=3", "accept=[]"]
+    sets = [word for change in changes for word in ("--set", change)]
+    assert cli.main(["run", name, *sets, "--arch", "cpu", "--precision", "f64", "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    outcome = Outcome.load(tmp_path / "out")
+    history, parts = outcome.history, [last for _, last in outcome.loss_parts.values()]
+    assert [row.iteration for row in history] == [0, 1, 2, 3]
+    losses = [row.loss for row in history]
+    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.9 * losses[0]
+    assert (losses[0], history[0].gradient_norm) == pytest.approx((small.loss, small.slope), rel=STORED)
+    assert parts == pytest.approx(small.later, rel=STORED)
