@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Reversible, StoreAll
-from diffsim.errors import ParameterError, ReplayError
+from diffsim.checkpoint import Reversible, StoreAll, simulate
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Reverse, Save, Undo
+from diffsim.errors import ParameterError, ReplayError, ScheduleError
 from diffsim.expr import laplacian, sin
 from diffsim.solvers import Acoustic
 from diffsim.stepping.rounding import Rounding
@@ -137,6 +139,54 @@ def relative(found: np.ndarray, exact: np.ndarray) -> float:
     """The larger of the errors in the maximum and in the root mean square."""
     off, right = (found - exact).astype(np.float64), exact.astype(np.float64)
     return float(max(np.abs(off).max() / np.abs(right).max(), np.linalg.norm(off) / np.linalg.norm(right)))
+
+
+class ByHand:
+    """A schedule of a user's, which goes back without any kept state."""
+
+    steps, slots, advances, recorded, undone, tolerance = STEPS, 1, STEPS, 0, STEPS, 1e300
+
+    def actions(self) -> Iterator[Action]:
+        yield from (Advance(0, STEPS), EndForward(STEPS))
+        for step in reversed(range(STEPS)):
+            yield from (Undo(step, step + 1), Reverse(step, step + 1))
+
+
+class BackAndForth(ByHand):
+    """One that runs a step forward again from a state that was computed backwards."""
+
+    advances, undone = STEPS + 1, STEPS + 1
+
+    def actions(self) -> Iterator[Action]:
+        last = STEPS - 1
+        yield from (Save(0, 0), Advance(0, STEPS), EndForward(STEPS), Undo(last - 1, STEPS), Advance(last - 1, last), Reverse(last, STEPS))
+        for step in reversed(range(1, last)):
+            yield from (Undo(step, step + 1), Reverse(step, step + 1))
+        yield from (Undo(0, 1), Load(0, 0), Reverse(0, 1), Free(0))
+
+
+class Unannounced(ByHand):
+    undone = 0
+
+
+@pytest.mark.parametrize("schedule", [ByHand(), BackAndForth()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("late", [1.0, 1e7])
+def test_the_error_is_stated_under_every_schedule(schedule: ByHand, late: float) -> None:
+    simulate(schedule)
+    made, given = from_rest("f32")
+    given["f"][40:] *= late
+    early = np.zeros((STEPS + 1, 1))
+    early[1:20] = 1.0
+    asked = ds.Solution(traces={"p": early})
+    exact = made.vjp(given, STEPS, StoreAll(STEPS))[1](asked)["c"]
+    error = relative(made.vjp(given, STEPS, schedule)[1](asked)["c"], exact)
+    assert min(error, TOLERANCE["f32"]) < made.last_sweep.drift < 1e4 * error
+
+
+def test_a_schedule_that_does_not_say_that_it_undoes_steps_is_refused() -> None:
+    made, given = from_rest("f32", sponge=5)
+    with pytest.raises(ScheduleError, match="started to be undone"):
+        gradient(made, given, Unannounced())
 
 
 class SineGordon(ds.Equation):
