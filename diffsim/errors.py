@@ -59,7 +59,7 @@ class DivergenceError(DiffsimError, ArithmeticError):
 
 
 class BackendError(DiffsimError, RuntimeError):
-    """The requested arch, or an option of it, is not to be had on this machine."""
+    """The requested arch, or an option of it, is not available on this machine."""
 
 
 class DerivativeError(DiffsimError, RuntimeError):

@@ -114,7 +114,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
 
     def _no_forward(self) -> DerivativeError:
         return DerivativeError(
-            f"{self._name} has a reverse rule only, and jvp, hvp and hessian go forward; give it a rule with ds.custom_jvp, "
+            f"{self._name} has a reverse rule only, and forward mode was asked for (jvp, jacfwd, check_grads); give it a rule with ds.custom_jvp, "
             "or go in reverse: ds.jacrev(ds.grad(f)), ds.check_grads(f, args, modes=('reverse',))"
         )
 

@@ -56,7 +56,7 @@ class Source:
             lines, first = inspect.getsourcelines(function)
         except (OSError, TypeError) as error:
             raise KernelError(
-                f"the source of {function.__name__} is not to be had, and Taichi compiles source; put the function into a file"
+                f"the source of {function.__name__} cannot be found, and Taichi compiles source; put the function into a file"
             ) from error
         return cls(function, tuple(textwrap.dedent("".join(lines)).splitlines()), first, function.__code__.co_filename)
 

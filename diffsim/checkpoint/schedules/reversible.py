@@ -16,8 +16,8 @@ DEFAULT_SLOTS = 10
 class Reversible:
     """Undo step after step from the final state; keep every `period`-th state, and load it when undoing has come down to it.
 
-    Each step runs once forward and once backwards. Undone states differ from true ones by round-off, which grows from each kept state
-    down to the next; there it can be measured, as `Undo` comes before `Load`.
+    Each step runs once forward; a stepper may run it twice backwards, to estimate what rounding errors do. Undone states differ from true
+    ones by round-off, which grows from each kept state down to the next; there it can be measured, as `Undo` comes before `Load`.
 
     Args:
         steps: number of primal steps, at least 1.
