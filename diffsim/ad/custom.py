@@ -72,10 +72,11 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
 
     _forward: Callable[..., Any] | None = None
     _backward: Callable[..., Any] | None = None
+    _watch: surroundings.Watch | None = None
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Give the rule."""
-        self._forward, self._backward = forward, backward
+        self._forward, self._backward, self._watch = forward, backward, surroundings.Watch(backward)
 
     def _primitive(self) -> Primitive:
         if self._forward is None:
@@ -97,8 +98,8 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
         tree, nondiff = params["tree"], tree_map(as_kept, params["nondiff"])
         args, kwargs = self._full(cores, tree, nondiff, params["forms"])
-        assert self._forward is not None and self._backward is not None
-        around = surroundings.watched(self._backward)
+        assert self._forward is not None and self._backward is not None and self._watch is not None
+        noted = self._watch.note()
         result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
@@ -109,8 +110,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            surroundings.check(around)
-            with running():  # what the rule gets and edits in place is an array of its own
+            with surroundings.running(noted), running():  # what the rule gets and edits in place is an array of its own
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
 
