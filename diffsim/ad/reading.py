@@ -207,7 +207,7 @@ def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
         kind = _kind(code, operation, names[0])
         following = kind is not None and operation.startswith("LOAD")
         if kind is not None and operation.startswith("STORE"):
-            assigned.add((kind, names[0]))
+            assigned |= {(kind, names[0])} if kind != "local" else set()  # a parameter was read before
             following, names = "LOAD" in operation, names[1:]
         if following:
             chains += [_Chain(kind or "", name, ()) for name in names]
@@ -215,7 +215,7 @@ def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
         if isinstance(inner, CodeType):
             more, stored = _scanned(inner)
             chains += [c for c in more if c.kind != "local"]
-            assigned |= {(kind, name) for kind, name in stored if kind != "local"}
+            assigned |= stored
     return chains, assigned
 
 

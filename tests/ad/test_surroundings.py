@@ -21,7 +21,7 @@ Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 X = np.array([1.0, 2.0])
 K = 2.0
 SCALE = np.array([1.0, 2.0])
-PLACE = SimpleNamespace(k=2.0, scale=3.0, inner=SimpleNamespace(k=2.0))
+PLACE = SimpleNamespace(k=2.0, SCALE=3.0, inner=SimpleNamespace(k=2.0))
 NUMBERS = {"k": 2.0, "f": len}
 LIST = [2.0, 7.0]
 
@@ -85,7 +85,11 @@ def of_array(make: Callable[[np.ndarray], Any]) -> tuple[Any, Callable[[], None]
 
 
 def with_default(k: np.ndarray) -> Any:
-    return lambda residual, ct, k=k: (ct * k,)
+    def rule(residual: Any, ct: Any, k: Any = k) -> Any:
+        k = ct * k
+        return (k,)
+
+    return rule
 
 
 class Wrapper:
@@ -200,8 +204,8 @@ def test_rules_may_count(way: str) -> None:
 
 
 def test_an_attribute_is_no_global_of_its_name() -> None:
-    f = ds.custom_vjp(lambda x: x * PLACE.scale)
-    f.defvjp(lambda x: (x * PLACE.scale, None), lambda residual, ct: (ct * PLACE.scale,))
+    f = ds.custom_vjp(lambda x: x * PLACE.SCALE)
+    f.defvjp(lambda x: (x * PLACE.SCALE, None), lambda residual, ct: (ct * PLACE.SCALE,))
 
     def loss(x: Any) -> Any:
         y = f(x)
