@@ -100,10 +100,11 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
 
     _forward: Callable[..., Any] | None = None
     _backward: Callable[..., Any] | None = None
+    _watch: surroundings.Watch | None = None
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Give the rule."""
-        self._forward, self._backward = forward, backward
+        self._forward, self._backward, self._watch = forward, backward, surroundings.Watch(backward)
 
     def _primitive(self) -> Primitive:
         if self._forward is None:
@@ -114,8 +115,8 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
 
     def _no_forward(self) -> DerivativeError:
         return DerivativeError(
-            f"{self._name} has a reverse rule only, and forward mode was asked for (jvp, jacfwd, check_grads); give it a rule with ds.custom_jvp, "
-            "or go in reverse: ds.jacrev(ds.grad(f)), ds.check_grads(f, args, modes=('reverse',))"
+            f"{self._name} has a reverse rule only, and forward mode was asked for (jvp, jacfwd, check_grads); give it a rule with "
+            "ds.custom_jvp, or go in reverse: ds.jacrev(ds.grad(f)), ds.check_grads(f, args, modes=('reverse',))"
         )
 
     @property
@@ -125,8 +126,8 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
     def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
         tree, nondiff = params["tree"], tree_map(as_kept, params["nondiff"])
         args, kwargs = self._full(cores, tree, nondiff, params["forms"])
-        assert self._forward is not None and self._backward is not None
-        around = surroundings.watched(self._backward)
+        assert self._forward is not None and self._backward is not None and self._watch is not None
+        noted = self._watch.note()
         with self._unedited((args, kwargs), "the forward rule"):
             result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -138,8 +139,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            surroundings.check(around)
-            with running():  # what the rule gets and edits in place is an array of its own
+            with surroundings.running(noted), running():  # what the rule gets and edits in place is an array of its own
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
 

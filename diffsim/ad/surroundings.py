@@ -1,76 +1,81 @@
-"""What a derivative given by hand reads from around it when it is run, long after the operation that it belongs to."""
+"""Watches what a derivative given by hand reads from around it: it is run long after the operation that it belongs to."""
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable
-from functools import lru_cache, partial
-from types import CellType, CodeType, FunctionType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from diffsim.ad.guard import caller, fingerprint
+from diffsim.ad.guard import caller
+from diffsim.ad.reading import Reader, look, readers_of
 from diffsim.errors import StaleValueError
 
-Surroundings = dict[str, tuple[Callable[[], Any], Any, str]]
-"""By name: what finds the value, how it looked, and where the operation was done."""
-_ABSENT = object()
+Key = tuple[int, str]
 
 
-def watched(rule: Any) -> Surroundings:
-    """The arrays and numbers that a Python function takes by name from its module and its closure, and does not assign itself."""
-    if not isinstance(rule, FunctionType):
-        return {}
-    readers: dict[str, Callable[[], Any]] = {
-        name: partial(_content, cell) for name, cell in zip(rule.__code__.co_freevars, rule.__closure__ or (), strict=True)
-    }
-    read, assigned = _names(rule.__code__)
-    readers |= {name: partial(rule.__globals__.get, name) for name in read if name in rule.__globals__}
-    found = {name: (reader, _look(reader())) for name, reader in readers.items() if name not in assigned}
-    place = caller() if any(look is not None for _, look in found.values()) else ""
-    return {name: (reader, look, place) for name, (reader, look) in found.items() if look is not None}
+class Watch:
+    """What one rule reads from around it, and how often others have changed it.
+
+    A rule may change numbers and records that it reads, such as a count of its calls, but not arrays.
+
+    Attributes:
+        rule: any callable.
+    """
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+        self._last: dict[Key, tuple[Any, int]] = {}  # the last look, and how many changes by others there were before
+
+    def note(self) -> Noted:
+        """What it reads as it is now, for the derivative of the operation that is being done."""
+        readers = readers_of(self.rule)
+        seen = {key: (reader, look(reader())) for key, reader in readers.items()}
+        return Noted(self, {key: (*both, self.changes(key, both[1])) for key, both in seen.items()}, caller() if seen else "")
+
+    def changes(self, key: Key, now: Any) -> int:
+        """How often others have changed a value that looks like `now`."""
+        last, count = self._last.get(key, (now, 0))
+        self._last[key] = now, count + (now != last)
+        return self._last[key][1]
+
+    def accept(self, key: Key, now: Any) -> None:
+        """The rule itself has just changed a value."""
+        self._last[key] = now, self._last[key][1]
 
 
-def check(around: Surroundings) -> None:
-    """Raise if one of them is another one by now.
+@dataclass(frozen=True)
+class Noted:
+    """What a rule read from around it when its operation was done: readers, looks, and changes by others before; and where that was."""
+
+    watch: Watch
+    seen: dict[Key, tuple[Reader, Any, int]]
+    place: str
+
+
+@contextmanager
+def running(noted: Noted | None) -> Iterator[None]:
+    """Around a run of the rule.
 
     Raises:
-        StaleValueError: naming it.
+        StaleValueError: someone else has changed what it reads.
     """
-    for name, (reader, look, place) in around.items():
-        if _look(reader()) != look:
+    if noted is None:
+        yield
+        return
+    for key, (reader, before, count) in noted.seen.items():
+        now = look(reader())
+        if noted.watch.changes(key, now) != count and now != before:
             raise StaleValueError(
-                f"a derivative given by hand reads {name}, which was changed after the operation at {place} and before its derivative was "
-                f"taken at {caller()}; the gradient would be wrong. Pass it as an argument, or (custom_vjp) among the residuals; "
-                "make work buffers inside of the rule"
+                f"a derivative given by hand reads {key[1]}, which was changed after the operation at {noted.place} and before its "
+                f"derivative was taken at {caller()}; the gradient would be wrong. Pass it as an argument, or (custom_vjp) among the "
+                "residuals; make work buffers inside of the rule"
             )
-
-
-@lru_cache(256)
-def _names(code: CodeType) -> tuple[set[str], set[str]]:
-    """Names that a function reads from its module, and those around it that it assigns; of functions inside of it too."""
-    read, assigned = set(code.co_names), set()
-    for step in dis.get_instructions(code):
-        if step.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-            assigned.add(step.argval)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            more, stored = _names(inner)
-            read |= more
-            assigned |= stored
-    return read, assigned
-
-
-def _content(cell: CellType) -> Any:
     try:
-        return cell.cell_contents
-    except ValueError:  # named, but not assigned yet
-        return _ABSENT
-
-
-def _look(value: Any) -> Any:
-    """What tells an array or a number from another; None for anything else."""
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value.shape, value.dtype.str, fingerprint(value)
-    return (type(value), repr(value)) if isinstance(value, (int, float, complex, np.generic)) else None
+        yield
+    finally:
+        for key, (reader, _, _) in noted.seen.items():
+            if not isinstance(value := reader(), np.ndarray):
+                noted.watch.accept(key, look(value))

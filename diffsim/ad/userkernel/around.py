@@ -1,79 +1,120 @@
-"""What a kernel takes from around it: numbers that Taichi compiles in. A derivative uses those that were there at the call."""
+"""What a kernel takes from around it: numbers that Taichi compiles in. Each call, and its derivative, uses those that it found.
+
+Neither the user's objects nor their modules are written to: the compiler gets a copy of each function whose names mean the kept values.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from diffsim import runtime
-from diffsim.ad.userkernel.source import Source
+from diffsim.ad.looks import look_of
+from diffsim.ad.userkernel.source import MISSING, Source
 
 
 class Taken(NamedTuple):
-    """A value that a kernel takes from its module, its closure or an attribute of something there.
+    """A copy of a value that was found around a kernel, and what tells it from another."""
 
-    Attributes:
-        source: of the function that names it.
-        name: as it is written there, with dots.
-        value: a copy of what it was.
-        look: what tells it from another value.
-    """
-
-    source: Source
-    name: str
     value: Any
     look: Any
 
 
-Around = tuple[Taken, ...]
+Around = Mapping[tuple[types.FunctionType, str], Taken]
+"""By the function that names it, and the name as it is written there, with dots."""
 
 
-def is_compiled_in(value: Any) -> bool:
-    """Whether Taichi makes constants of a value from outside: a number, or several of them."""
-    return look_of(value) is not None
+@dataclass(frozen=True)
+class Captures:
+    """The names that a kernel or a `ti.func` takes from outside.
 
+    Attributes:
+        source: of the function.
+        names: those that mean numbers or records of numbers, with dots.
+        called: those that mean a `ti.func`, with what that takes in its turn.
+    """
 
-def look_of(value: Any) -> Any:
-    """What tells a number, or a record of numbers, from another: type and digits; None for anything else."""
-    if isinstance(value, (int, float, np.number, np.bool_)):
-        return type(value), repr(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return value.shape, value.dtype.str, value.tobytes()
-    if isinstance(value, dict):
-        return _looks(dict, [part for item in value.items() for part in item])
-    if isinstance(value, (tuple, list)):
-        return _looks(type(value), value)
-    if isinstance(value, str):
-        return str, value
-    if isinstance(value, runtime.taichi().Matrix):
-        return _looks(type(value), value.to_list())
-    return None
+    source: Source
+    names: tuple[str, ...]
+    called: tuple[tuple[str, Captures], ...]
 
+    @classmethod
+    def of(cls, source: Source, callers: tuple[types.FunctionType, ...] = ()) -> Captures:
+        """Find them. A function that calls itself is left alone there, since Taichi refuses it."""
+        callers = (*callers, source.function)
+        names, called = set(), {}
+        for dotted in source.dotted_names:
+            parts = dotted.split(".")
+            for end in range(1, len(parts) + 1):
+                name = ".".join(parts[:end])
+                value = source.resolve_dotted(name)
+                if look_of(value) is not None:
+                    names.add(name)
+                    break
+                if getattr(value, "_is_taichi_function", False) and isinstance(value, types.FunctionType) and _is_users(value):
+                    inner = Source.of(value)
+                    if inner.function not in callers:
+                        called[name] = cls.of(inner, callers)
+                    break
+        return cls(source, tuple(sorted(names)), tuple(sorted(called.items(), key=lambda item: item[0])))
 
-def _looks(kind: type, parts: Iterable[Any]) -> Any:
-    looks = [look_of(part) for part in parts]
-    return None if None in looks else (kind, *looks)
+    def flat(self) -> list[tuple[Source, str]]:
+        """All names of numbers, those of the called functions included, without repetition."""
+        found = {(self.source.function, name): (self.source, name) for name in self.names}
+        for _, inner in self.called:
+            found |= {(source.function, name): (source, name) for source, name in inner.flat()}
+        return list(found.values())
+
+    def meanings(self, around: Around) -> dict[str, Any]:
+        """What the names without dots stand for, if the numbers are those of `around`."""
+        ti = runtime.taichi()
+        values = {name: around[self.source.function, name].value for name in self.names}
+        for name, inner in self.called:
+            if inner.flat():
+                real = getattr(self.source.resolve_dotted(name), "_is_real_function", False)
+                values[name] = (ti.real_func if real else ti.func)(inner.source.with_names(inner.meanings(around)))
+        return _nested(values, self.source.resolve)
 
 
 def taken(names: Iterable[tuple[Source, str]]) -> Around:
-    """The present values of names."""
-    distinct = {(id(source.function), name): (source, name) for source, name in names}
-    return tuple(Taken(s, n, copy.deepcopy(v), look_of(v)) for s, n in distinct.values() for v in [s.resolve_dotted(n)])
+    """The present values of names, each with the function that names it."""
+    return {(s.function, n): Taken(copy.deepcopy(v), look_of(v)) for s, n in names for v in [s.resolve_dotted(n)]}
 
 
-@contextmanager
-def as_it_was(around: Around) -> Iterator[None]:
-    """Names that have other values by now have those of the call again while it lasts; no other kernel is compiled meanwhile."""
-    with runtime.lock:
-        changed = [(t, now) for t in around if look_of(now := t.source.resolve_dotted(t.name)) != t.look]
-        try:
-            for t, _ in changed:
-                t.source.assign_dotted(t.name, t.value)
-            yield
-        finally:
-            for t, now in changed:
-                t.source.assign_dotted(t.name, now)
+class _Seen:
+    """Stands for an object some of whose attributes have other values; the rest are the object's."""
+
+    def __init__(self, thing: Any, values: dict[str, Any]) -> None:
+        self._diffsim_thing = thing
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._diffsim_thing, name)
+
+
+def _nested(values: Mapping[str, Any], resolve: Callable[[str], Any]) -> dict[str, Any]:
+    """From values by dotted names to what the first parts of the names stand for."""
+    found: dict[str, Any] = {}
+    inside: dict[str, dict[str, Any]] = {}
+    for dotted, value in values.items():
+        root, _, rest = dotted.partition(".")
+        if rest:
+            inside.setdefault(root, {})[rest] = value
+        else:
+            found[root] = value
+    for root, parts in inside.items():
+        thing = resolve(root)
+        found[root] = _Seen(thing, _nested(parts, partial(_attribute, thing)))
+    return found
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    return getattr(thing, name, MISSING)
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] != "taichi"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import runtime
-from diffsim.ad.userkernel.around import look_of
+from diffsim.ad.userkernel.around import Around, Captures
 from diffsim.ad.userkernel.lint import Report
 from diffsim.ad.userkernel.signature import Signature, is_real
 from diffsim.ad.userkernel.source import Source
@@ -30,18 +30,19 @@ class Compiled:
     source: Source
     signature: Signature
     report: Report
+    captures: Captures
     _kernels: dict[Any, Any] = field(default_factory=dict)
     _generation: int = -1
 
-    def forward(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Run the kernel on arrays, by name; those that it writes are changed."""
+    def forward(self, arrays: Mapping[str, np.ndarray], around: Around) -> None:
+        """Run the kernel on arrays, by name; those that it writes are changed. `around`: the captured numbers."""
         with self._told("run"), runtime.hand_written(self.signature.default_float(arrays)):
-            kernel = self._kernel(("forward", self.signature.default_float(arrays)))
+            kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
             runtime.taichi().sync()
 
     def reverse(
-        self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str]
+        self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str], around: Around
     ) -> dict[str, np.ndarray]:
         """Run Taichi's reverse kernel.
 
@@ -49,13 +50,14 @@ class Compiled:
             arrays: values of all parameters: inputs as they were, new outputs as they ended.
             cotangents: of the outputs.
             numbers: float numbers among the parameters whose cotangents are wanted.
+            around: the captured numbers.
 
         Returns:
             Cotangents of every float array, and of `numbers`.
         """
         stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
         with self._told("be differentiated"), runtime.hand_written(self.signature.default_float(arrays), stack):
-            kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), numbers)
+            kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), around, numbers)
             if shares_memory():
                 return self._reverse_in_place(kernel, arrays, cotangents, numbers)
             held = {}
@@ -96,25 +98,26 @@ class Compiled:
                 "expected source that it compiles; change it, or see docs/user_kernels.md"
             ) from error
 
-    def _kernel(self, key: Any, numbers: frozenset[str] = frozenset()) -> Any:
-        """The Taichi kernel for `key`, with the captured numbers as they are now: what is compiled stays as it is."""
+    def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
+        """The Taichi kernel for `key`, with the captured numbers of a call: what is compiled stays as it is."""
         generation = runtime.settings().generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
-        key = (key, tuple(look_of(source.resolve_dotted(name)) for source, name in self.report.captured))
+        key = (key, tuple(around[source.function, name].look for source, name in self.captures.flat()))
         if key not in self._kernels:
             if len(self._kernels) == KEPT:
                 del self._kernels[next(iter(self._kernels))]
-            self._kernels[key] = self._compile(numbers)
+            self._kernels[key] = self._compile(around, numbers)
         return self._kernels[key]
 
-    def _compile(self, numbers: frozenset[str]) -> Any:
+    def _compile(self, around: Around, numbers: frozenset[str]) -> Any:
         ti = runtime.taichi()
+        meanings = self.captures.meanings(around)
         if not numbers:
-            return ti.kernel(self.source.evaluated())
+            return ti.kernel(self.source.with_names(meanings))
         name = self.source.function.__name__
         text = "@ti.kernel\n" + self.source.indexed(numbers, ONE_VALUE)
-        return runtime.compile_kernel(text, name, {**self.source.namespace(), ONE_VALUE: ti.types.ndarray(ndim=1)})
+        return runtime.compile_kernel(text, name, {**self.source.namespace(), **meanings, ONE_VALUE: ti.types.ndarray(ndim=1)})
 
 
 def shares_memory() -> bool:

@@ -14,7 +14,7 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.userkernel import lint
-from diffsim.ad.userkernel.around import as_it_was, taken
+from diffsim.ad.userkernel.around import Around, Captures, taken
 from diffsim.ad.userkernel.compiled import Compiled
 from diffsim.ad.userkernel.findings import refusal
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
@@ -38,6 +38,7 @@ class UserKernel:
         self.source, self.signature = source, signature
         self.hand_adjoint: Callable[..., Any] | UserKernel | None = None
         self.hand_tangent: Callable[..., Any] | None = None
+        self._watch: surroundings.Watch | None = None
         self.__name__, self.__doc__ = signature.name, source.function.__doc__
 
     def __repr__(self) -> str:
@@ -48,23 +49,36 @@ class UserKernel:
         outputs = self._apply(self.signature.bind(args, kwargs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _apply(self, inputs: Sequence[Any]) -> list[Any]:
-        """The kernel on values that may be differentiated."""
+    def _apply(self, inputs: Sequence[Any], around: Around | None = None) -> list[Any]:
+        """The kernel on values that may be differentiated, with the captured numbers that are there now, or those of `around`."""
+        around = self._around() if around is None else around
         values = [value if isinstance(value, (int, float, list, tuple)) else core(value) for value in inputs]
         if is_plain(*values):
-            return [wrap(out) for out in self.evaluate(values)]
+            return [wrap(out) for out in self._evaluate(values, around)]
         kept = [v if hasattr(v, "dtype") else np.asarray(v) for v in values]
-        watched = surroundings.watched(self.hand_adjoint)
-        return [wrap(out) for out in bind(self._primitive, kept, {"around": taken(self._names_around()), "watched": watched})]
+        return [wrap(out) for out in bind(self._primitive, kept, {"around": around, "noted": self._noted()})]
 
-    def _names_around(self) -> list[tuple[Source, str]]:
-        """What the kernel, and the kernel that is its adjoint, take from outside."""
-        more = self.hand_adjoint._names_around() if isinstance(self.hand_adjoint, UserKernel) else []
-        return [*self.report.captured, *more]
+    def names_around(self) -> list[tuple[Source, str]]:
+        """The numbers that the kernel, and the kernel that is its adjoint, take from outside."""
+        more = self.hand_adjoint.names_around() if isinstance(self.hand_adjoint, UserKernel) else []
+        return [*self._captures.flat(), *more]
+
+    def _around(self) -> Around:
+        return taken(self.names_around())
+
+    def _noted(self) -> surroundings.Noted | None:
+        """What an adjoint in Python reads from around it, as it is now."""
+        if self.hand_adjoint is None or isinstance(self.hand_adjoint, UserKernel):
+            return None
+        if self._watch is None or self._watch.rule is not self.hand_adjoint:
+            self._watch = surroundings.Watch(self.hand_adjoint)
+        return self._watch.note()
 
     @cached_property
     def _primitive(self) -> Primitive:
-        return Primitive(self.__name__, lambda *args, **_: tuple(self.evaluate(args)), jvp=self._jvp, vjp=self._vjp, multiple=True)
+        return Primitive(
+            self.__name__, lambda *args, around, **_: tuple(self._evaluate(args, around)), jvp=self._jvp, vjp=self._vjp, multiple=True
+        )
 
     def _jvp(self, args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         dots = [zeros_like(a) if t is None and a.dtype.kind == "f" else t for a, t in zip(args, tangents, strict=True)]
@@ -73,11 +87,11 @@ class UserKernel:
     def _vjp(
         self, cotangents: Sequence[Any], args: Sequence[Any], out: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]
     ) -> list[Any]:
-        surroundings.check(params["watched"])
-        with as_it_was(params["around"]):
+        with surroundings.running(params["noted"]):
             if is_plain(*args, *out, *cotangents):
-                return list(self.pullback(args, out, cotangents, wanted))
-            bars = self.hand_pullback(list(map(_public, args)), list(map(_public, out)), list(map(_public, cotangents)), wanted)
+                return list(self._pullback(args, out, cotangents, wanted, params["around"]))
+            values = [list(map(_public, part)) for part in (args, out, cotangents)]
+            bars = self._hand_pullback(values[0], values[1], values[2], wanted, params["around"])
         own = [np.array(bar) if isinstance(bar, np.ndarray) else bar for bar in bars]  # the next call may fill the same memory
         return [None if bar is None or not w else core(bar) for bar, w in zip(own, wanted, strict=True)]
 
@@ -88,8 +102,12 @@ class UserKernel:
             return lint.check(self.source, self.signature)
 
     @cached_property
+    def _captures(self) -> Captures:
+        return Captures.of(self.source)
+
+    @cached_property
     def _compiled(self) -> Compiled:
-        return Compiled(self.source, self.signature, self.report)
+        return Compiled(self.source, self.signature, self.report, self._captures)
 
     def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Run the kernel on arrays.
@@ -104,12 +122,15 @@ class UserKernel:
             KernelError: the source has a construct that cannot even run, or an argument has the wrong type.
             ShapeError: an argument has the wrong number of axes.
         """
+        return self._evaluate(inputs, self._around())
+
+    def _evaluate(self, inputs: Sequence[Any], around: Around) -> list[np.ndarray]:
         if self.report.fatal:
             raise refusal(self.__name__, self.report.fatal, "run")
         given = self.signature.convert(inputs)
         arrays = {name: given[name].copy() if name in self.signature.in_place else given[name] for name in given}
         arrays |= {name: self.signature.new_output(name, given) for name in self.signature.outputs if name not in given}
-        self._compiled.forward(arrays)
+        self._compiled.forward(arrays, around)
         return [arrays[name] for name in self.signature.outputs]
 
     def pullback(
@@ -135,6 +156,16 @@ class UserKernel:
                 adjoint returns what does not fit.
             DivergenceError: a cotangent is not finite although all values are.
         """
+        return self._pullback(inputs, outputs, cotangents, wanted, self._around())
+
+    def _pullback(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[np.ndarray],
+        cotangents: Sequence[np.ndarray | None],
+        wanted: Sequence[bool] | None,
+        around: Around,
+    ) -> list[np.ndarray | None]:
         given = self.signature.convert(inputs)
         ended = dict(zip(self.signature.outputs, (np.asarray(o) for o in outputs), strict=True))
         bars = {
@@ -146,10 +177,10 @@ class UserKernel:
             values = [list(v.values()) for v in (given, ended, bars)]
             if not isinstance(self.hand_adjoint, UserKernel):  # it may work in place on what it gets, and in a buffer that it returns
                 values = [[v.copy() for v in part] for part in values]
-            answers = [None if a is None else np.array(a) for a in self.hand_pullback(values[0], values[1], values[2], use)]
+            answers = [None if a is None else np.array(a) for a in self._hand_pullback(values[0], values[1], values[2], use, around)]
             found = dict(zip(given, answers, strict=True))
         else:
-            found = dict(self._taichi_pullback(given, ended, bars, use))
+            found = dict(self._taichi_pullback(given, ended, bars, use, around))
         result: list[np.ndarray | None] = []
         for name, used, value in zip(self.signature.inputs, use, inputs, strict=True):
             answer = self._like(np.asarray(found[name]), given[name], f"adjoint's cotangent of {name}") if used else None
@@ -159,7 +190,12 @@ class UserKernel:
         return result
 
     def _taichi_pullback(
-        self, given: dict[str, np.ndarray], ended: dict[str, np.ndarray], bars: dict[str, np.ndarray], use: Sequence[bool]
+        self,
+        given: dict[str, np.ndarray],
+        ended: dict[str, np.ndarray],
+        bars: dict[str, np.ndarray],
+        use: Sequence[bool],
+        around: Around,
     ) -> dict[str, np.ndarray]:
         """Taichi's own transform. Arrays updated in place are put back to what was given, new outputs stay as they ended."""
         if self.report.findings:
@@ -169,7 +205,7 @@ class UserKernel:
             return {}
         arrays = {name: given.get(name, ended.get(name)) for name in self.signature.parameters}
         numbers = frozenset(name for name in used if self.signature.parameters[name].scalar)
-        return self._compiled.reverse({n: a for n, a in arrays.items() if a is not None}, bars, numbers)
+        return self._compiled.reverse({n: a for n, a in arrays.items() if a is not None}, bars, numbers, around)
 
     def hand_pullback(
         self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None = None
@@ -179,6 +215,11 @@ class UserKernel:
         Raises:
             KernelError: there is none, or it returns the wrong number of cotangents, or None for one that is used.
         """
+        return self._hand_pullback(inputs, outputs, cotangents, use, self._around())
+
+    def _hand_pullback(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None, around: Around
+    ) -> list[Any]:
         if self.hand_adjoint is None:
             raise KernelError(
                 f"kernel {self.__name__} has no second derivative: Taichi's transform is not differentiated again; "
@@ -186,7 +227,7 @@ class UserKernel:
             )
         names = self.signature.inputs
         if isinstance(self.hand_adjoint, UserKernel):
-            found = self._by_kernel(self.hand_adjoint, inputs, outputs, cotangents)
+            found = self._by_kernel(self.hand_adjoint, inputs, outputs, cotangents, around)
         else:
             found = self.hand_adjoint(tuple(inputs), tuple(outputs), tuple(cotangents))
             found = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -203,14 +244,16 @@ class UserKernel:
             )
         return found
 
-    def _by_kernel(self, adjoint: UserKernel, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def _by_kernel(
+        self, adjoint: UserKernel, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], around: Around
+    ) -> list[Any]:
         """Run an adjoint that is a kernel: it takes its arguments by name."""
         values = dict(zip(self.signature.inputs, inputs, strict=True))
         ended = dict(zip(self.signature.outputs, outputs, strict=True))
         values |= {name: ended[name] for name in ended if name not in values}
         values |= {f"{name}_out": ended[name] for name in ended if f"{name}_out" not in values}
         values |= {f"{name}{BAR}": bar for name, bar in zip(self.signature.outputs, cotangents, strict=True)}
-        results = adjoint._apply([values[name] for name in adjoint.signature.inputs])
+        results = adjoint._apply([values[name] for name in adjoint.signature.inputs], around)
         named = dict(zip(adjoint.signature.outputs, results, strict=True))
         return [named.get(f"{name}{BAR}") for name in self.signature.inputs]
 

@@ -20,7 +20,6 @@ import numpy as np
 from diffsim import runtime
 from diffsim.ad.userkernel import accesses, loops, operations
 from diffsim.ad.userkernel.accesses import Access
-from diffsim.ad.userkernel.around import is_compiled_in
 from diffsim.ad.userkernel.findings import Finding
 from diffsim.ad.userkernel.loops import Loop
 from diffsim.ad.userkernel.signature import Signature
@@ -37,12 +36,10 @@ class Report:
     Attributes:
         findings: in source order.
         stack: entries that Taichi's reverse mode may need for a local; 0: none.
-        captured: numbers, and records of numbers, that the kernel takes from outside, which are compiled in.
     """
 
     findings: list[Finding] = field(default_factory=list)
     stack: int = 0
-    captured: list[tuple[Source, str]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     segments: int = 0
 
@@ -350,9 +347,6 @@ class Walk:
     def outside(self, node: ast.AST, thing: Any, name: str) -> Value:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
         ti = runtime.taichi()
-        if is_compiled_in(thing):
-            self.report.captured.append((self.source, name))
-            return CONSTANT
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
             self.tell(
                 node,

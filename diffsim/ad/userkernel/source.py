@@ -8,7 +8,7 @@ import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,21 @@ class Source:
         local = {n.id for part in self.tree.body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         return frozenset(names - local - {a.arg for a in self.tree.args.args})
 
+    @functools.cached_property
+    def dotted_names(self) -> frozenset[str]:
+        """Names that the body takes from outside with the attributes that follow them, each as long as it is: `module.constant`."""
+        found, inside = set(), set()
+        for node in (n for statement in self.tree.body for n in ast.walk(statement)):  # outer nodes come before inner ones
+            if id(node) in inside:
+                continue
+            thing: ast.AST = node
+            while isinstance(thing, ast.Attribute):
+                thing = thing.value
+                inside.add(id(thing))
+            if isinstance(thing, ast.Name) and thing.id in self.free_names and isinstance(node, (ast.Name, ast.Attribute)):
+                found.add(ast.unparse(node))
+        return frozenset(found)
+
     def resolve(self, name: str) -> Any:
         """What a name means outside the function: in its closure, its module, or among the builtins; else `MISSING`."""
         closure = self.closure
@@ -95,17 +110,6 @@ class Source:
         """The same for a name with dots, as `module.constant`."""
         first, *rest = name.split(".")
         return functools.reduce(lambda thing, attribute: getattr(thing, attribute, MISSING), rest, self.resolve(first))
-
-    def assign_dotted(self, name: str, value: Any) -> None:
-        """Give another value to what `resolve_dotted` finds."""
-        *path, last = name.split(".")
-        if path:
-            setattr(self.resolve_dotted(".".join(path)), last, value)
-        elif last in self.closure:
-            cells = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
-            cells[last].cell_contents = value
-        else:
-            self.function.__globals__[last] = value
 
     @property
     def closure(self) -> dict[str, Any]:
@@ -125,8 +129,14 @@ class Source:
 
     def evaluated(self) -> types.FunctionType:
         """The function with annotations that are objects even where the module postpones their evaluation."""
+        return self.with_names({})
+
+    def with_names(self, meanings: Mapping[str, Any]) -> types.FunctionType:
+        """A copy of the function, annotations evaluated, in which names from outside have other meanings."""
         f = self.function
-        copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+        cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        closure = tuple(types.CellType(meanings[name]) if name in meanings else cell for name, cell in cells)
+        copy = types.FunctionType(f.__code__, {**f.__globals__, **meanings}, f.__name__, f.__defaults__, closure)
         copy.__qualname__, copy.__module__, copy.__doc__ = f.__qualname__, f.__module__, f.__doc__
         copy.__annotations__ = inspect.get_annotations(f, globals=f.__globals__, locals=self.closure, eval_str=True)
         return copy
