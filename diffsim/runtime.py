@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import whole
 from diffsim.errors import BackendError, StaleValueError
 from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
 
@@ -40,7 +41,7 @@ class _Lock:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        _refuse_forked()
+        refuse_forked()
         self._lock.acquire()
 
     def __exit__(self, *error: object) -> None:
@@ -97,7 +98,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _refuse_forked() -> None:
+def refuse_forked() -> None:
+    """Raise in a forked process, before it waits for a lock: whoever held it may not be there."""
     if _forked:
         raise BackendError(
             "expected a process in which diffsim was started, got one forked from it, in which Taichi's threads are missing; start "
@@ -130,7 +132,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
     """
     global _current, _started
-    _refuse_forked()
+    refuse_forked()
     if isinstance(arch, str) and arch == "auto":
         arch = os.environ.get("DIFFSIM_ARCH", "cpu")
     if precision is None:
@@ -146,8 +148,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
     cores = usable_cores()
     if threads is None:
         threads = cores
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= cores:
-        raise BackendError(f"threads = {threads!r}, expected a whole number from 1 to {cores} (the cores this process may use); mend it")
+    threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
         raise BackendError(f"anew = {anew!r}, expected True or False")
     width = register_bytes()
