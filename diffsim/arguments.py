@@ -71,7 +71,9 @@ def flag(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: Any, known: Collection[Any]) -> Any:
-    """One of the values that there are."""
+    """One of the texts or whole numbers that there are; a number of NumPy's gives Python's."""
+    if isinstance(value, np.integer):
+        value = int(value)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in known:
         raise ParameterError(f"{name} = {shown(value)} is unknown; choose one of {', '.join(map(str, known))}")
     return value

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import whole
 from diffsim.errors import BackendError, StaleValueError
 from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
 
@@ -40,7 +41,7 @@ class _Lock:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        _refuse_forked()
+        refuse_forked()
         self._lock.acquire()
 
     def __exit__(self, *error: object) -> None:
@@ -73,7 +74,7 @@ class Settings:
     generation: int
 
 
-_current: Settings | None = None
+_current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
 _generations = itertools.count(1)
 _started = False  # whether Taichi was ever initialised
 _forked = False  # whether this process is a copy of one in which it was
@@ -97,7 +98,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _refuse_forked() -> None:
+def refuse_forked() -> None:
+    """Raise in a forked process, before it waits for a lock: whoever held it may not be there."""
     if _forked:
         raise BackendError(
             "expected a process in which diffsim was started, got one forked from it, in which Taichi's threads are missing; start "
@@ -130,7 +132,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
     """
     global _current, _started
-    _refuse_forked()
+    refuse_forked()
     if isinstance(arch, str) and arch == "auto":
         arch = os.environ.get("DIFFSIM_ARCH", "cpu")
     if precision is None:
@@ -146,8 +148,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
     cores = usable_cores()
     if threads is None:
         threads = cores
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= cores:
-        raise BackendError(f"threads = {threads!r}, expected a whole number from 1 to {cores} (the cores this process may use); mend it")
+    threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
         raise BackendError(f"anew = {anew!r}, expected True or False")
     width = register_bytes()
@@ -162,20 +163,33 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
-        again, _current, _started = _started, None, True  # what was compiled before dies here
-        _forget_kernels()
-        before = own_threads()
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
-            ti.init(**options)
-        found = str(ti.cfg.arch).rpartition(".")[2]
-        if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
-            raise _missing(arch, f"Taichi fell back to {found}")
-        if arch == "cpu":
-            _spread(sorted(own_threads() - before)[-threads:])
+        again, _started = _started, True
+        try:
+            _start(arch, threads, options)
+        except BaseException:
+            _current = None  # what was compiled before has died, and nothing has taken its place
+            raise
         if again:
             give_back_memory()
         _current = Settings(arch, precision, threads, width, next(_generations))
-    return _current
+        return _current
+
+
+def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
+    """Start Taichi's program; what was compiled before dies here."""
+    from taichi.lang import impl
+
+    ti = taichi()
+    _forget_kernels()
+    before = own_threads()
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
+        ti.init(**options)
+    found = str(ti.cfg.arch).rpartition(".")[2]
+    if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
+        raise _missing(arch, f"Taichi fell back to {found}")
+    impl.get_runtime().materialize()  # left to the first kernel, it would fail on any thread but this one
+    if arch == "cpu":
+        _spread(sorted(own_threads() - before)[-threads:])
 
 
 def _missing(arch: str, why: str) -> BackendError:
@@ -211,13 +225,13 @@ def _spread(pool: Sequence[tuple[int, int]]) -> None:
 
 
 def settings() -> Settings:
-    """The settings in force; initialises with defaults on first use."""
-    _refuse_forked()
-    return _current or init()
+    """The settings in force; initialises with defaults on first use, and waits for an initialisation in progress."""
+    with lock:
+        return init() if _current is None else _current
 
 
 def check_generation(generation: int) -> None:
-    """Raise unless buffers made under `generation` are still alive."""
+    """Raise unless buffers made under `generation` are still alive. Who holds `lock` can rely on it until the lock is released."""
     if settings().generation != generation:
         raise StaleValueError("this simulation was built before diffsim.init() changed settings, which frees its kernels; build it anew")
 
@@ -352,7 +366,7 @@ def launch_reverse(kernel: Any, arguments: Sequence[np.ndarray], gradients: Sequ
     and is filled and read by kernels.
 
     Args:
-        kernel: a `ti.kernel`.
+        kernel: a `ti.kernel`, made or looked up since the caller took `lock`: Taichi cannot have been initialised anew since then.
         arguments: contiguous arrays for its arrays, 0-d arrays for its numbers.
         gradients: for each float array its gradient, added to; None for numbers and integers.
     """
@@ -411,8 +425,8 @@ class BoundKernel:
 
     def __call__(self, scalar: int | None = None) -> None:
         """Launch; `scalar` is the value of the kernel's one integer argument, if it has one."""
-        check_generation(self.generation)
         with lock:
+            check_generation(self.generation)  # not before: whoever had the lock may have initialised Taichi anew
             if scalar is not None:
                 self._context.set_arg_int(self._scalar, scalar)
             self._launch()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from itertools import pairwise
+import threading
 from pathlib import Path
 from types import FrameType
 
@@ -29,9 +29,15 @@ def how(number: int) -> str:
 
 
 def is_command() -> bool:
-    """Whether this process is `diffsim` or `python -m diffsim`, whose arguments are not yet in their places now."""
-    options = sys.orig_argv[1:]
-    return Path(sys.argv[0] if sys.argv else "").stem == "diffsim" or ("-m", "diffsim") in pairwise(options)
+    """Whether this process is `diffsim` or `python -m diffsim`, and this thread the one that has its signals.
+
+    A script of a user's that is called diffsim.py is not, nor is a program that has `-m diffsim` among its own arguments.
+    """
+    if not sys.argv or threading.current_thread() is not threading.main_thread():
+        return False
+    if sys.argv[0] == "-m":  # while Python looks for the module; what follows its name is in its place already
+        return sys.orig_argv[-len(sys.argv)].removeprefix("-m") == "diffsim"
+    return Path(sys.argv[0]).name in ("diffsim", "diffsim.exe")
 
 
 def leave(number: int, frame: FrameType | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What depends on the operating system: cores, registers, memory, processes, files.
+"""What depends on the operating system: cores, registers, memory, files.
 
 Every question has an answer on every system. What a system lacks (`fcntl`, `resource`, `/proc`, thread affinities, direct or positioned
 input and output) makes an answer less sharp, but never fails at import. No other module asks the system in a way of its own.
@@ -217,33 +217,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
-
-
-# processes
-
-
-def process_alive(pid: int) -> bool:
-    """Whether there is a process of this number that has not ended; where the system hides it, True if signals would reach it."""
-    try:
-        return bool(psutil.pid_exists(pid)) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
-    except OSError:  # Linux without /proc
-        return _takes_signals(pid)
-
-
-def _takes_signals(pid: int) -> bool:
-    if pid <= 0:  # these name groups of processes
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
 
 
 # files

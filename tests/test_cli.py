@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -14,10 +15,10 @@ import numpy as np
 import pytest
 
 import diffsim
-from diffsim import cli
-from diffsim.errors import SceneError
+from diffsim import cli, start
+from diffsim.errors import SceneError, StorageError
 from diffsim.runtime import settings
-from diffsim.scene import Outcome, Scene, scene_files
+from diffsim.scene import Outcome, Scene, room, scene_files
 from diffsim.scene.folder import held
 from diffsim.scene.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
@@ -281,7 +282,27 @@ def refused(arguments, words, capsys):
 # names, files, folders, signals
 
 
-@pytest.mark.parametrize("name", ["../../../evil", "/tmp/evil", "..", "a/b", "a\\b", "C:evil", "a\0b", "a\nb", "", ".hidden", "x" * 999])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../evil",
+        "/tmp/evil",
+        "..",
+        "a/b",
+        "a\\b",
+        "C:evil",
+        "a\0b",
+        "a\nb",
+        "",
+        ".hidden",
+        "x" * 999,
+        "CON",
+        "aux.x",
+        "Nul .tar.gz",
+        "com¹",
+        "LPT9.",
+    ],
+)
 def test_a_name_is_no_path(name, written, tmp_path, capsys):
     path = tmp_path / "own.toml"
     path.write_text(f"name = {json.dumps(name)}\n" + as_toml(tables(HEAT, name=None)))
@@ -354,6 +375,50 @@ def test_importing_diffsim_elsewhere_changes_no_signal():
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT).stdout == "True\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "seen", "command"),
+    [
+        (["/bin/diffsim", "run"], ["/bin/diffsim", "run"], True),
+        (["C:/Scripts/diffsim.exe"], ["C:/Scripts/diffsim.exe"], True),
+        (["-m", "diffsim"], ["-m"], True),
+        (["-I", "-W", "error", "-m", "diffsim", "run", "-m"], ["-m", "run", "-m"], True),
+        (["-mdiffsim", "run"], ["-m", "run"], True),
+        (["train.py", "-m", "diffsim"], ["train.py", "-m", "diffsim"], False),
+        (["-m", "mine", "-m", "diffsim"], ["-m", "-m", "diffsim"], False),
+        (["-m", "diffsim_tools", "diffsim"], ["-m", "diffsim"], False),
+        (["diffsim.py"], ["diffsim.py"], False),
+        (["-c", "import diffsim", "-m", "diffsim"], ["-c", "-m", "diffsim"], False),
+        ([], [""], False),
+    ],
+)
+def test_only_the_command_is_taken_for_it(arguments, seen, command, monkeypatch):
+    """What Python has in `sys` while a program of these arguments imports diffsim."""
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, *arguments])
+    monkeypatch.setattr(sys, "argv", seen)
+    assert start.is_command() is command
+    found = []
+    thread = threading.Thread(target=lambda: found.append(start.is_command()))
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+@pytest.mark.parametrize("arguments", [["train.py", "-m", "diffsim"], ["-m", "mine", "-m", "diffsim"], ["diffsim.py", "run"]])
+def test_a_program_of_a_user_keeps_its_signals(arguments, tmp_path):
+    look = f"""
+import signal, sys
+sys.path[0] = {str(ROOT)!r}
+import diffsim
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    (tmp_path / "mine").mkdir()
+    for name in ("train.py", "diffsim.py", "mine/__init__.py"):
+        (tmp_path / name).write_text(look)
+    (tmp_path / "mine" / "__main__.py").touch()
+    done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_a_second_run_in_the_folder_is_refused_while_the_first_goes_on(written, capsys, tmp_path):
     path = written(HEAT)
     with held(tmp_path / "out"):
@@ -382,6 +447,20 @@ def test_room_is_asked_for_before_the_data_are_made(written, capsys, monkeypatch
         patch.setattr("os.truncate", limited)
         refused(["run", path, "--out", "out"], ("out/", "'File too large'", " free; raise the limit", "ulimit"), capsys)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_the_run_has_on_disk_already_is_not_asked_for_again(tmp_path, monkeypatch):
+    """Files that are used again or deleted: a disk that is full of them has the room for them."""
+    files = {room.RESULT: 1000, "journal.bin": 500, "sweep": 300, "states": 4000}
+    monkeypatch.setattr(room, "wanted", lambda _: files)
+    for name, size in {room.RESULT: 1000, "journal.bin": 200, "sweep-1": 100, "sweep-2": 150, "states-0": 9000}.items():
+        (tmp_path / name).write_bytes(bytes(size))
+    needed = 1000 + 300 + 50 + 0
+    monkeypatch.setattr(room, "free_disk", lambda _: needed)
+    room.require_room(None, tmp_path)
+    monkeypatch.setattr(room, "free_disk", lambda _: needed - 1)
+    with pytest.raises(StorageError, match="expected room for"):
+        room.require_room(None, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["5", "[]", "{}", '"x"', "null", '{"search": 1, "whole": 2}', "[" * 100_000, "", "\0", "{"])

@@ -11,8 +11,10 @@ import diffsim
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing", "arguments", "start"},
-    {"system", "runtime", "buffers"},
+    {"errors", "typing", "start"},
+    {"arguments"},
+    {"system"},
+    {"runtime", "buffers"},
     {"grid", "field"},
     {"expr"},
     {"kernels", "stepping"},
@@ -28,11 +30,8 @@ FLOORS = [
 ]
 TOP = {"__init__", "__main__"}
 SAME_FLOOR_ALLOWED = {
-    ("arguments", "errors"),
-    ("buffers", "system"),
     ("errors", "typing"),
     ("field", "grid"),
-    ("runtime", "system"),
     ("typing", "errors"),
 }
 

@@ -188,3 +188,92 @@ def test_a_tile_fills_a_register(width: int, of_f32: int, of_f64: int, monkeypat
     forced = dataclasses.replace(runtime.settings(), register_bytes=width)
     monkeypatch.setattr(runtime, "settings", lambda: forced)
     assert (runtime.lanes("f4"), runtime.lanes(float)) == (of_f32, of_f64)
+
+
+OVERTAKEN = """
+from diffsim import runtime
+os.environ["DIFFSIM_PRECISION"] = "f32"
+ds.init(threads=1)
+seen = []
+def look():
+    seen.append(WAYS[way]())
+def run():
+    s = simulate()
+    return len(s.run(x, 2).final)
+WAYS = {"settings": lambda: runtime.settings().precision, "lanes": lambda: runtime.lanes("f4") * 4 == runtime.register_bytes(), "run": run}
+forget = runtime._forget_kernels
+def slowly():
+    thread.start()
+    time.sleep(0.5)  # it asks meanwhile
+    forget()
+runtime._forget_kernels = slowly
+for way in WAYS:
+    for precision in "f64", "f32":
+        thread = threading.Thread(target=look)
+        found = ds.init(threads=1, precision=precision, anew=True)
+        thread.join()
+        assert runtime.settings() is found, (way, runtime.settings(), found)
+        print(way, precision, found.precision, seen.pop())
+"""
+
+
+def test_who_asks_while_another_thread_initialises_gets_its_settings_and_changes_nothing() -> None:
+    assert printed(OVERTAKEN) == [
+        f"{way} {precision} {precision} {precision if way == 'settings' else True if way == 'lanes' else 1}"
+        for way in ("settings", "lanes", "run")
+        for precision in ("f64", "f32")
+    ]
+
+
+def test_a_kernel_that_waited_while_another_thread_initialised_is_not_launched() -> None:
+    """Bound kernels, kernels that are yet to be bound, whole runs and gradients."""
+    code = """
+from diffsim import runtime
+def uses(s):
+    launcher = s._stepper.launcher
+    bound = next(iter(launcher._bound.values()))
+    program, workers = s._stepper.forward, ds.init().threads
+    def bind():
+        launcher._bound.clear()
+        launcher._kernel(program, workers)
+    return [bound, bind, lambda: s.run(x, 2), lambda: s.vjp(x, 2)]
+for number in range(4):
+    s = simulate()
+    s.run(x, 2)
+    use = uses(s)[number]
+    with runtime.lock:
+        thread = threading.Thread(target=lambda: attempt(use))
+        thread.start()
+        time.sleep(0.3)
+        ds.init(anew=True)
+    thread.join()
+"""
+    assert printed(code) == [STALE] * 4
+
+
+@pytest.mark.parametrize("initialised", ["before", "in the thread", "anew in another", "never"])
+def test_the_first_use_may_be_in_any_thread(initialised: str) -> None:
+    code = f"""
+import diffsim.numpy as dnp
+initialised = {initialised!r}
+def begin():
+    ds.init(anew=True)
+def use():
+    if initialised == "in the thread":
+        begin()
+    attempt(lambda: simulate().run(x, 2))
+    attempt(lambda: ds.grad(lambda a: dnp.cumprod(a).sum())(np.ones(10**5)))
+def in_thread(what):
+    thread = threading.Thread(target=what)
+    thread.start()
+    thread.join()
+if initialised == "before":
+    begin()
+elif initialised == "anew in another":
+    begin()
+    in_thread(begin)
+in_thread(use)
+in_thread(use)
+use()
+"""
+    assert printed(code) == ["works"] * 6

@@ -27,6 +27,20 @@ def test_wrong_arguments_are_refused(call: Call) -> None:
     assert accepted == {name: fitting for name, fitting in FITTING.items() if name.rpartition(" ")[0] == call.name}
 
 
+WHOLE = [call for call in CALLS if any(True for _ in call.of_numpy())]
+
+
+@pytest.mark.parametrize("call", WHOLE, ids=lambda call: call.name)
+def test_whole_numbers_may_be_of_numpy(call: Call) -> None:
+    refused = {}
+    for argument, kind, attempt in call.of_numpy():
+        try:
+            attempt()
+        except ds.DiffsimError as error:
+            refused[argument, kind] = str(error)
+    assert refused == {}
+
+
 def test_every_name_that_fits_is_of_a_call() -> None:
     known = {f"{call.name} {argument}" for call in CALLS for argument in call.arguments}
     assert FITTING.keys() <= known

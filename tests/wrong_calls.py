@@ -69,6 +69,16 @@ class Call:
                     continue
                 yield name, what, partial(self._with, name, make)
 
+    def of_numpy(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+        """Argument, type, and the call with the whole numbers of that argument in a type of NumPy's."""
+        for name, value in self.arguments.items():
+            numbers = value if isinstance(value, tuple) else (value,)
+            if numbers and all(type(n) is int for n in numbers):
+                for kind in (np.int8, np.int32, np.int64, np.uint64):
+                    if max(numbers) <= np.iinfo(kind).max:
+                        same = tuple(map(kind, value)) if isinstance(value, tuple) else kind(value)
+                        yield name, kind.__name__, partial(self._with, name, lambda same=same: same)
+
     def _with(self, name: str, make: Callable[[], Any]) -> Any:
         return self.function(**{**self.arguments, name: make()})
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.symbol import Operand, Symbol
-from diffsim.expr.weights import centred, staggered
+from diffsim.expr.weights import centred, check_order, staggered
 
 
 def laplacian(f: Symbol, order: int = 2) -> Symbol:
     """∇²f with central differences of the given order; same location."""
+    order = check_order(order)
     reach = order // 2
     weights = centred(2, order)
     total = sum(weights[reach] / h**2 for h in f.spacing) * f
@@ -39,7 +40,7 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis at the same location, by central differences."""
-    axis = _check_axis(f, axis)
+    axis, order = _check_axis(f, axis), check_order(order)
     weights = centred(1, order)
     reach = order // 2
     terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
@@ -115,7 +116,7 @@ def _lifted(a: Operand, b: Operand, what: str) -> Symbol:
 
 
 def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
-    axis = _check_axis(f, axis)
+    axis, order = _check_axis(f, axis), check_order(order)
     place = f.location[axis]
     if place is None:
         raise ShapeError(f"diff or interpolate along axis {axis} of an expression that does not vary along it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from diffsim.arguments import one_of
 from diffsim.errors import ParameterError
@@ -45,8 +46,7 @@ def fornberg(points: Sequence[Fraction | int | float], derivative: int, at: Frac
 
 def centred(derivative: int, order: int) -> tuple[float, ...]:
     """Weights of offsets -order/2 .. order/2 for the first or second derivative at 0, unit spacing."""
-    check_order(order)
-    return _centred(derivative, order)
+    return _centred(derivative, check_order(order))
 
 
 @cache
@@ -57,8 +57,7 @@ def _centred(derivative: int, order: int) -> tuple[float, ...]:
 
 def staggered(derivative: int, order: int) -> tuple[float, ...]:
     """Weights of offsets -order/2 + 1/2 .. order/2 - 1/2 at 0 (derivative 0: interpolation), unit spacing."""
-    check_order(order)
-    return _staggered(derivative, order)
+    return _staggered(derivative, check_order(order))
 
 
 @cache
@@ -66,5 +65,6 @@ def _staggered(derivative: int, order: int) -> tuple[float, ...]:
     return tuple(fornberg([Fraction(2 * k - order + 1, 2) for k in range(order)], derivative))
 
 
-def check_order(order: int) -> None:
-    one_of("order", order, ORDERS)
+def check_order(order: Any) -> int:
+    """The order as Python's number."""
+    return int(one_of("order", order, ORDERS))

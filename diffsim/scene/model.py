@@ -90,14 +90,18 @@ def _lines(text: str) -> str:
 
 
 _NO_FILE = re.compile(r'[/\\:*?"<>|]|^[. ]|[. ]$')
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
+"""Names of devices on Windows, with any ending."""
 
 
 def file_name(name: str) -> str:
     """The name if a file or a folder may be called so on any system, and lies where it is put.
 
     Raises:
-        ValueError: it is a path, hidden, or has characters that some system refuses.
+        ValueError: it is a path, hidden, or has characters that some system refuses, or a device is called so on Windows.
     """
+    if _DEVICE.fullmatch(name):
+        raise ValueError(f"expected a name for a folder, found {shown(name)}, which means a device on Windows; choose another")
     if _NO_FILE.search(_plain(name)):
         raise ValueError(
             f'expected a name for a folder, without / \\ : * ? " < > | and without dots or blanks at its ends, found {shown(name)}; '

@@ -28,12 +28,15 @@ EVALUATIONS = 100
 def require_room(problem: Problem, folder: Path) -> None:
     """Refuse to begin what could not be kept.
 
+    What an earlier part of this run has left is used again or deleted before its place is needed: it counts as free. The results do not,
+    since new ones are written beside them.
+
     Raises:
         StorageError: the disk has too little room, or a file may not become so large; names the file and the room.
     """
     files = wanted(problem)
     largest = max(files, key=lambda name: files[name])
-    total = sum(files.values())
+    total = sum(max(size - _there(folder, name), 0) for name, size in files.items())
     if free_disk(folder) < total:
         raise no_room(folder / largest, f"making room for a run that writes {len(files)} files", total, _full())
     try:
@@ -58,6 +61,12 @@ def wanted(problem: Problem) -> dict[str, int]:
     if slots:
         found["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)
     return found
+
+
+def _there(folder: Path, name: str) -> int:
+    """Bytes of the files of one kind that the folder holds and that are used again or deleted."""
+    found = {JOURNAL: [folder / JOURNAL], "sweep": folder.glob("sweep-*"), "states": folder.glob("states-*")}.get(name, [])
+    return sum(path.stat().st_size for path in found if path.is_file())
 
 
 def _full() -> OSError:

@@ -58,8 +58,7 @@ class Acoustic(Equation):
     ) -> None:
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
-        self.grid, self.dt, self.order, self.sponge = grid, dt, order, sponge
-        check_order(order)
+        self.grid, self.dt, self.order, self.sponge = grid, dt, check_order(order), sponge
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}

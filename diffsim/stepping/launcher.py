@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from diffsim.expr.graph import Graph
 from diffsim.field import Layout, Rules, extend
-from diffsim.runtime import BoundKernel, settings
+from diffsim.runtime import BoundKernel, check_generation, lock, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.kernel import (
@@ -51,6 +51,7 @@ class Launcher:
         reach: array -> how far the kernels read it beyond a cell.
         profiles: one-axis fields by name.
         points: point tables by name.
+        generation: of the settings that the layout was made with.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class Launcher:
         reach: Mapping[str, tuple[int, ...]],
         profiles: Mapping[str, Profile],
         points: Mapping[str, PointTable],
+        generation: int,
     ) -> None:
+        self.generation = generation
         self.graph, self.layout, self.reach, self.profiles, self.points = graph, layout, reach, profiles, dict(points)
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = memory()
@@ -209,16 +212,19 @@ class Launcher:
     def _kernel(self, program: Program, workers: int) -> BoundKernel:
         key = (program.name, workers)
         if key not in self._bound:
-            kernel = self.source_of(program, workers)
-            if key not in self._compiled:
-                self._compiled[key] = kernel.compile()
-            control = self._control(program)
-            arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
-            plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
-            if isinstance(kernel, DeviceKernel):
-                plain.append(0)
-            self._bound[key] = BoundKernel(self._compiled[key], plain)
+            with lock:
+                check_generation(self.generation)
+                self._bound[key] = self._bind(key, self.source_of(program, workers), self._control(program), workers)
         return self._bound[key]
+
+    def _bind(self, key: tuple[str, int], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
+        if key not in self._compiled:
+            self._compiled[key] = kernel.compile()
+        arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
+        plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
+        if isinstance(kernel, DeviceKernel):
+            plain.append(0)
+        return BoundKernel(self._compiled[key], plain)
 
     def _argument(self, argument: Argument, workers: int) -> Any:
         if argument.kind in ("ring", "field", "profile", "stream"):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.runtime import aligned, lock, settings, shared_kernel, taichi
+from diffsim.runtime import aligned, check_generation, lock, settings, shared_kernel, taichi
 
 
 class Memory(Protocol):
@@ -51,11 +51,12 @@ class HostMemory:
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """A Taichi ndarray, which may be flat, and the shape that it stands for."""
+    """A Taichi ndarray, which may be flat, the shape that it stands for, and the initialisation that it dies with."""
 
     data: Any
     shape: tuple[int, ...]
     dtype: np.dtype
+    generation: int
 
 
 class DeviceMemory:
@@ -65,13 +66,15 @@ class DeviceMemory:
         ti = taichi()
         kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32}
         with lock:
+            generation = settings().generation
             data = ti.ndarray(kinds[np.dtype(dtype).name], (math.prod(shape),) if flat else shape)
             data.fill(0)
-        return DeviceArray(data, tuple(shape), np.dtype(dtype))
+        return DeviceArray(data, tuple(shape), np.dtype(dtype), generation)
 
     def write(self, array: DeviceArray, values: npt.NDArray, level: int | None = None) -> None:
         values = np.ascontiguousarray(values, array.dtype)
         with lock:
+            check_generation(array.generation)
             if level is None:
                 array.data.from_numpy(values.reshape(array.data.shape))
             else:
@@ -79,6 +82,7 @@ class DeviceMemory:
 
     def read(self, array: DeviceArray, level: int | None = None) -> npt.NDArray:
         with lock:
+            check_generation(array.generation)
             if level is None:
                 return array.data.to_numpy().reshape(array.shape)
             values = np.empty(math.prod(array.shape[1:]), array.dtype)

@@ -48,7 +48,7 @@ class Stepper:
         self, step: TracedStep, points: Mapping[str, PointTable], records: Sequence[str], dtype: np.dtype, differentiable: bool = True
     ) -> None:
         self.step, self.records, self.dtype = step, tuple(records), np.dtype(dtype)
-        self.generation = settings().generation
+        generation = settings().generation
         self.delays, self.depths = step.delays(), ring_depths(step)
         for state in records:
             if state not in self.depths:
@@ -63,7 +63,7 @@ class Stepper:
         halo = tuple(max((r[axis] for r in reach.values()), default=0) for axis in range(step.grid.ndim))
         check_halo(step.grid.shape, halo)
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype)
-        self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points)
+        self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
@@ -221,7 +221,7 @@ class Stepper:
             steps: of the run.
             undone: whether steps will be undone; what cannot be computed backwards is kept then.
         """
-        check_generation(self.generation)
+        check_generation(self.launcher.generation)
         self._require_storage(self.rings)
         self.steps, self._records, self._residuals = steps, [], []
         for ring in self.rings.values():
@@ -274,7 +274,7 @@ class Stepper:
         """Start the reverse sweep: cotangents of the final state and of the records; what is left out counts as zero."""
         if self.adjoint is None:
             raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
-        check_generation(self.generation)
+        check_generation(self.launcher.generation)
         self._require_storage(self.bars)
         given = {state: np.ascontiguousarray(traces.get(state, self._no_traces(state)), self.dtype) for state in self.records}
         for state, values in given.items():

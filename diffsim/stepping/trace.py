@@ -271,7 +271,7 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 
 
 def _place(variable: Variable, grid: Grid) -> Placed:
-    location = variable.location or (0,) * grid.ndim
+    location = tuple(int(p) if isinstance(p, np.integer) else p for p in variable.location or (0,) * grid.ndim)
     if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
         raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
     return Placed(location, check_rules(variable.boundary, grid.ndim, location))

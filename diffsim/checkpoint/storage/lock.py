@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +13,8 @@ from diffsim.checkpoint.storage.failure import failure
 from diffsim.errors import StorageError
 
 _LONGEST_PID = 20
+_PID_PLACE = 1
+"""Of the number in the file: on Windows the lock is on the first byte, which others can neither read nor write."""
 
 
 class PathLock:
@@ -36,7 +39,9 @@ class PathLock:
     def __enter__(self) -> PathLock:
         try:
             self._lock.acquire()
-            self.path.write_text(f"{os.getpid()}\n", encoding="ascii")
+            with open(self.path, "r+b", buffering=0) as file:
+                file.seek(_PID_PLACE)
+                file.write(f"{os.getpid()}\n".ljust(_LONGEST_PID).encode("ascii"))
         except Timeout:
             raise StorageError(
                 f"{self._what}: expected one that is not in use, found that {self._holder()} uses it; {self._remedy}"
@@ -51,15 +56,22 @@ class PathLock:
 
     def release(self) -> None:
         """Give it up; again is harmless."""
-        if self._lock.is_locked:
-            try:
-                self.path.unlink(missing_ok=True)  # while it is ours: whoever opened it before sees that it has no name any more
-            finally:
-                self._lock.release()
+        if not self._lock.is_locked:
+            return
+        try:
+            self.path.unlink(missing_ok=True)  # while it is ours: whoever opened it before sees that it has no name any more
+        except PermissionError:  # on Windows an open file stays, also one that somebody else has opened since
+            self._lock.release()
+            with suppress(PermissionError):
+                self.path.unlink(missing_ok=True)
+        finally:
+            self._lock.release()  # again is harmless
 
     def _holder(self) -> str:
         try:
-            text = self.path.read_text(encoding="ascii")[:_LONGEST_PID].strip()
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(_PID_PLACE)
+                text = file.read(_LONGEST_PID).decode("ascii").strip()
         except (OSError, ValueError):  # it ends just now, or the system does not let others read a locked file
             text = ""
         return f"the process {text}" if text.isdecimal() else "another process"

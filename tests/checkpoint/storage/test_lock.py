@@ -74,3 +74,21 @@ def test_a_folder_that_cannot_be(path: Path) -> None:
     path.touch()
     with pytest.raises(StorageError, match="locking the folder: "):
         lock(path / "lock").__enter__()
+
+
+def test_a_file_that_stays_while_it_is_open_is_deleted_when_it_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where it also stays if another process has opened it; there is no lock on it then."""
+    held, unlink = lock(path), Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        if held._lock.is_locked or somebody:
+            raise PermissionError(13, "it is open")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    for somebody in (False, True):
+        with held:
+            pass
+        assert path.exists() is somebody
+        with held:
+            pass
