@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Policy, parse_memory
+from diffsim.checkpoint import Binomial, Lossless, Policy, parse_memory
 from diffsim.losses import L2Misfit, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, minimise
 from diffsim.solvers import Acoustic, Heat, LongWave
@@ -196,6 +196,7 @@ CALLS = [
     Call("input", lambda value: _SHARED.run({**_inputs(), "c": value}, STEPS), {"value": np.full(SHAPE, 2000.0)}),
     Call("amplitudes", lambda value: _SHARED.vjp({**_inputs(), "f": value}, STEPS), {"value": np.ones((STEPS, 1))}),
     Call("plan", ds.plan, {"simulation": _SHARED, "memory": "1 GB", "steps": STEPS, "inputs": _inputs(), "seconds": 0.01}),
+    Call("Lossless", Lossless, {"level": 2}),
     Call("parse_memory", parse_memory, {"amount": "1 GB"}),
     Call(
         "Acoustic",

@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from diffsim.arguments import function
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
@@ -95,7 +97,8 @@ class Policy:
             raise ParameterError(f"expected Lossless(), Lossy(relative_error) or None as compression, got {self.compression!r}; give one")
         if not isinstance(self.verify, bool):
             raise ParameterError(f"expected verify to be True or False, got {self.verify!r}; give one of them")
-        if isinstance(self.resume, bool) or not isinstance(self.resume, (int, float)) or not 0.0 <= self.resume < float("inf"):
+        number = isinstance(self.resume, (int, float, np.integer, np.floating)) and not isinstance(self.resume, bool)
+        if not number or not 0.0 <= self.resume < float("inf"):
             raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}; give a number")
         function("progress", self.progress, "ProgressBar()")
         if self.folder is not None:

@@ -5,6 +5,7 @@ All take and give `Symbol`s. Operators whose result lies elsewhere on the cell s
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError, TraceError
@@ -137,4 +138,4 @@ def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
 def _check_axis(f: Symbol, axis: int) -> int:
     if not -f.ndim <= axis < f.ndim:
         raise ShapeError(f"axis = {axis} of a {f.ndim}-D grid, expected {-f.ndim} to {f.ndim - 1}")
-    return axis % f.ndim
+    return operator.index(axis) % f.ndim

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from diffsim.arguments import whole
 from diffsim.checkpoint.storage.store import State, pieces
 from diffsim.errors import ParameterError
 
@@ -53,9 +54,7 @@ class Lossless:
     """
 
     def __init__(self, level: int = 1) -> None:
-        if isinstance(level, bool) or level not in range(1, 10):
-            raise ParameterError(f"expected a compression level from 1 to 9, got {level!r}; 1 is fast, 9 is small")
-        self.level = level
+        self.level = whole("compression level", level, 1, 9, "1 is fast, 9 is small")
 
     def __repr__(self) -> str:
         return f"Lossless({self.level})"
