@@ -262,7 +262,10 @@ def _open_locked(path: Path, flags: int) -> int:
         StorageError: it cannot be opened, or is in use.
     """
     if not LOCKS:
-        raise StorageError(f"{path}: expected a POSIX system for states on disk, got {os.name!r}; keep states in memory")
+        raise StorageError(
+            f"{path}: expected a POSIX system for states on disk that are to be found again, got {os.name!r}; set resume = 0, or keep "
+            "states in memory"
+        )
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | flags, 0o600)
