@@ -243,7 +243,7 @@ def test_bad_arguments(tmp_path, capsys, written):
     refused(["run", "tsunmai"], ("scene:", "expected a TOML file", "'tsunmai'", "did you mean tsunami?"), capsys)
     refused(["run", str(tmp_path)], ("scene:", "expected a TOML file", str(tmp_path)), capsys)
     refused(["run", path, "--arch", "abacus", "--out", "out"], ("arch = 'abacus'", "choose one of cpu, cuda, vulkan"), capsys)
-    refused(["run", path, "--threads", "4096", "--out", "out"], ("threads = 4096", "from 1 to", "lower it"), capsys)
+    refused(["run", path, "--threads", "4096", "--out", "out"], ("threads = 4096", "from 1 to", "or fewer"), capsys)
     refused(["run", path, "--set", "time", "--out", "out"], ("--set time:", "expected key=value", "write --set"), capsys)
     assert not (tmp_path / "out").exists()
     assert cli.main(["run", path, "--out", "out"]) == 0
