@@ -28,7 +28,7 @@ from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
-from diffsim.scene.shown import message_shown, shown
+from diffsim.scene.shown import message_shown, path_shown
 from diffsim.scene.versions import versions
 from diffsim.start import ENDINGS, exit_code, how
 
@@ -147,7 +147,7 @@ def info(options: argparse.Namespace) -> int:
 def _loaded(options: argparse.Namespace) -> Scene:
     below = options.read_below
     if below is not None and not Path(below).is_dir():
-        raise SceneError(f"--read-below: expected a folder, found {shown(below)}, which is none; name one that is there")
+        raise SceneError(f"--read-below: expected a folder, found {path_shown(Path(below))!r}, which is none; name one that is there")
     return Scene.load(options.scene, options.set, below)
 
 

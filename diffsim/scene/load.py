@@ -57,7 +57,7 @@ def find_scene(scene: str | Path) -> Path:
         return known[str(scene)]
     names = ", ".join(known) or "none"
     raise SceneError(
-        f"scene: expected a TOML file or one of the scenes {names}, found no {shown(str(scene))}; {nearest(str(scene), known)}"
+        f"scene: expected a TOML file or one of the scenes {names}, found no {path_shown(Path(scene))!r}; {nearest(str(scene), known)}"
     )
 
 
