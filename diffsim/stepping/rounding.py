@@ -30,7 +30,7 @@ SPACING = 24
 ALIKE = 10.0
 """How many times larger than the difference of the two runs an error of rounding may be."""
 CAUTION = 3.0
-"""By what the estimate is multiplied. Over 600 random runs, sampled every twelfth step, the bare estimate was 0.8 to 136 times the error."""
+"""By what the estimate is multiplied. Over 600 random runs, with a sample every 12 steps, the bare one was 0.8 to 136 times the error."""
 
 Rings = Mapping[str, Ring]
 
