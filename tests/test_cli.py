@@ -355,6 +355,7 @@ def test_a_signal_in_the_import_ends_it_with_its_code(tmp_path):
     """Struck from within: as NumPy is imported."""
     program = f"""
         import importlib.abc, os, runpy, signal, sys
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
         class Struck(importlib.abc.MetaPathFinder):
             def find_spec(self, name, path, target=None):
                 if name == "scipy":

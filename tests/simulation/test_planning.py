@@ -82,7 +82,7 @@ def test_a_plan_keeps_within_the_memory(made: ds.Simulation) -> None:
 def test_measuring_takes_no_more_memory_than_the_budget(made: ds.Simulation, monkeypatch) -> None:
     seen = []
     right = made._stepper.plan
-    monkeypatch.setattr(made._stepper, "plan", lambda *a: (right(*a), seen.append(made.allocated_bytes())))
+    monkeypatch.setattr(made._stepper, "plan", lambda *a, **k: (right(*a, **k), seen.append(made.allocated_bytes())))
     sizes = made.sizes(chaotic.STEPS)
     budget = sizes.fixed + 2 * sizes.record + sizes.state
     ds.plan(made, budget, steps=chaotic.STEPS, seconds=BRIEF)
@@ -139,7 +139,7 @@ def test_strips_of_damped_cells_count_against_the_budget() -> None:
     assert sizes.strips > 0 == simulation.sizes(case.steps).strips
     with pytest.raises(PlanError, match="memory of at least"):
         ds.plan(simulation, sizes.fixed + sizes.state, steps=case.steps, seconds=BRIEF, schedule="reversible")
-    memory = sizes.fixed + sizes.strips + 3 * sizes.state
+    memory = sizes.fixed + sizes.backwards + 3 * sizes.state
     found = ds.plan(simulation, memory, steps=case.steps, seconds=BRIEF, schedule="reversible")
     assert found.schedule.slots == 3 and found.chosen.peak == memory
     assert simulation.vjp(given, case.steps, Policy(memory=memory, schedule="reversible"))[1](ds.Solution()).keys() == {
