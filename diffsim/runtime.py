@@ -35,7 +35,7 @@ ALIGNMENT = 64  # bytes: a full-width vector store to a less aligned buffer ends
 
 
 class _Lock:
-    """A lock of a thread, which it may take again, and which a forked process is told that it cannot use."""
+    """A re-entrant lock of threads, which a forked process cannot use."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -193,7 +193,7 @@ def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
 
 
 def _missing(arch: str, why: str) -> BackendError:
-    return BackendError(f"arch = {arch!r} is not to be had on this machine ({why}); use --arch cpu")
+    return BackendError(f"arch = {arch!r} is not available on this machine ({why}); use --arch cpu")
 
 
 def _require_device(arch: str, running: bool) -> None:

@@ -1,4 +1,4 @@
-"""The first thing that `import diffsim` does, where the process is the command `diffsim`: end it quietly if it is told to.
+"""The first thing that `import diffsim` does, where the process is the command `diffsim`: end it quietly on a signal.
 
 Importing takes a second or two. Ctrl-C in there would leave a page of tracebacks of whatever was being imported.
 """

@@ -1,4 +1,4 @@
-"""What `init` changes and when, what forked processes are told, and where the threads of Taichi's pool run."""
+"""What `init` changes and when, what a forked process gets, and where the threads of Taichi's pool run."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from diffsim.scene.shown import name_shown, shown
 from diffsim.scene.suggest import nearest
 
 MOST_LINES = 10
-"""Problems that are told at once."""
+"""Problems that one message lists."""
 
 EXPECTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "int_type": lambda _: "integer",

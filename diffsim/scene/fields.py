@@ -138,7 +138,7 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
 def build_field(model: FieldModel, place: Place) -> Array:
     """The field over the cells of `place.grid`, f64."""
     out = np.zeros(place.grid.shape)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite then is told below
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
         for kind, builder in BUILDERS.items():
             part = getattr(model, kind)
             if part is not None and part != ():

@@ -215,7 +215,7 @@ def _shots(models: Mapping[str, Sources], positions: Mapping[str, Array], times:
 
 def _wavelet(model: Sources, times: Array, key: str) -> Array:
     wavelet = model.wavelet
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite then is told below
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
         if isinstance(wavelet, Ricker):
             delay = 1.2 / wavelet.frequency if wavelet.delay is None else wavelet.delay
             a = (np.pi * wavelet.frequency * (times - delay)) ** 2

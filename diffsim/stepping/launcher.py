@@ -204,7 +204,7 @@ class Launcher:
             control[DONE], control[BEGIN] = control[LEFT_DONE], control[LEFT_BEGIN]
 
     def _control(self, program: Program) -> Any:
-        """What the kernels of a program are told by."""
+        """What identifies the kernels of a program."""
         if program.name not in self._controls:
             self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
         return self._controls[program.name]

@@ -221,7 +221,7 @@ def examine(path: Path) -> str | None:
 
 
 def explore(count: int, seed: int, folder: Path, told: Callable[[str], object] = print) -> int:
-    """Put so many scenes through; returns how many broke, which are told."""
+    """Put so many scenes through; returns how many broke, after printing them."""
     ds.init(arch="cpu", precision="f64")
     warnings.simplefilter("error")
     rng, files, broken, refused = random.Random(seed), hostile_files(folder), 0, 0
