@@ -161,6 +161,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         if arch == "cpu":
             # vector elements stay vectors; a loop over workers is shared out however few they are
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
+            options |= {"advanced_optimization": False}  # LLVM does the same again; Taichi's own passes take most of a compilation
         else:
             options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
         again, _started = _started, True
@@ -193,7 +194,7 @@ def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
 
 
 def _missing(arch: str, why: str) -> BackendError:
-    return BackendError(f"arch = {arch!r} is not available on this machine ({why}); use --arch cpu")
+    return BackendError(f"arch = {arch!r} is not available on this machine ({why}); give arch='cpu' (--arch cpu to the command)")
 
 
 def _require_device(arch: str, running: bool) -> None:
@@ -243,7 +244,15 @@ def taichi() -> Any:
         os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
         os.environ.setdefault("TI_LOG_LEVEL", "error")
     import taichi
+    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext
 
+    texts = ASTTransformerContext.get_pos_info
+
+    def positions(context: Any, node: Any) -> str:
+        """Where a node of the source is, for errors. Taichi wraps a text for every node, half of the time that Python works on a kernel."""
+        return "" if str(context.file).startswith(GENERATED) else texts(context, node)
+
+    ASTTransformerContext.get_pos_info = positions
     return taichi
 
 
@@ -256,17 +265,26 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
+GENERATED = "<diffsim generated "
+"""How the file names of sources begin in which no user looks for an error."""
+
 _source_names = itertools.count(1)
 _shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key
 _made: list[tuple[str, Any]] = []  # every kernel of the present program, with the name of its source
 
 
-def compile_kernel(source: str, name: str, namespace: dict[str, Any]) -> Any:
-    """Turn generated source of one kernel into a Taichi kernel.
+def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated: bool = False) -> Any:
+    """Turn the source of one kernel into a Taichi kernel.
 
     The text is registered with `linecache`, since Taichi reads the source of what it compiles and so do tracebacks.
+
+    Args:
+        source: of the kernel, and of functions that it calls.
+        name: of the kernel in it.
+        namespace: what the names in the source stand for.
+        generated: whether diffsim wrote all of it, so that errors need not say where.
     """
-    filename = f"<diffsim {name} {next(_source_names)}>"
+    filename = f"{GENERATED if generated else '<diffsim '}{name} {next(_source_names)}>"
     with lock:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         module = types.ModuleType(filename)
@@ -291,7 +309,7 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
     with lock:
         settings()
         if (source, key) not in _shared:
-            _shared[source, key] = compile_kernel(source, name, namespace())
+            _shared[source, key] = compile_kernel(source, name, namespace(), generated=True)
         return _shared[source, key]
 
 
@@ -328,6 +346,7 @@ def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterat
         "default_fp": ti.f64 if np.dtype(default_float) == np.float64 else ti.f32,
         "real_matrix_scalarize": True,
         "force_scalarize_matrix": True,
+        "advanced_optimization": True,
         "make_cpu_multithreading_loop": True,
         "ad_stack_size": ad_stack_size,
     }

@@ -31,6 +31,11 @@ class _Singular:
         return self._known[root.id]
 
 
+def singular(node: Node) -> bool:
+    """Whether an expression may be infinite or NaN where what it reads is finite."""
+    return any(inner.op in SINGULAR for inner in ordered([node]))
+
+
 def _condition(graph: Graph, node: Node) -> Node:
     """Where a choice takes the first of its last two arguments."""
     first = node.args[0]

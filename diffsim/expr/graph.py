@@ -163,6 +163,13 @@ class Graph:
     def negative(self, a: Node) -> Node:
         return self.mul(self.const(-1), a)
 
+    def all_zero(self, nodes: Iterable[Node]) -> Node:
+        """The condition that every node is 0; there must be one."""
+        first, *others = [self.apply("eq", node, self.const(0)) for node in nodes]
+        for other in others:
+            first = self.apply("and", first, other)
+        return first
+
     def sum(self, nodes: Iterable[Node]) -> Node:
         total = self.const(0)
         for node in nodes:

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from diffsim.expr.graph import OPERATIONS, Node, Offset, ordered
 
@@ -37,14 +37,15 @@ class Text:
 
 
 _OWN_NAMES = re.compile(
-    r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|ok\d|side\d|count|control|arrivals|begin|turn|plane|.*_at_\d+"
+    r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|control|arrivals|begin|turn|plane|rolled|first|last|below|above|left|right|called"
+    r"|seen|gate|looks|openings|(nest|gather|strip|splice)_\d+.*|tile_.*|.*_at_\d+"
 )
 
 
 def identifier(name: str) -> str:
     """A field's name as a Python identifier that no local variable of a kernel has."""
     plain = name.replace(" ", "__")  # no field of an equation has a double underscore
-    return f"{plain}_field" if _OWN_NAMES.fullmatch(plain) or keyword.iskeyword(plain) else plain
+    return f"{plain}__field" if _OWN_NAMES.fullmatch(plain) or keyword.iskeyword(plain) else plain
 
 
 class ExpressionWriter:
@@ -100,6 +101,7 @@ class Sources:
         strides: tiles from one row to the next along each leading storage axis.
         lanes: lanes of a tile.
         ndim: axes of the grid.
+        rings: field that is kept for a few rows (of three dimensions, planes) -> (source of its first tile, rows less one, tiles of a row).
     """
 
     arrays: Mapping[str, tuple[str, str]]
@@ -109,6 +111,7 @@ class Sources:
     strides: tuple[int, ...]
     lanes: int
     ndim: int
+    rings: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
 
     def displacement(self, offset: Offset) -> int:
         """Tiles from a tile to that of the row at `offset`."""
@@ -143,6 +146,8 @@ class TileLoader:
             if axis == sources.ndim - 1:
                 return self._cached(f"{array}[{_plus('j', tile)}]")
             return self._cached(f"Tile({array}[{_plus(sources.rows[axis], offset[axis])}])")
+        if name in sources.rings:
+            return self._cached(f"rolled[{ring_row(sources.rings[name], sources, offset)}{_plus('j', tile)}]")
         array, lead = sources.arrays[name]
         return self._cached(f"{array}[{lead}{_plus('at', sources.displacement(offset) + tile)}]")
 
@@ -188,6 +193,16 @@ class CellLoader:
             return cell(array, "", last, sources.lanes) if axis == sources.ndim - 1 else f"{array}[{_plus(self.rows[axis], offset[axis])}]"
         array, lead = sources.arrays[name]
         return cell(array, lead + row_start(self.rows, sources.strides, sources.displacement(offset)), last, sources.lanes)
+
+
+def ring_row(ring: tuple[str, int, int], sources: Sources, offset: Offset) -> str:
+    """Number of the first tile of the row at `offset` in a ring of rows, as source that ends in " + "."""
+    start, mask, size = ring
+    if sources.ndim == 1:
+        return f"{start} + "
+    row = f"(({_plus(sources.rows[0], offset[0])}) & {mask}) * {size}"
+    inner = [f"({_plus(sources.rows[1], offset[1])}) * {sources.strides[1]}"] if sources.ndim == 3 else []
+    return "".join(f"{term} + " for term in (start, row, *inner))
 
 
 def literal(value: float) -> str:

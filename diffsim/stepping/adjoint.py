@@ -2,18 +2,22 @@
 
 A step computes y(i) = F(x(i + o), ...) at every cell i. With g_o(i) the cotangent that cell i gives to the value it read
 at offset o (`diffsim.expr.derive.vjp`), the cotangent of x at cell j is the sum over o of g_o(j - o): each cell gathers.
-Cotangents are zero outside the grid, because nothing is computed there. What a boundary rule copied into the halo comes
-back by `Assign.scatter`, so the transposes are exact at the boundary as well.
+Values that a step uses at several cells (`diffsim.stepping.sharing`) are fields in between: their cotangents are gathered
+first, at every cell where the step uses them, a few of which lie outside the grid.
+
+Cotangents of what a step gives are zero outside the grid, because nothing is computed there. Cotangents of what it reads are
+not: a boundary rule filled the halo from cells, so they are folded back onto these (`Assign.fold`), and the transposes are
+exact at the boundary as well.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
-from diffsim.expr.graph import Graph, Node, Offset, linear_terms, operations, ordered, reads
-from diffsim.field import Rules, zero_rules
+from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.stepping.forward import (
     nests,
     receiver_points,
@@ -24,22 +28,8 @@ from diffsim.stepping.forward import (
     split_forcings,
 )
 from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.reverse import Reverse, bar
 from diffsim.stepping.trace import TracedStep
-
-SCRATCH_COST = 6
-"""An expression of neighbouring cells that would be recomputed at several offsets is stored once when that saves more
-operations than this a cell; storing costs a write, a read and a barrier. Expressions of one cell are never stored, see
-`Program.inline`.
-"""
-
-
-SINGULAR = ("div", "pow", "log", "sqrt")
-"""Operations that may be infinite where a field is 0."""
-
-
-def bar(name: str) -> str:
-    """Name of the cotangent of a field: one that no field of an equation can have."""
-    return f"{name} bar"
 
 
 @dataclass(frozen=True)
@@ -63,24 +53,18 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     zero = (0,) * ndim
     delays = step.delays()
     outputs, forcings = split_forcings(step)
-    shared: dict[str, Assign] = {}
+    assigns: dict[str, Assign] = {}
     inline: dict[str, Node] = {}
     places: dict[str, Place] = {}
 
-    # cotangents of what was read, from those of the outputs and then of each stage, last to first
+    # cotangents of what was read, from those of the outputs and then of each stage and shared value, last to first
     follows = {s: p for s, (p, steps) in delays.items() if steps}
-    terms: dict[str, dict[Offset, Node]] = {}
-    seeds: dict[Node, Node] = {}  # two states may have the same next value: their cotangents add
-    for state in step.states:
-        if state not in follows:
-            seeds[outputs[state]] = graph.add(seeds.get(outputs[state], graph.const(0)), graph.read(bar(state), zero))
-    wanted = {*step.states, *step.active, *(s.name for s in step.stages)}
-    _merge(graph, terms, vjp(graph, seeds, wanted.__contains__))
-    for stage in reversed(step.stages):
-        given = terms.pop(stage.name, {})
-        shared[bar(stage.name)] = _gathered(graph, Place(bar(stage.name)), given, stage.rules, shared, places, inline)
+    own_outputs = {state: outputs[state] for state in step.states if state not in follows}
+    reverse = Reverse(step, own_outputs)
+    for stage in reverse.stages():
+        assigns[bar(stage.name)] = reverse.gathered(stage.name, Place(bar(stage.name)), stage.rules, inline)
         places[bar(stage.name)] = Place(bar(stage.name))
-        _merge(graph, terms, vjp(graph, {stage.node: graph.read(bar(stage.name), zero)}, wanted.__contains__))
+    terms = reverse.terms
 
     delayed = _delayed(step, terms, follows)
     own = [s for s in step.states if s not in delayed]
@@ -93,10 +77,8 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
         for extra in range(1, depth):
             places[_later(bar(state), extra)] = Place(bar(state), depth - 1 - extra)
 
-    assigns = dict(shared)
     for state in own:
-        target = Place(bar(state), depths[bar(state)])
-        plain = _gathered(graph, target, terms.get(state, {}), step.states[state].rules, assigns, places, inline)
+        plain = reverse.gathered(state, Place(bar(state), depths[bar(state)]), step.states[state].rules, inline)
         node = plain.node
         for follower, primary in follows.items():
             if follower in delayed:
@@ -104,7 +86,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
                     node = graph.add(node, _at_later(graph, delayed[follower], delays[follower][1]))
             elif _follows_directly(step, follower, state):
                 node = graph.add(node, graph.read(bar(follower), zero))
-        assigns[f"next {bar(state)}"] = Assign(target, node, plain.rules, False, plain.scatter, plain.fold)
+        assigns[f"next {bar(state)}"] = dataclasses.replace(plain, node=node)
     scatters: list[PointScatter] = []
     gathers: list[Operation] = []
     for state, forcing, factor in forcings:
@@ -113,10 +95,9 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
         for coefficient, given in vjp(graph, {factor: seed}, step.active.__contains__).items():
             scatters.append(PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0))
     for coefficient, placed in step.coefficients.items():
-        target = Place(bar(coefficient))
         if coefficient in terms:
-            plain = _gathered(graph, target, terms[coefficient], placed.rules, assigns, places, inline)
-            assigns[f"next {bar(coefficient)}"] = Assign(target, plain.node, plain.rules, True, plain.scatter, plain.fold)
+            plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
+            assigns[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
     one = graph.const(1)
     for state in records:
         scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
@@ -130,56 +111,6 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     body = [*gathers, *nests(needed | assigns, scatters, inline)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
-
-
-def _merge(graph: Graph, into: dict[str, dict[Offset, Node]], new: dict[str, dict[Offset, Node]]) -> None:
-    for name, contributions in new.items():
-        mine = into.setdefault(name, {})
-        for offset, node in contributions.items():
-            mine[offset] = graph.add(mine.get(offset, graph.const(0)), node)
-
-
-def _gathered(
-    graph: Graph,
-    target: Place,
-    contributions: dict[Offset, Node],
-    fold: Rules,
-    assigns: dict[str, Assign],
-    places: dict[str, Place],
-    inline: dict[str, Node],
-) -> Assign:
-    """The gather form of a field's cotangent; what is worth storing becomes an assignment of its own in `assigns`."""
-    ndim = len(fold)
-    outside = zero_rules(ndim)
-    cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
-    for offset, node in contributions.items():
-        for core, weight in linear_terms(graph, node).values():
-            cores.setdefault(core.id, (core, {}))[1][offset] = weight
-    near: dict[Offset, Node] = {}  # contributions as the reading cell sees them, with stored products read
-    total = graph.const(0)
-    for core, weights in cores.values():
-        saved = (len(weights) - 1) * operations([core])
-        pointwise = not any(any(o) for offsets in reads([core]).values() for o in offsets)
-        # a cotangent is 0 outside the grid, but 0 times what a division by a field's halo gives may not be: store it, halo 0
-        singular = any(any(o) for o in weights) and any(n.op in SINGULAR for n in ordered([core]))
-        if saved and pointwise and not singular:
-            inline[f"product {core.id}"] = core
-            core = graph.read(f"product {core.id}", (0,) * ndim)
-        elif saved > SCRATCH_COST or singular:
-            name = f"scratch {core.id}"
-            if name not in assigns:
-                assigns[name] = Assign(Place(name), core, outside)
-                places[name] = Place(name)
-            core = graph.read(name, (0,) * ndim)
-        groups: dict[float, list[Node]] = {}
-        for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
-            groups.setdefault(weights[offset], []).append(graph.shift(core, tuple(-o for o in offset)))
-            near[offset] = graph.add(near.get(offset, graph.const(0)), graph.mul(graph.const(weights[offset]), core))
-        for weight, nodes in groups.items():
-            total = graph.add(total, graph.mul(graph.const(weight), graph.sum(nodes)))
-    folded = any(rule != "zero" for rule in fold)
-    scatter = {o: n for o, n in near.items() if folded and any(c and rule != "zero" for c, rule in zip(o, fold, strict=True))}
-    return Assign(target, total, outside, False, scatter, fold if scatter else ())
 
 
 def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:
@@ -221,7 +152,7 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
 
 def _needed_stages(stages: dict[str, Assign], assigns: list[Assign], inline: dict[str, Node]) -> dict[str, Assign]:
     """Stages of the primal step that the adjoint reads, and those that they read, in order."""
-    wanted = set(stored_reads([node for a in assigns for node in (a.node, *a.scatter.values())], inline))
+    wanted = set(stored_reads([a.node for a in assigns], inline))
     found: set[str] = set()
     for name in reversed(stages):
         if name in wanted:

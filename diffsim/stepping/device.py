@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
-from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
+from diffsim.expr.graph import Node
+from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
+from diffsim.field import Rules
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, images
 from diffsim.stepping.program import Assign, Nest, Strip
 
@@ -42,21 +46,19 @@ class DeviceKernel(Kernel):
             yield
 
     def _nest(self, nest: Nest, step: int) -> None:
-        text, layout = self.text, self.layout
-        ranges = [f"({h}, {n + h})" for n, h in zip(layout.rows, layout.row_halo, strict=True)]
-        ranges.append(f"({layout.halo_tiles}, {layout.halo_tiles + layout.tiles})")
-        indices = ", ".join((*self.rows, "j"))
+        text, folds = self.text, self.folds(nest)
+        beyond = tuple(max((far[axis] for _, far, _ in folds), default=0) for axis in range(self.ndim))
+        for group in nest.groups:
+            low, high = ([a + b for a, b in zip(ends, beyond, strict=True)] for ends in (group.low, group.high))
+            with self._cells(low, high, step):
+                self._assign([(f"rolled[{self._kept[name]} + at]", node, False) for name, node in group.values.items()])
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
         if nest.assigns:
-            with text.block(f"for {indices} in ti.ndrange({', '.join(ranges)})"), self._step(step):
-                text(f"at = {row_start(self.rows, layout.strides)}j")
-                writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
-                values = [writer(assign.node) for assign in nest.assigns]
-                for assign, value in zip(nest.assigns, values, strict=True):
-                    target = f"{identifier(assign.target.array)}[{self.lead(assign.target)}at]"
-                    text(f"{target} = {target} + {value}" if assign.accumulate else f"{target} = {value}")
-        for index, assign in enumerate(nest.assigns):
-            if assign.scatter:
-                self._fold(assign, index, step)
+            none = (0,) * self.ndim
+            with self._cells(none, none, step):
+                self._assign([(f"{self._target(a)}at]", root, a.accumulate) for a, root in zip(nest.assigns, roots, strict=True)])
+        for rules, outside, which in folds:
+            self._fold(nest, rules, outside, which, step)
         for index, scatter in enumerate(nest.scatters):
             with text.block(f"for e in range({identifier(scatter.points)}_starts.shape[0] - 1)"), self._step(step):
                 self.write_scatter(scatter, index)
@@ -65,17 +67,73 @@ class DeviceKernel(Kernel):
         for assign in nest.assigns:
             self._extend(assign, step)
 
+    @contextmanager
+    def _cells(self, low: Sequence[int], high: Sequence[int], step: int) -> Iterator[None]:
+        """A loop over the cells of the grid and so many beyond it."""
+        layout = self.layout
+        shape, halo = (*layout.rows, layout.tiles), (*layout.row_halo, layout.halo_tiles)
+        low, high = ((0, *low), (0, *high)) if self.ndim == 1 else (low, high)
+        ranges = [f"({h - a}, {n + h + b})" for n, h, a, b in zip(shape, halo, low, high, strict=True)]
+        with self.text.block(f"for {', '.join((*self.rows, 'j'))} in ti.ndrange({', '.join(ranges)})"), self._step(step):
+            self.text(f"at = {row_start(self.rows, layout.strides)}j")
+            yield
+
+    def _assign(self, what: Sequence[tuple[str, Node, bool]]) -> None:
+        writer = ExpressionWriter(self.text, TileLoader(self.text, self.sources), self.lanes)
+        values = [writer(node) for _, node, _ in what]
+        for (target, _, accumulate), value in zip(what, values, strict=True):
+            self.text(f"{target} = {target} + {value}" if accumulate else f"{target} = {value}")
+
+    def _target(self, assign: Assign) -> str:
+        return f"{identifier(assign.target.array)}[{self.lead(assign.target)}"
+
+    @cached_property
+    def _kept(self) -> dict[str, int]:
+        """Where the field of each value that nests keep starts; nests use the same memory one after the other."""
+        return {
+            name: number * self.layout.tile_count
+            for nest in self.program.nests
+            for number, name in enumerate(name for group in nest.groups for name in group.values)
+        }
+
+    @property
+    def rolled_tiles(self) -> int:
+        return max((start + self.layout.tile_count for start in self._kept.values()), default=0)
+
+    @property
+    def sources(self) -> Sources:
+        plain = super().sources
+        kept = {name: ("rolled", f"{start} + ") for name, start in self._kept.items()}
+        return dataclasses.replace(plain, arrays={**plain.arrays, **kept})
+
     def _strip(self, strip: Strip, step: int, back: bool) -> None:
         with self.text.block(f"for e in range({identifier(strip.name)}_tiles.shape[0])"), self._step(step):
             self.write_strip(strip, back)
 
-    def _fold(self, assign: Assign, index: int, step: int) -> None:
-        text, shape = self.text, self.layout.shape
-        names = [f"c{axis}" for axis in range(self.ndim)]
-        near = [f"{name} < {r} or {name} >= {n - r}" for name, r, n in zip(names, self.fold_reach(assign), shape, strict=True) if r]
-        loop = f"for {', '.join(names)} in ti.ndrange({', '.join(map(str, shape))})"
-        with text.block(loop), self._step(step), text.block(f"if {' or '.join(near)}"):
-            self.write_fold(assign, index, lambda axis: names[axis])
+    def _fold(self, nest: Nest, rules: Rules, outside: tuple[int, ...], which: Sequence[int], step: int) -> None:
+        """Compute cells outside the grid, and add them to the cells that the boundary rules took these from, axis by axis."""
+        text, layout = self.text, self.layout
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
+        names, halo = (*self.rows, "j"), (*layout.row_halo, layout.halo_tiles)
+        inside = zip(names, halo, (*layout.rows, layout.tiles), strict=True)
+        with self._cells(outside, outside, step), text.block(f"if not ({' and '.join(f'{h} <= {i} < {n + h}' for i, h, n in inside)})"):
+            self._assign([(f"{self._target(nest.assigns[i])}at]", roots[i], nest.assigns[i].accumulate) for i in which])
+        sizes = layout.storage
+        offset = len(sizes) - self.ndim
+        for axis in range(self.ndim):
+            if not outside[axis]:
+                continue
+            stored = axis + offset
+            others = [f"o{a}" for a in range(len(sizes)) if a != stored]
+            spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
+            with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+                for cell, image in self.fold_pairs(rules, outside, axis):
+                    rows: list[list[str | int]] = [[x if a == stored else f"o{a}" for a in range(len(sizes))] for x in (image, cell)]
+                    to, of = (row_start(row[:-1], layout.strides) + str(row[-1]) for row in rows)
+                    for index in which:
+                        target = self._target(nest.assigns[index])
+                        text(f"{target}{to}] = {target}{to}] + {target}{of}]")
+                        text(f"{target}{of}] = F(0.0)")
 
     def _extend(self, assign: Assign, step: int) -> None:
         """Halo by halo, the last axis first, so that corners are right. Nothing writes the halo of a zero rule."""

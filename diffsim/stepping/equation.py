@@ -10,7 +10,7 @@ from typing import Any
 from diffsim.arguments import instance, real_array, shown, whole
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Rule, Rules
+from diffsim.field import Location, Rule, Rules, check_words
 from diffsim.grid import MAX_DIMENSIONS, Grid
 from diffsim.typing import Array
 
@@ -30,6 +30,7 @@ class Variable:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        check_words(self.boundary)
         if self.location is not None and (not isinstance(self.location, (tuple, list)) or not self.location):
             raise ShapeError(
                 f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"

@@ -85,7 +85,7 @@ def nests(assigns: dict[str, Assign], scatters: list[PointScatter], inline: Mapp
     """
     level: dict[str, int] = {}
     for name, assign in assigns.items():
-        needed = stored_reads([assign.node, *assign.scatter.values()], inline or {})
+        needed = stored_reads([assign.node], inline or {})
         level[name] = 1 + max((level[other] for other in needed if other in level), default=-1)
     out = []
     for depth in range(max(level.values(), default=-1) + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from diffsim.expr.graph import LANEWISE, Graph
 from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, row_start
-from diffsim.field import Layout
+from diffsim.field import Layout, Rules
 from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.program import Assign, Place, PointGather, PointScatter, Program, Strip
+from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
 """Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
@@ -42,6 +42,7 @@ Kind = Literal[
     "point weights",
     "strip",
     "tiles",
+    "rolled",
 ]
 
 
@@ -113,7 +114,14 @@ class Kernel(ABC):
         out += [
             Argument(f"{identifier(points)}_{kind.replace(' ', '_')}", kind, points) for points, found in kinds.items() for kind in found
         ]
+        if any(nest.groups for nest in self.program.nests):
+            out.append(Argument("rolled", "rolled", self.program.name))
         return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
+
+    @property
+    @abstractmethod
+    def rolled_tiles(self) -> int:
+        """Tiles of the array in which nests keep values as they go."""
 
     @property
     def source(self) -> str:
@@ -142,6 +150,7 @@ class Kernel(ABC):
                 "ring": (1, element),
                 "field": (1, element),
                 "strip": (1, element),
+                "rolled": (1, element),
                 "stream": (2, scalar),
                 "cells": (2, ti.i32),
                 "point cells": (2, ti.i32),
@@ -239,65 +248,28 @@ class Kernel(ABC):
         tile = f"{identifier(strip.place.array)}[{self.lead(strip.place)}{name}_tiles[e]]"
         self.text(f"{tile} = {kept}" if back else f"{kept} = {tile}")
 
-    def fold_reach(self, assign: Assign) -> tuple[int, ...]:
-        """How far into the grid contributions come back from the halo, an entry an axis (0 where nothing does)."""
-        reach = [max(abs(o[axis]) for o in assign.scatter) for axis in range(self.ndim)]
-        return tuple(r if rule != "zero" else 0 for r, rule in zip(reach, assign.fold, strict=True))
+    def folds(self, nest: Nest) -> list[tuple[Rules, tuple[int, ...], list[int]]]:
+        """Assignments of a nest that are computed outside the grid: those with the same rules, how far, and which they are."""
+        found: dict[Rules, list[int]] = {}
+        for index, assign in enumerate(nest.assigns):
+            if any(assign.outside):
+                found.setdefault(assign.fold, []).append(index)
+        far = [tuple(max(nest.assigns[i].outside[axis] for i in which) for axis in range(self.ndim)) for which in found.values()]
+        return list(zip(found, far, found.values(), strict=True))
 
-    def write_fold(self, assign: Assign, index: int, position: Callable[[int], str]) -> None:
-        """target[cell] += what reached the cell through the halo, for the cell at `position(axis)`.
-
-        A cell within reach of the edge is the image of at most two halo cells along an axis; each image, and each
-        offset at which a cell of the grid read it, gives one contribution.
-        """
-        reach, text = self.fold_reach(assign), self.text
-        text(f"f{index} = F(0.0)")
-        depth = text.depth
-        inside, moved = [], []
-        for axis in range(self.ndim):
-            n, here, image = self.layout.shape[axis], position(axis), f"f{index}_{axis}"
-            text(f"for side{axis} in range({3 if reach[axis] else 1}):")
-            text.depth += 1
-            text(f"{image} = {here}")
-            text(f"ok{axis} = 1")
-            if reach[axis]:
-                near_low, near_high = f"{here} < {reach[axis]}", f"{here} >= {n - reach[axis]}"
-                if assign.fold[axis] == "mirror":
-                    first, second = (f"-1 - {here}", near_low), (f"{2 * n - 1} - {here}", near_high)
-                else:
-                    first, second = (f"{here} - {n}", near_high), (f"{here} + {n}", near_low)
-                for side, (value, near) in enumerate((first, second), start=1):
-                    with text.block(f"if side{axis} == {side}"):
-                        text(f"{image} = {value}")
-                        text(f"ok{axis} = ti.cast({near}, ti.i32)")
-            moved.append(f"side{axis}")
-            inside.append(f"ok{axis} == 1")
-        with text.block(f"if {' and '.join(inside)} and {' + '.join(moved)} > 0"):
-            for number, (offset, node) in enumerate(assign.scatter.items()):
-                names = [f"f{index}_{number}_{axis}" for axis in range(self.ndim)]
-                for axis, name in enumerate(names):
-                    text(
-                        f"{name} = f{index}_{axis} - {offset[axis]}" if offset[axis] >= 0 else f"{name} = f{index}_{axis} + {-offset[axis]}"
-                    )
-                bounds = " and ".join(f"0 <= {name} and {name} < {n}" for name, n in zip(names, self.layout.shape, strict=True))
-                with text.block(f"if {bounds}"):
-                    stored = [f"{name}_s" for name in names]
-                    for axis, name in enumerate(stored[:-1]):
-                        text(f"{name} = {names[axis]} + {self.layout.halo[axis]}")
-                    text(f"{stored[-1]} = {names[-1]} + {self.first_column}")
-                    rows = tuple(stored[:-1]) or ("0",)
-                    value = self.cell_writer(rows, stored[-1], f"f{index}_{number}_v")(node)
-                    text(f"f{index} = f{index} + {value}")
-        text.depth = depth
-        cells: list[str | int] = [f"{position(axis)} + {self.layout.halo[axis]}" for axis in range(self.ndim - 1)]
-        target = self.target_cell(assign.target, cells or [0], f"{position(self.ndim - 1)} + {self.first_column}")
-        text(f"{target} = {target} + f{index}")
+    def fold_pairs(self, rules: Rules, outside: tuple[int, ...], axis: int) -> list[tuple[int, int]]:
+        """Along one axis: positions outside the grid, and of the cells that their cotangents are added to, counted in storage."""
+        first = self.first_column if axis == self.ndim - 1 else self.layout.halo[axis]
+        return images(rules[axis], self.layout.shape[axis], first, outside[axis])
 
 
 def images(rule: str, n: int, first: int, reach: int) -> list[tuple[int, int]]:
-    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis."""
+    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis.
+
+    Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
+    """
     out = []
-    for q in range(reach):
+    for q in range(min(reach, n)):
         low, high = (q, n - 1 - q) if rule == "mirror" else (n - 1 - q, q)
         out += [(first - 1 - q, first + low), (first + n + q, first + high)]
     return out

@@ -70,6 +70,7 @@ class Launcher:
         self.arrays: dict[str, Any] = {}
         self._compiled: dict[tuple[str, int], Any] = {}
         self._bound: dict[tuple[str, int], BoundKernel] = {}
+        self._scratch: Any = None
         self._controls: dict[str, Any] = {}  # of each program, whatever the workers
         self._paces: dict[str, Pace] = {}
 
@@ -220,11 +221,19 @@ class Launcher:
     def _bind(self, key: tuple[str, int], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
-        arguments = [control if a.kind == "control" else self._argument(a, workers) for a in kernel.arguments]
+        given = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+        arguments = [given[a.kind]() if a.kind in given else self._argument(a, workers) for a in kernel.arguments]
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
+
+    def _rolled(self, kernel: Kernel) -> Any:
+        """Memory for the values that a kernel keeps as it goes; kernels run one after the other, so all use the same."""
+        size = kernel.rolled_tiles * self.layout.lanes
+        if self._scratch is None or self._scratch.shape[0] < size:
+            self._scratch = self.memory.allocate((size,), self.layout.dtype, flat=True)
+        return self.memory.flat(self._scratch, self.layout.lanes)
 
     def _argument(self, argument: Argument, workers: int) -> Any:
         if argument.kind in ("ring", "field", "profile", "stream"):

@@ -28,16 +28,16 @@ class Place:
 class Assign:
     """target = node at every cell (or target += node), then the target's halo by `rules`.
 
-    `scatter` holds what the gather form of an adjoint leaves out: contributions that reached a cell through the halo.
-    Offset o -> the contribution of a reading cell i to the cell i + o, folded back into the grid by `fold`.
+    In an adjoint, the cells that a field had outside the grid have cotangents too: `node` at cells up to `outside` beyond the
+    grid along each axis. They are folded back onto the cells that the rules `fold` took the halo from.
     """
 
     target: Place
     node: Node
     rules: Rules
     accumulate: bool = False
-    scatter: dict[Offset, Node] = field(default_factory=dict)
     fold: Rules = ()
+    outside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,42 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Values that are computed once a cell and kept while the cells near it need them.
+
+    Attributes:
+        values: name -> expression, which may read values of the groups before.
+        low, high: how far before the first and beyond the last cell that the nest computes they are wanted, along each axis; where that is
+            negative, not even there.
+    """
+
+    values: dict[str, Node]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Nest:
-    """Assignments that share one loop nest, then point sums into their targets, then kept values, then the targets' halos."""
+    """Assignments that share one loop nest, then point sums into their targets, then kept values, then the targets' halos.
+
+    Attributes:
+        assigns: the assignments.
+        scatters: point sums.
+        restores: values of strips that are put back.
+        groups: values that the nest keeps as it goes, in the order in which they are computed (`diffsim.stepping.rolling`).
+        roots: where there are groups, the expressions of the assignments that read them.
+    """
 
     assigns: tuple[Assign, ...]
     scatters: tuple[PointScatter, ...] = ()
     restores: tuple[Strip, ...] = ()
+    groups: tuple[Group, ...] = ()
+    roots: tuple[Node, ...] = ()
+
+    @property
+    def folded(self) -> tuple[Assign, ...]:
+        """Assignments that are computed outside the grid as well."""
+        return tuple(a for a in self.assigns if any(a.outside))
 
 
 Operation: TypeAlias = Nest | PointGather | Strip
@@ -141,7 +171,7 @@ class Program:
         nodes: list[Node] = []
         for nest in self.nests:
             for assign in nest.assigns:
-                nodes += [assign.node, *assign.scatter.values()]
+                nodes.append(assign.node)
             nodes += [scatter.factor for scatter in nest.scatters]
         return nodes + [gather.node for gather in self.gathers]
 
@@ -155,13 +185,31 @@ class Program:
         return sorted(targets | {self.places[name].array for name in self.reads()})
 
     def reach(self) -> dict[str, tuple[int, ...]]:
-        """Largest offset along each axis at which each array is read; 0 for those read in place."""
+        """How far beyond the grid along each axis each array is read, or written to be folded back; 0 for those used in place."""
         out: dict[str, tuple[int, ...]] = {}
-        for name, offsets in self.reads().items():
-            array = self.places[name].array
-            widest = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(next(iter(offsets)))))
-            out[array] = tuple(map(max, out.get(array, widest), widest))
+
+        def note(array: str, far: tuple[int, ...]) -> None:
+            out[array] = tuple(map(max, out.get(array, far), far))
+
+        for nodes, beyond in self._extents():
+            for name, offsets in self.reads(nodes).items():
+                far = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(next(iter(offsets)))))
+                note(self.places[name].array, tuple(f + b for f, b in zip(far, beyond or (0,) * len(far), strict=True)))
+        for nest in self.nests:
+            for assign in nest.assigns:
+                if assign.outside:
+                    note(assign.target.array, assign.outside)
         return out
+
+    def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
+        """Every expression, with how far beyond the grid it is computed."""
+        for operation in self.operations:
+            if isinstance(operation, Nest):
+                for assign in operation.assigns:
+                    yield [assign.node], assign.outside
+                yield [scatter.factor for scatter in operation.scatters], ()
+            elif isinstance(operation, PointGather):
+                yield [operation.node], ()
 
     def affected_by(self, arrays: Iterable[str]) -> set[str]:
         """Field arrays that are computed from these, directly or through others."""
@@ -169,25 +217,32 @@ class Program:
         while known < len(found):
             known = len(found)
             for nest in self.nests:
-                values = [(a.target, [a.node, *a.scatter.values()]) for a in nest.assigns] + [(s.target, [s.factor]) for s in nest.scatters]
+                values = [(a.target, [a.node]) for a in nest.assigns] + [(s.target, [s.factor]) for s in nest.scatters]
                 found |= {to.array for to, nodes in values if not found.isdisjoint(self.places[name].array for name in self.reads(nodes))}
         return found - set(arrays)
 
     def in_place(self, array: str) -> bool:
-        """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written."""
+        """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written.
+
+        Outside the grid a cell is computed by the worker that has its image, for each rule another one: there, nobody reads what
+        assignments with other rules overwrite.
+        """
         written = False
         for operation in self.operations:
             if isinstance(operation, Nest):
                 here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
-                after = self._offsets_of_oldest(array, [n for a in operation.assigns for n in a.scatter.values()])
                 now = any(a.target.array == array for a in operation.assigns)
+                mine = {a.fold for a in operation.folded if a.target.array == array}
+                others = [a.node for a in operation.folded if mine and a.fold not in mine]
+                if self._offsets_of_oldest(array, others):
+                    return False
             elif isinstance(operation, Strip):  # each cell is copied by the worker that will overwrite it
-                here, after, now = set(), set(), False
+                here, now = set(), False
                 if written and operation.place == Place(array, 0):
                     return False
             else:
-                here, after, now = self._offsets_of_oldest(array, [operation.node]), set(), False
-            if (written and here) or any(any(offset) for offset in here) or ((written or now) and after):
+                here, now = self._offsets_of_oldest(array, [operation.node]), False
+            if (written and here) or any(any(offset) for offset in here):
                 return False
             written = written or now
         return True

@@ -52,10 +52,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     operations: list[Operation] = []
     for operation in adjoint.program.operations:
         if isinstance(operation, Nest):
-            assigns = tuple(
-                dataclasses.replace(a, node=replaced(a.node), scatter={o: replaced(n) for o, n in a.scatter.items()})
-                for a in operation.assigns
-            )
+            assigns = tuple(dataclasses.replace(a, node=replaced(a.node)) for a in operation.assigns)
             operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
         operations.append(operation)
     places = {name: Place(name, 0) for name in names}

@@ -6,6 +6,7 @@ no data (`diffsim.stepping.levels`).
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +25,7 @@ from diffsim.stepping.levels import Ring
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
+from diffsim.stepping.rolling import rolled
 from diffsim.stepping.rounding import Rounding
 from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.stepping.undo import undo
@@ -57,12 +59,14 @@ class Stepper:
         self.adjoint: Adjoint | None = adjoint_program(step, records) if differentiable else None
         self.recorded = recorded_programs(step, self.forward, self.adjoint) if self.adjoint else None
         """Programs for records, where they are better than those for states."""
+        self._keep_shared()
         self.needs_primal = self.adjoint is not None and not self.depths.keys().isdisjoint(self.adjoint.program.arrays())
         """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
+        check_halo(step.grid.shape, _farthest(self.forward.reach(), step.grid.ndim))
         reach = self._reach()
-        halo = tuple(max((r[axis] for r in reach.values()), default=0) for axis in range(step.grid.ndim))
-        check_halo(step.grid.shape, halo)
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype)
+        halo = _farthest(reach, step.grid.ndim)
+        margin = max((_deepest(program) for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin)
         self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
@@ -78,6 +82,16 @@ class Stepper:
         """Every program of this step."""
         backward = [self.adjoint.program] if self.adjoint else []
         return [self.forward, *backward, *([self.recorded.forward, self.recorded.adjoint] if self.recorded else [])]
+
+    def _keep_shared(self) -> None:
+        """Let the programs keep values that their nests would compute several times a cell."""
+        graph, blocks = self.step.graph, settings().arch == "cpu"
+        self.forward = rolled(self.forward, graph, blocks)
+        if self.adjoint is not None:
+            self.adjoint = dataclasses.replace(self.adjoint, program=rolled(self.adjoint.program, graph, blocks))
+        if self.recorded is not None:
+            forward, adjoint = (rolled(program, graph, blocks) for program in (self.recorded.forward, self.recorded.adjoint))
+            self.recorded = dataclasses.replace(self.recorded, forward=forward, adjoint=adjoint)
 
     def _reach(self) -> dict[str, tuple[int, ...]]:
         out: dict[str, tuple[int, ...]] = {}
@@ -565,6 +579,18 @@ class Stepper:
             self._pending[primary] = {late - 1: later for late, later in waiting.items()}
             if not self._pending[primary]:
                 del self._pending[primary]
+
+
+def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
+    """How far along each axis any array is read."""
+    return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))
+
+
+def _deepest(program: Program) -> int:
+    """Tiles beside the halo that the kernels of a program may touch, since they work on whole tiles."""
+    along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in nest.groups) for nest in program.nests]
+    ends = [bool(a.outside and a.outside[-1]) for nest in program.nests for a in nest.assigns]
+    return max(along, default=0) + any(ends)
 
 
 def _max_abs(values: Array) -> float:

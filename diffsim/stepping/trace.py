@@ -120,7 +120,13 @@ def trace_coefficients(equation: Equation) -> TracedMap:
         nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
         return TracedMap(graph, parameters, {}, nodes, parameters)
     rules = equation.coefficient_boundaries
-    return _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"), {})
+    traced = _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"), {})
+    if unknown := set(rules) - set(traced.outputs):
+        raise TraceError(
+            f"{type(equation).__name__}.coefficient_boundaries names {', '.join(sorted(unknown))}, expected coefficients: "
+            f"{', '.join(sorted(traced.outputs))}; correct the names"
+        )
+    return traced
 
 
 def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
@@ -214,7 +220,7 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
             f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},); give a value for each cell along it"
         )
     if not np.isfinite(values).all():
-        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; mend them")
+        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; correct them")
     return np.pad(values, halo[profile.axis], mode="edge")
 
 
@@ -242,7 +248,9 @@ def check_declared(equation: Equation) -> None:
     for name, profile in mapping(f"profiles of {kind}", equation.profiles, "{'w': Profile(0, values)}").items():
         instance(f"{name} of {kind}", profile, Profile, "a diffsim.Profile", "write it like Profile(0, values)")
         if profile.axis >= equation.grid.ndim:
-            raise ShapeError(f"profile {name} of {kind} varies along axis {profile.axis}, expected 0 to {equation.grid.ndim - 1}; mend it")
+            raise ShapeError(
+                f"profile {name} of {kind} varies along axis {profile.axis}, expected 0 to {equation.grid.ndim - 1}; correct it"
+            )
 
 
 def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:

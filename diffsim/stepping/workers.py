@@ -12,31 +12,30 @@ sees whether it was; until it has opened or closed the gate, the others wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 
-from diffsim.expr.graph import Graph, Node
-from diffsim.expr.source import ExpressionWriter, TileLoader, identifier, row_start
-from diffsim.field import Layout
+from diffsim.expr.graph import Graph
+from diffsim.expr.source import ExpressionWriter, Sources, Text, TileLoader, identifier, ring_row, row_start
+from diffsim.field import Layout, Rules
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, images
-from diffsim.stepping.program import Assign, Nest, Operation, Place, Program, Strip
+from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, images
+from diffsim.stepping.program import Assign, Group, Nest, Operation, Place, PointGather, Program, Strip
+from diffsim.stepping.rolling import rows_together
 
 TALLEST_BLOCK = 4
+INDICES = ("w", "lo", "hi", "n", "first", "last", "below", "above", "left", "right", "k", "i")
+"""Numbers that functions may be given."""
 PATIENCE = 20_000
 """Looks at a gate before a worker leaves, 0.1 - 0.4 ms: about what it costs to wake a sleeping thread twice. A scheduler tick is 4 ms."""
 FLAG = 1 << 30
 """Of arrivals: somebody wants to leave. Of openings: a gate is closed, and all leave. More than there are of either in a launch."""
 NOTHING = 1 << 20
 """More operations than a step has: a worker that has left begins with this one."""
-
-
-def row_block(reach: int) -> int:
-    """Rows computed together by a nest that reads `reach` rows up and down, so that rows which several need are loaded once.
-
-    More rows save loads and cost registers. Measured on acoustics at 1024 x 1024, one thread, Gpoints/s with blocks of 1, 2
-    and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8.
-    """
-    return 1 if reach == 0 else 4 if reach <= 2 else 2
 
 
 def useful_workers(layout: Layout, threads: int) -> int:
@@ -70,7 +69,9 @@ class WorkerKernel(Kernel):
         self.workers = workers
 
     def _write(self) -> None:
-        text, program = self.text, self.program
+        program, text = self.program, self.text
+        self._defined: dict[str, list[str]] = {}  # arguments of each function
+        self._functions = Text()
         text("@ti.kernel")
         with text.block(self.header()):
             text("ti.loop_config(serialize=True)" if self.workers == 1 else "ti.loop_config(block_dim=1)")
@@ -93,21 +94,50 @@ class WorkerKernel(Kernel):
                             self._operation(operation, index)
                     with text.block(f"if begin < {NOTHING}"):
                         text("begin = 0")
+        text.lines[:0] = self._functions.lines  # before the kernel, which calls them
+
+    def _call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
+        """Call a function of the source with some arguments by name; it is written first if it is not there yet.
+
+        Taichi's compile time grows with the square of the lines of one function, so a kernel is cut into many.
+
+        Args:
+            name: of the function.
+            write: writes its body.
+            given: source of arguments that differ from the caller's variables of the same name.
+        """
+        if name not in self._defined:
+            caller, self.text = self.text, Text()
+            self.text.depth = 1
+            write()
+            body, self.text = self.text.lines, caller
+            used = set(re.findall(r"[A-Za-z_]\w*", "\n".join(body)))
+            numbers = (*INDICES, *(self.level(place) for place in self.levels_used()))
+            kinds = {a.name: annotation(a) for a in self.arguments} | dict.fromkeys(numbers, "ti.i32")
+            assigned = {match for line in body for match in re.findall(r"^\s*(?:for )?(\w+) (?:in|=) ", line)}
+            kinds = {n: kind for n, kind in kinds.items() if n in used - assigned}
+            self._defined[name] = list(kinds) if body else []
+            if body:
+                declared = ", ".join(f"{n}: {kind}" for n, kind in kinds.items())
+                self._functions.lines += ["@ti.real_func", f"def {name}({declared}) -> ti.i32:", *body, "    return 0", ""]
+        if self._defined[name]:
+            self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in self._defined[name])})")
 
     def _operation(self, operation: Operation, index: int) -> None:
         if isinstance(operation, Nest):
-            self._nest(operation)
+            self._nest(operation, f"nest_{index}")
             if self.workers > 1:
                 self._barrier(index + 1)
         elif isinstance(operation, Strip):
-            self._strip(operation, back=False)
+            self._call(f"strip_{index}", lambda: self._strip(operation, back=False))
         else:
-            with self.text.block(f"for turn in range(({self._points(operation.points)} - w + {self.workers - 1}) // {self.workers})"):
-                self.text(f"r = w + turn * {self.workers}")
-                self.write_gather(operation, index)
+            self._call(f"gather_{index}", lambda: self._gather(operation, index))
 
-    def _points(self, points: str) -> str:
-        return f"{identifier(points)}_point_starts.shape[0] - 1"
+    def _gather(self, gather: PointGather, index: int) -> None:
+        count = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
+        with self.text.block(f"for turn in range(({count} - w + {self.workers - 1}) // {self.workers})"):
+            self.text(f"r = w + turn * {self.workers}")
+            self.write_gather(gather, index)
 
     def _barrier(self, done: int) -> None:
         """Wait until all workers have done so many operations of this step, or leave the launch with all of them."""
@@ -136,25 +166,24 @@ class WorkerKernel(Kernel):
             with text.block(f"if gate >= {FLAG}"):
                 text(f"begin = {NOTHING}")
 
-    def _nest(self, nest: Nest) -> None:
-        text, halo = self.text, self.layout.row_halo
-        offsets = [o for found in self.program.reads([a.node for a in nest.assigns]).values() for o in found]
-        block = row_block(max((abs(o[-2]) for o in offsets), default=0)) if self.ndim > 1 else 1
+    def _nest(self, nest: Nest, name: str) -> None:
+        """The cells of the slab, then what comes from outside the grid, then points and halos."""
         if nest.assigns:
-            if len(self.rows) == 1:
-                self._row_loop(nest, block, "lo", "hi", halo[0])
-            else:
-                with text.block(f"for k in range(lo + {halo[0]}, hi + {halo[0]})"):
-                    self._row_loop(nest, block, "0", str(self.layout.rows[1]), halo[1])
-        for index, assign in enumerate(nest.assigns):
-            if assign.scatter:
-                self._fold(assign, index)
+            self._cells(nest, name)
+        for number, (rules, outside, which) in enumerate(self.folds(nest)):
+            self._outside(nest, name, f"_folded_{number}", rules, outside, which)
+        self._call(f"{name}_points", lambda: self._after(nest))
+        self._call(f"{name}_halo", lambda: self._halos(nest))
+
+    def _after(self, nest: Nest) -> None:
         for index, scatter in enumerate(nest.scatters):
-            name = identifier(scatter.points)
-            with text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
+            points = identifier(scatter.points)
+            with self.text.block(f"for e in range({points}_slabs[w], {points}_slabs[w + 1])"):
                 self.write_scatter(scatter, index)
         for strip in nest.restores:
             self._strip(strip, back=True)
+
+    def _halos(self, nest: Nest) -> None:
         for assign in nest.assigns:
             self._extend(assign)
 
@@ -163,67 +192,226 @@ class WorkerKernel(Kernel):
         with self.text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
             self.write_strip(strip, back)
 
-    def _row_loop(self, nest: Nest, block: int, first: str, last: str, halo: int) -> None:
-        text = self.text
-        if block == 1:
-            with text.block(f"for i in range({first} + {halo}, {last} + {halo})"):
-                self._tile_loop(nest, 1)
-            return
-        with text.block(f"for b in range({first} // {block}, {last} // {block})"):
-            text(f"i = b * {block} + {halo}")
-            self._tile_loop(nest, block)
-        rows = self.layout.rows[-1]
-        if rows % block:
-            with text.block(f"for i in range({last} // {block} * {block} + {halo}, {last} + {halo})"):
-                self._tile_loop(nest, 1)
+    # loops over tiles
 
-    def _tile_loop(self, nest: Nest, rows: int) -> None:
+    @property
+    def _across(self) -> dict[str, str]:
+        """Where the rows of a plane and the tiles of a row begin and end."""
+        layout = self.layout
+        rows = {"below": "0", "above": str(layout.rows[1])} if len(self.rows) == 2 else {}
+        return {**rows, "left": str(layout.halo_tiles), "right": str(layout.halo_tiles + layout.tiles)}
+
+    def _cells(self, nest: Nest, name: str) -> None:
+        """All cells of the slab, in blocks of rows where that saves loads."""
+        block, rows = self._block(nest), self.layout.rows[-1]
+        every = range(len(nest.assigns))
+        own = self._across | {"first": "lo", "last": "hi"}
+        if block == 1:
+            self._tiles(nest, name, "", every, 1, own)
+            return
+        if len(self.rows) == 1:
+            cut = f"hi // {block} * {block}"
+            whole, rest = own | {"last": cut}, own | {"first": cut}
+        else:
+            cut = str(rows // block * block)
+            whole, rest = own | {"above": cut}, own | {"below": cut}
+        self._tiles(nest, name, f"_by_{block}", every, block, whole)
+        if rows % block:
+            self._tiles(nest, name, "", every, 1, rest)
+
+    def _block(self, nest: Nest) -> int:
+        return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)
+
+    def _tiles(self, nest: Nest, name: str, suffix: str, which: Sequence[int], block: int, where: Mapping[str, str]) -> None:
+        """Compute some assignments of the nest `name` in the rows and tiles `where`; the suffix tells its functions apart."""
+        self._call(name + suffix, lambda: self._sweep(nest, name, which, block), where)
+
+    def _sweep(self, nest: Nest, name: str, which: Sequence[int], block: int) -> None:
+        """Loops over the rows from `first` to `last` (in three dimensions, planes); what is kept runs ahead as far as it is wanted."""
+        text, halo, row = self.text, self.layout.row_halo[0], self.rows[0]
+        if block > 1 and len(self.rows) == 1:
+            with text.block(f"for b in range(first // {block}, last // {block})"):
+                text(f"{row} = b * {block} + {halo}")
+                self._tile_loop(nest, which, block)
+            return
+        along = self.ndim > 1
+        ahead = [(group.low[0], group.high[0]) if along else (0, 0) for group in nest.groups]
+        start = max((low + high for low, high in ahead), default=0)
+        with text.block(f"for {row} in range(first + {halo - start}, last + {halo})"):
+            for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):
+                with text.block(f"if {row} >= first + {halo - low - high}"):
+                    wider = self._wider(group, f"{row} + {high}")
+                    self._call(f"{name}_kept_{number}", lambda group=group: self._keep(group), wider)  # type: ignore[misc]
+            with text.block(f"if {row} >= first + {halo}") if nest.groups else nullcontext():
+                self._plane(lambda: self._tile_loop(nest, which, block), block)
+
+    def _wider(self, group: Group, row: str) -> dict[str, str]:
+        """Arguments of the function that keeps a group's values in one row."""
+        left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
+        out = {self.rows[0]: row, "left": f"left - {left}", "right": f"right + {right}"}
+        if len(self.rows) == 2:
+            out |= {"below": f"below - {group.low[1]}", "above": f"above + {group.high[1]}"}
+        return out
+
+    def _plane(self, write: Callable[[], None], block: int = 1) -> None:
+        """`write` for the row at hand, or in three dimensions in a loop over the rows of a plane."""
+        if len(self.rows) == 1:
+            write()
+            return
+        text, halo = self.text, self.layout.row_halo[1]
+        if block > 1:
+            with text.block(f"for b in range(below // {block}, above // {block})"):
+                text(f"i = b * {block} + {halo}")
+                write()
+        else:
+            with text.block(f"for i in range(below + {halo}, above + {halo})"):
+                write()
+
+    def _keep(self, group: Group) -> None:
+        self._plane(lambda: self._kept_loop(group))
+
+    def _kept_loop(self, group: Group) -> None:
+        text, sources = self.text, self.sources
+        with text.block("for j in range(left, right)"):
+            text(f"at = {row_start(self.rows, self.layout.strides)}j")
+            writer = ExpressionWriter(text, TileLoader(text, sources), self.lanes)
+            stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]
+            for row, value in stores:
+                text(f"rolled[{row}j] = {value}")
+
+    def _tile_loop(self, nest: Nest, which: Sequence[int], rows: int) -> None:
         text, layout = self.text, self.layout
-        start = row_start(self.rows, layout.strides)
-        with text.block(f"for j in range({layout.halo_tiles}, {layout.halo_tiles + layout.tiles})"):
-            text(f"at = {start}j")
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
+        with text.block("for j in range(left, right)"):
+            text(f"at = {row_start(self.rows, layout.strides)}j")
             writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
             stores = []
             for row in range(rows):
-                for assign in nest.assigns:
-                    node: Node = assign.node if row == 0 else self.graph.shift(assign.node, (*(0,) * (self.ndim - 2), row, 0))
+                for index in which:
+                    assign, node = nest.assigns[index], roots[index]
+                    node = node if row == 0 else self.graph.shift(node, (*(0,) * (self.ndim - 2), row, 0))
                     target = self._tile(assign.target, row)
                     value = writer(node)
                     if node.op == "const":
                         value = f"Tile({node.data!r})"
                     stores.append(f"{target} = {target} + {value}" if assign.accumulate else f"{target} = {value}")
-                if rows == 1 or row == rows - 1:
-                    for store in stores:
-                        text(store)
+            for store in stores:
+                text(store)
 
     def _tile(self, place: Place, row: int) -> str:
         ahead = row * self.layout.strides[-1]
         return f"{identifier(place.array)}[{self.lead(place)}at{f' + {ahead}' if ahead else ''}]"
 
-    def _fold(self, assign: Assign, index: int) -> None:
-        """Visit the cells within reach of a folding edge: whole rows near an edge of the leading axes, both ends of the others."""
-        text, shape = self.text, self.layout.shape
-        reach = self.fold_reach(assign)
-        if len(self.rows) == 2:
-            text("for kk in range(lo, hi):")
-            text.depth += 1
-            text(f"for ii in range({shape[1]}):")
-        else:
-            text("for ii in range(lo, hi):")
-        text.depth += 1
-        ends = min(2 * reach[-1], shape[-1])
-        text(f"count = {ends}")
-        leading = ("kk", "ii") if len(self.rows) == 2 else ("ii",)
-        for axis, name in enumerate(leading if self.ndim > 1 else ()):
-            if reach[axis]:
-                with text.block(f"if {name} < {reach[axis]} or {name} >= {shape[axis] - reach[axis]}"):
-                    text(f"count = {shape[-1]}")
-        with text.block("for c in range(count)"):
-            text("x = c")
-            with text.block(f"if count < {shape[-1]} and c >= {reach[-1]}"):
-                text(f"x = c + {shape[-1] - ends}")
-            self.write_fold(assign, index, lambda axis: "x" if axis == self.ndim - 1 else leading[axis])
-        text.depth -= len(self.rows)
+    # kept values
+
+    @property
+    def sources(self) -> Sources:
+        return dataclasses.replace(super().sources, rings=self._rings)
+
+    @cached_property
+    def _rolled_size(self) -> int:
+        """Tiles of what one worker keeps; nests use the same memory one after the other."""
+        return max((sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self.program.nests), default=0)
+
+    def _ring_tiles(self, group: Group) -> int:
+        """Tiles of one value's ring: a power of two of rows (of three dimensions, planes)."""
+        rows = 1 if self.ndim == 1 else 1 << (group.low[0] + group.high[0]).bit_length()
+        return rows * self.layout.strides[0]
+
+    @cached_property
+    def _rings(self) -> dict[str, tuple[str, int, int]]:
+        """Where each value that nests keep is kept, see `Sources.rings`."""
+        found: dict[str, tuple[str, int, int]] = {}
+        row = self.layout.strides[0]
+        for nest in self.program.nests:
+            at = 0
+            for group in nest.groups:
+                size = self._ring_tiles(group)
+                for name in group.values:
+                    found[name] = (f"w * {self._rolled_size} + {at}", size // row - 1, row)
+                    at += size
+        return found
+
+    @property
+    def rolled_tiles(self) -> int:
+        return self.workers * self._rolled_size
+
+    # what lies outside the grid
+
+    def _outside(self, nest: Nest, name: str, suffix: str, rules: Rules, outside: tuple[int, ...], which: Sequence[int]) -> None:
+        """Cotangents of cells outside the grid, added to the cells that the boundary rules took these from.
+
+        Whoever owns the row that a row outside is added to computes it.
+        """
+        folded = name + suffix
+        if self._block(nest) == 1 and len(which) == len(nest.assigns):
+            suffix = ""  # the function for the cells of the grid computes the same
+        text, layout = self.text, self.layout
+        spare = layout.tiles * self.lanes - layout.shape[-1]
+        left, right = math.ceil(outside[-1] / self.lanes), math.ceil(max(0, outside[-1] - spare) / self.lanes)
+        first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
+        own = self._across | {"first": "lo", "last": "hi"}
+        if left:
+            self._tiles(nest, name, suffix, which, 1, own | {"left": str(first - left), "right": str(first)})
+        if right:
+            self._tiles(nest, name, suffix, which, 1, own | {"left": str(last), "right": str(last + right)})
+        wide = own | {"left": str(first - left), "right": str(last + right)}
+        if len(self.rows) == 2 and outside[1]:
+            rows = layout.rows[1]
+            for below, above in ((-outside[1], 0), (rows, rows + outside[1])):
+                self._tiles(nest, name, suffix, which, 1, wide | {"below": str(below), "above": str(above)})
+            wide |= {"below": str(-outside[1]), "above": str(rows + outside[1])}
+        targets = [nest.assigns[index].target for index in which]
+        if self.ndim > 1 and outside[0]:
+            halo = layout.row_halo[0]
+            for row, image in self.fold_pairs(rules, outside, 0):
+                with text.block(f"if lo + {halo} <= {image} and {image} < hi + {halo}"):
+                    self._tiles(nest, name, suffix, which, 1, wide | {"first": str(row - halo), "last": str(row - halo + 1)})
+                    self._call(f"{folded}_add", lambda: self._add_rows(targets), {"first": str(row), "last": str(image)})
+        if len(self.rows) == 2 and outside[1]:
+            self._call(f"{folded}_rows", lambda: self._fold_rows(targets, rules, outside))
+        if outside[-1]:
+            self._call(f"{folded}_ends", lambda: self._fold_ends(targets, rules, outside, left, right))
+
+    def _add_rows(self, targets: Sequence[Place]) -> None:
+        """Add the row (of three dimensions, the plane) `first` of each target to the row `last`, and clear it."""
+        size = self.layout.strides[0]
+        self._add(targets, size, f"last * {size}", f"first * {size}")
+
+    def _fold_rows(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...]) -> None:
+        """In each plane of the slab, add rows outside the grid to their images, and clear them."""
+        layout = self.layout
+        with self.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+            for row, image in self.fold_pairs(rules, outside, 1):
+                to, of = (f"k * {layout.strides[0]} + {r * layout.stride}" for r in (image, row))
+                self._add(targets, layout.stride, to, of)
+
+    def _add(self, targets: Sequence[Place], tiles: int, to: str, of: str) -> None:
+        """Add so many tiles that start at `of` to those that start at `to`, and clear them."""
+        with self.text.block(f"for j in range({tiles})"):
+            for place in targets:
+                image, outside = (f"{identifier(place.array)}[{self.lead(place)}{start} + j]" for start in (to, of))
+                self.text(f"{image} = {image} + {outside}")
+                self.text(f"{outside} = Tile(0.0)")
+
+    def _fold_ends(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...], left: int, right: int) -> None:
+        """In each row of the slab, add cells beyond its ends to their images, and clear what lies there."""
+        layout, text = self.layout, self.text
+        first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
+        with text.block(f"for {self.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+            planes = len(self.rows) == 2
+            loop = f"for i in range({layout.row_halo[-1]}, {layout.row_halo[-1] + layout.rows[-1]})"
+            with text.block(loop) if planes else nullcontext():
+                for place in targets:
+                    for cell, image in self.fold_pairs(rules, outside, self.ndim - 1):
+                        to, of = (self.target_cell(place, self.rows, str(x)) for x in (image, cell))
+                        text(f"{to} = {to} + {of}")
+                    start = f"{identifier(place.array)}[{self.lead(place)}{row_start(self.rows, layout.strides)}"
+                    for tile in (*range(first - left, first), *range(last, last + right)):
+                        text(f"{start}{tile}] = Tile(0.0)")
+                    end = self.first_column + layout.shape[-1]
+                    for x in range(end, last * self.lanes):
+                        text(f"{self.target_cell(place, self.rows, str(x))} = F(0.0)")
 
     def _extend(self, assign: Assign) -> None:
         """Fill the halo of the slab's own rows; rows of the halo are copied by the owner of their source."""

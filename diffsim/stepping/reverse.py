@@ -1,0 +1,183 @@
+"""Reverse mode through one step: cotangents of everything that it reads, as expressions that gather.
+
+The step is taken apart at its stages and at the values that it uses at several cells. From the outputs on, each part is
+differentiated when the cotangents of all its users are known; parts of one rank at once, since they have much in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from diffsim.expr.derive import singular, vjp
+from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
+from diffsim.field import Rules, zero_rules
+from diffsim.stepping.program import Assign, Place
+from diffsim.stepping.sharing import inlined, shared_values
+from diffsim.stepping.trace import Stage, TracedStep
+
+Box = tuple[tuple[int, int], ...]
+"""Cells at which something is computed: how far beyond the first and the last of the grid, along each axis."""
+
+
+def bar(name: str) -> str:
+    """Name of the cotangent of a field: one that no field of an equation can have."""
+    return f"{name} bar"
+
+
+class Reverse:
+    """Cotangents of what a step reads.
+
+    Args:
+        step: the step.
+        outputs: expressions of the states whose cotangents are stored.
+
+    Attributes:
+        terms: after `stages` has ended: field -> offset -> what a cell that reads it there gives it, taken at that cell.
+    """
+
+    def __init__(self, step: TracedStep, outputs: Mapping[str, Node]) -> None:
+        self.step, self.graph, self.outputs = step, step.graph, outputs
+        self.zero = (0,) * step.grid.ndim
+        self.terms: dict[str, dict[Offset, Node]] = {}
+        self._stages = {s.name: s for s in step.stages}
+        fields = {*step.states, *step.active, *self._stages}
+        bodies = {f"next {name}": node for name, node in outputs.items()} | {s.name: s.node for s in step.stages}
+        shared = shared_values(self.graph, bodies, fields.__contains__)
+        self._values = shared.values
+        self._bodies = {**shared.bodies, **shared.values}
+        self._wanted = fields | shared.values.keys()
+        self._ranks = self._ranked()
+        self._computed = self._where_computed()
+
+    def _users(self, name: str) -> Iterator[tuple[str, set[Offset]]]:
+        for user, body in self._bodies.items():
+            offsets = reads([body]).get(name)
+            if offsets:
+                yield user, offsets
+
+    def _ranked(self) -> list[list[str]]:
+        """Bodies in the order of the reverse sweep: each rank after all that use it."""
+        uses = {name: [user for user, _ in self._users(name)] for name in self._bodies}
+        rank: dict[str, int] = {}
+
+        def of(name: str) -> int:
+            if name not in rank:
+                rank[name] = 1 + max((of(user) for user in uses[name]), default=-1)
+            return rank[name]
+
+        for name in self._bodies:
+            of(name)
+        # what no output needs has no cotangent
+        used = {f"next {s}" for s in self.outputs}
+        for name in sorted(rank, key=rank.__getitem__):
+            if any(user in used for user in uses[name]):
+                used.add(name)
+        ranks: list[list[str]] = [[] for _ in range(max(rank.values(), default=-1) + 1)]
+        for name in self._bodies:
+            if name in used:
+                ranks[0 if name.startswith("next ") else rank[name]].append(name)
+        return ranks
+
+    def _where_computed(self) -> dict[str, Box]:
+        """Where the step computes each body: outputs and stages on the grid, shared values wherever they are used."""
+        grid = tuple((0, 0) for _ in self.zero)
+        boxes: dict[str, Box] = {}
+        for rank in self._ranks:
+            for name in rank:
+                boxes[name] = self._where_read(name, boxes) if name in self._values else grid
+        return boxes
+
+    def _where_read(self, name: str, boxes: Mapping[str, Box]) -> Box:
+        """The smallest box in which a field is read, the grid included."""
+        out = [(0, 0) for _ in self.zero]
+        for user, offsets in self._users(name):
+            if user in boxes:
+                for axis, (low, high) in enumerate(boxes[user]):
+                    along = [o[axis] for o in offsets]
+                    out[axis] = (max(out[axis][0], low - min(along)), max(out[axis][1], high + max(along)))
+        return tuple(out)
+
+    def outside(self, name: str, rules: Rules) -> tuple[int, ...]:
+        """How far beyond the grid a field is read along the axes where a rule fills its halo."""
+        return tuple(max(ends) if rule != "zero" else 0 for ends, rule in zip(self._where_read(name, self._computed), rules, strict=True))
+
+    def stages(self) -> Iterator[Stage]:
+        """Sweep, and stop at each stage whose terms are complete: its cotangent, as `gathered` gives it, is to be stored as `bar`."""
+        graph = self.graph
+        needed = self._where_needed()
+        for rank in self._ranks:
+            seeds: dict[Node, Node] = {}
+            guarded = False
+            for name in rank:
+                if name in self._stages:
+                    yield self._stages[name]
+                    seed = graph.read(bar(name), self.zero)
+                elif name in self._values:
+                    seed = self._total(self.terms.pop(name, {}), None)
+                else:
+                    seed = graph.read(bar(name.removeprefix("next ")), self.zero)
+                if is_const(seed, 0):  # a value that only conditions read
+                    continue
+                # two states may have the same next value: their cotangents add
+                seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
+                guarded = guarded or not _within(needed[name], self._computed[name])
+            found = vjp(graph, seeds, self._wanted.__contains__)
+            nothing = graph.all_zero(seeds.values()) if guarded and seeds else None
+            for name, contributions in found.items():
+                mine = self.terms.setdefault(name, {})
+                for offset, node in contributions.items():
+                    (whole,) = inlined(graph, [node], self._values)
+                    if nothing is not None and singular(whole):
+                        whole = graph.apply("select", nothing, graph.const(0), whole)
+                    mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
+
+    def _where_needed(self) -> dict[str, Box]:
+        """Where the contributions of each body are computed: wherever the cotangents of what it reads are."""
+        boxes: dict[str, Box] = {}
+        for rank in reversed(self._ranks):
+            for name in rank:
+                out = [(0, 0) for _ in self.zero]
+                for field, offsets in reads([self._bodies[name]]).items():
+                    if field not in self._wanted:
+                        continue
+                    box = boxes[field] if field in self._values else self._where_gathered(field)
+                    for axis, (low, high) in enumerate(box):
+                        along = [o[axis] for o in offsets]
+                        out[axis] = (max(out[axis][0], low + max(along)), max(out[axis][1], high - min(along)))
+                boxes[name] = tuple(out)
+        return boxes
+
+    def _where_gathered(self, field: str) -> Box:
+        """Where the cotangent of a stored field is computed: on the grid, and where it is folded back from."""
+        placed = self._stages.get(field) or self.step.states.get(field) or self.step.coefficients[field]
+        return tuple((far, far) for far in self.outside(field, placed.rules))
+
+    def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
+        """The cotangent of a stored field, computed on the grid and where the field was read outside of it."""
+        total = self._total(self.terms.get(name, {}), inline)
+        outside = self.outside(name, rules) if name in self.terms else ()
+        return Assign(target, total, zero_rules(len(rules)), fold=rules if any(outside) else (), outside=outside if any(outside) else ())
+
+    def _total(self, contributions: Mapping[Offset, Node], inline: dict[str, Node] | None) -> Node:
+        """The sum of what neighbours give; products at one cell that several offsets read go to `inline`, if there is one."""
+        graph = self.graph
+        cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
+        for offset, node in contributions.items():
+            for core, weight in linear_terms(graph, node).values():
+                cores.setdefault(core.id, (core, {}))[1][offset] = weight
+        total = graph.const(0)
+        for core, weights in cores.values():
+            pointwise = not any(any(o) for offsets in reads([core]).values() for o in offsets)
+            if inline is not None and pointwise and len(weights) > 1 and operations([core]):
+                inline[f"product {core.id}"] = core
+                core = graph.read(f"product {core.id}", self.zero)
+            groups: dict[float, list[Node]] = {}
+            for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
+                groups.setdefault(weights[offset], []).append(graph.shift(core, tuple(-o for o in offset)))
+            for weight, nodes in groups.items():
+                total = graph.add(total, graph.mul(graph.const(weight), graph.sum(nodes)))
+        return total
+
+
+def _within(inner: Box, outer: Box) -> bool:
+    return all(a <= c and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))

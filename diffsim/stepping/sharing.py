@@ -1,0 +1,157 @@
+"""Values that a step uses at several cells, such as a flux through a face.
+
+A step that writes `flux - flux.shifted(axis, -1)` has the flux in its graph twice. They are one function of the cell, so reverse mode
+should go through it once: the cotangents of both uses are added up first, and what follows is computed once a face instead of twice.
+(Through a chain of such values, a power of two is saved.) Here these values are found, and get names.
+
+Expressions that are linear with constant weights are left alone: there it makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from diffsim.expr.graph import CONDITIONS, LANEWISE, OPERATIONS, Graph, Node, Offset, ordered, reads
+
+COSTLY = 32
+"""Least cost of what one shared value saves. Through cheaper ones reverse mode goes at each use: that has fewer sums over neighbours."""
+CONSIDERABLE = 0.25
+"""Least part of the cost of an expression that it saves there."""
+
+
+def operation_cost(node: Node) -> int:
+    """Cycles of an operation on a tile, about; a sum is 2."""
+    source = OPERATIONS[node.op].source
+    if any(f"{{call}}{name}(" in source for name in LANEWISE):
+        return 60
+    return 16 if node.op in ("div", "sqrt") else 2
+
+
+def cost(roots: Iterable[Node]) -> int:
+    """Cost of all operations that the roots need."""
+    return sum(operation_cost(node) for node in ordered(roots) if node.args)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Expressions in which values used at several cells are reads of fields of their own, and those values.
+
+    Attributes:
+        bodies: the expressions by name.
+        values: name -> expression, of which those that are read at offsets are in `values` too.
+    """
+
+    bodies: dict[str, Node]
+    values: dict[str, Node]
+
+
+class Classes:
+    """Which nodes are the same function of the cell, read at different ones: a representative, and where it is taken."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._anchors: dict[int, Offset | None] = {}
+
+    def anchor(self, node: Node) -> Offset | None:
+        """The smallest offset along each axis at which the node reads; None for a constant."""
+        for inner in ordered([node], known=self._anchors):  # type: ignore[arg-type]
+            if inner.op == "read":
+                self._anchors[inner.id] = inner.data[1]
+                continue
+            found = [a for a in (self._anchors[argument.id] for argument in inner.args) if a is not None]
+            self._anchors[inner.id] = tuple(map(min, *found)) if len(found) > 1 else found[0] if found else None
+        return self._anchors[node.id]
+
+    def of(self, node: Node) -> tuple[Node, Offset]:
+        """The representative, and the cell at which it is `node`. The node must read something."""
+        anchor = self.anchor(node)
+        assert anchor is not None
+        return self.graph.shift(node, tuple(-a for a in anchor)), anchor
+
+
+def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[str], bool]) -> Shared:
+    """Name the values that the bodies use at several cells.
+
+    Args:
+        graph: of the expressions.
+        bodies: expressions by name.
+        active: fields that are differentiated for; values without any of them are left alone.
+    """
+    found, classes = dict(bodies), Classes(graph)
+    values: dict[str, Node] = {}
+    while True:
+        best: tuple[int, dict[Offset, list[Node]]] | None = None
+        for body in found.values():
+            whole = cost([body])
+            for where in _several(classes, body, active).values():
+                one = cost(next(iter(where.values())))
+                saved = (len(where) - 1) * one
+                # the largest first: what it is made of is then used by it alone
+                if saved >= max(COSTLY, CONSIDERABLE * whole) and (best is None or one > best[0]):
+                    best = one, where
+        if best is None:
+            break
+        value, _ = classes.of(next(iter(best[1].values()))[0])
+        name = f"shared {value.id}"
+        same = [node for node in ordered(found.values()) if node.args and classes.anchor(node) and classes.of(node)[0] is value]
+        named = {node.id: graph.read(name, classes.of(node)[1]) for node in same}
+        found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
+        found[name], values[name] = value, value
+    while cheap := {name: found[name] for name in values if cost([found[name]]) * (_users(found, name) - 1) < COSTLY}:
+        # what it was made of is shared as well, and little is left
+        name = next(iter(cheap))
+        del values[name]
+        little = {name: found.pop(name)}
+        found = dict(zip(found, inlined(graph, found.values(), little), strict=True))
+    return Shared({name: found[name] for name in bodies}, {name: found[name] for name in values})
+
+
+def _users(bodies: Mapping[str, Node], name: str) -> int:
+    """At how many cells the bodies read a field."""
+    return sum(len(reads([body]).get(name, ())) for body in bodies.values())
+
+
+def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dict[int, dict[Offset, list[Node]]]:
+    """Classes of which a body has several nodes, at different cells."""
+    uses: dict[int, dict[Offset, list[Node]]] = {}
+    nodes = ordered([body])
+    curved = _curved(nodes, active)
+    for node in nodes:
+        if node.id in curved and node.op not in CONDITIONS:
+            value, where = classes.of(node)
+            uses.setdefault(value.id, {}).setdefault(where, []).append(node)
+    return {key: where for key, where in uses.items() if len(where) > 1}
+
+
+def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node]) -> list[Node]:
+    """The roots with reads of named values replaced by the values."""
+    whole: dict[str, Node] = {}
+
+    def put_back(read: Node) -> Node:
+        name, offset = read.data
+        if name not in values:
+            return read
+        if name not in whole:
+            (whole[name],) = graph.replace([values[name]], put_back)
+        return graph.shift(whole[name], offset)
+
+    return graph.replace(roots, put_back)
+
+
+def _curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
+    """Ids of the nodes that depend on active fields by more than a sum with constant weights."""
+    moving: set[int] = set()
+    found: set[int] = set()
+    for node in nodes:
+        if node.op == "read":
+            if active(node.data[0]) or node.data[0].startswith("shared "):
+                moving.add(node.id)
+            continue
+        if not any(a.id in moving for a in node.args):
+            continue
+        moving.add(node.id)
+        straight = node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
+        if not straight or any(a.id in found for a in node.args):
+            found.add(node.id)
+    return found

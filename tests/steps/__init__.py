@@ -1,0 +1,37 @@
+"""Time steps that people of the field use: to hold a step to all contracts of this package, give it a file and a line here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.steps import (
+    acoustic,
+    advection,
+    elastic,
+    gray_scott,
+    heat,
+    kuramoto_sivashinsky,
+    maxwell_drude,
+    schroedinger,
+    shallow_water,
+    weno,
+)
+from tests.steps.step import Step
+
+STEPS: list[Step] = [
+    acoustic.STEP,
+    heat.STEP,
+    elastic.STEP,
+    maxwell_drude.STEP,
+    shallow_water.STEP,
+    weno.STEP,
+    gray_scott.STEP,
+    kuramoto_sivashinsky.STEP,
+    schroedinger.STEP,
+    advection.STEP,
+]
+
+FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP]
+"""One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes."""
+MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
+"""All steps; the few are marked, to be run with registers of every width."""

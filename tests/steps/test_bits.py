@@ -1,0 +1,74 @@
+"""Every step by other schedules, and some with other threads, lanes and arches: the same bits, or the same numbers to round-off."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffsim.checkpoint import StoreAll
+from diffsim.system import usable_cores
+from tests.arches import require_vulkan
+from tests.steps import FEW, MARKED
+from tests.steps.run_steps import numbers
+from tests.steps.step import Fields, Step, weights
+from tests.steps.test_gradient import simulation
+
+ROUND_OFF = 1e-12
+SINGLE = 2e-4  # of f32 after some steps, relative to the largest value; limiters and dry cells make it worse than round-off
+
+
+@pytest.mark.parametrize("step", MARKED, ids=lambda step: step.name)
+def test_checkpointed_gradient_has_the_bits_of_the_stored_one(step: Step) -> None:
+    run, inputs = simulation(step), step.all_inputs()
+    solution, pullback = run.vjp(inputs, step.steps, StoreAll(step.steps))
+    seed = weights(np.random.default_rng(4), solution)
+    stored = pullback(seed)
+    for slots in (1, 2, 4):
+        _, pullback = run.vjp(inputs, step.steps, slots)
+        checkpointed = pullback(seed)
+        assert [name for name in stored if checkpointed[name].tobytes() != stored[name].tobytes()] == [], slots
+
+
+def run_steps(file: Path, arch: str, threads: str, precision: str, names: list[str]) -> Fields:
+    command = [sys.executable, "-m", "tests.steps.run_steps", arch, threads, precision, str(file), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise RuntimeError((done.stdout + done.stderr)[-2000:])
+    with np.load(file) as found:
+        return dict(found)
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
+def test_the_number_of_threads_changes_no_bit(tmp_path: Path) -> None:
+    names = [step.name for step in FEW]
+    one, two = (run_steps(tmp_path / f"{threads}.npz", "cpu", threads, "f64", names) for threads in "12")
+    assert one.keys() == two.keys() and {key.split(":")[0] for key in one} == set(names)
+    assert [key for key in one if one[key].tobytes() != two[key].tobytes()] == []
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 16])
+@pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
+def test_every_lane_count_agrees(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = numbers(step)
+    monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
+    assert wrong(numbers(step), wanted, ROUND_OFF) == {}
+
+
+def test_gpu_kernels_on_vulkan(tmp_path: Path) -> None:
+    require_vulkan()
+    found = run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", [step.name for step in FEW])
+    wanted: Fields = {}
+    for step in FEW:
+        wanted |= numbers(step)
+    assert wrong(found, wanted, SINGLE) == {}
+
+
+def wrong(found: Fields, wanted: Fields, most: float) -> dict[str, float]:
+    """Relative errors above `most`; the largest value of a field is its scale."""
+    assert found.keys() == wanted.keys()
+    errors = {key: float(np.abs(found[key] - wanted[key]).max() / np.abs(wanted[key]).max()) for key in wanted}
+    return {key: error for key, error in errors.items() if not error <= most}

@@ -1,0 +1,88 @@
+"""Gradients of every step: against differences, against the tangent, by the certificate, and of second order."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from tests.steps import MARKED, advection, kuramoto_sivashinsky, schroedinger
+from tests.steps.step import Fields, Step, direction, inner, weights
+
+DIFFERENCE = 1e-6  # of the sum of magnitudes: central differences of a step of 1e-6 in f64
+ROUND_OFF = 1e-12  # likewise: of one sum in another order
+SYMMETRIC = 1e-10  # likewise: products of two directions with the Hessian cancel more
+CURVATURE = 1e-6  # likewise: differences of gradients, of a step of 1e-7, which hardly ever crosses a kink
+SECOND = [pytest.param(step, marks=pytest.mark.gradients) for step in (kuramoto_sivashinsky.STEP, schroedinger.STEP, advection.STEP)]
+"""Steps of which second derivatives are tested: the adjoint of a tangent takes longest of all to compile."""
+
+
+@functools.cache
+def simulation(step: Step) -> ds.Simulation:
+    return step.simulation()
+
+
+def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
+    """Something that is not quadratic, of records and final fields, with weights that make no entry like another."""
+    value, bars = 0.0, []
+    for part in (solution.final, solution.traces):
+        mine: Fields = {}
+        for name, values in part.items():
+            weight = np.cos(0.7 * np.arange(values.size)).reshape(values.shape)
+            value += float(np.sum(weight * values + 0.5 * values**2 + 0.1 * values**3))
+            mine[name] = weight + values + 0.3 * values**2
+        bars.append(mine)
+    return value, ds.Solution(*bars)
+
+
+@pytest.mark.parametrize("step", MARKED, ids=lambda step: step.name)
+def test_gradient_agrees_with_differences_and_with_the_tangent(step: Step) -> None:
+    inputs, rng = step.all_inputs(), np.random.default_rng(1)
+    run = simulation(step)
+    solution, pullback = run.vjp(inputs, step.steps)
+    seed = weights(rng, solution)
+    gradient = pullback(seed)
+    assert set(gradient) == set(inputs)
+    h = 1e-6
+    for number in range(3):
+        move = direction(rng, inputs)
+        products = [gradient[name] * move[name] for name in gradient]
+        slope, size = (sum(float(np.sum(f)) for f in fields) for fields in (products, map(np.abs, products)))
+        sides = [run.run({name: value + sign * h * move[name] for name, value in inputs.items()}, step.steps) for sign in (1, -1)]
+        assert abs((inner(sides[0], seed) - inner(sides[1], seed)) / (2 * h) - slope) <= DIFFERENCE * size
+        if not number:
+            same, moved = run.jvp(inputs, move, step.steps)
+            assert all(np.array_equal(same.final[name], solution.final[name]) for name in solution.final)
+            assert abs(inner(moved, seed) - slope) <= ROUND_OFF * size
+
+
+@pytest.mark.parametrize("step", MARKED, ids=lambda step: step.name)
+def test_certificate_passes(step: Step) -> None:
+    certificate = ds.certify(simulation(step), loss, step.all_inputs(), step.steps)
+    assert certificate.passed, str(certificate)
+
+
+@pytest.mark.parametrize("step", SECOND, ids=lambda step: step.name)
+def test_products_with_the_hessian(step: Step) -> None:
+    """v·(H w) = w·(H v), and H v is the difference of gradients."""
+    inputs, rng = step.all_inputs(), np.random.default_rng(2)
+
+    def value(fields: Fields) -> object:
+        solution = simulation(step).run(fields, step.steps)
+        parts = [*solution.final.values(), *solution.traces.values()]
+        return sum(ds.numpy.sum(0.5 * part**2 + 0.1 * part**3) for part in parts)
+
+    v, w = direction(rng, inputs), direction(rng, inputs)
+    gradient = ds.grad(value)
+    of_v, of_w = ds.hvp(value, inputs, v), ds.hvp(value, inputs, w)
+    products = [v[name] * of_w[name] for name in inputs]
+    size = sum(float(np.abs(f).sum()) for f in products)
+    assert size > 0
+    other = sum(float((w[name] * of_v[name]).sum()) for name in inputs)
+    assert abs(sum(float(f.sum()) for f in products) - other) <= SYMMETRIC * size
+    h = 1e-7
+    sides = [gradient({name: values + sign * h * v[name] for name, values in inputs.items()}) for sign in (1, -1)]
+    difference = sum(float((w[name] * (sides[0][name] - sides[1][name])).sum()) for name in inputs) / (2 * h)
+    assert abs(difference - other) <= CURVATURE * size

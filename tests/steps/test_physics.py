@@ -1,0 +1,80 @@
+"""What the steps conserve, and dry cells."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import diffsim as ds
+from tests.steps import elastic, maxwell_drude, schroedinger, shallow_water
+from tests.steps.step import weights
+
+
+def test_water_spreads_over_dry_cells() -> None:
+    step = shallow_water.STEP
+    inputs = step.all_inputs()
+    h = step.simulation().run(inputs, step.steps).final["h"]
+    dry = inputs["h"] == 0
+    assert 0.1 < dry.mean() < 0.9
+    assert h.min() >= 0
+    assert np.count_nonzero(h[dry] > shallow_water.FILM) > 5, "no cell is wetted"
+    assert np.count_nonzero(h[dry] == 0) > 5, "no cell stays dry"
+
+
+def test_a_lake_at_rest_stays_at_rest_and_has_a_finite_gradient() -> None:
+    """Also around islands, where h = 0, and where all is dry."""
+    step, steps = shallow_water.STEP, 20
+    z = step.all_inputs()["z"]
+    simulation = step.simulation()
+    for level in (0.8, 0.0):
+        lake = {"z": z, "h": np.maximum(level - z, 0.0)}
+        assert (lake["h"] == 0).any()
+        solution, pullback = simulation.vjp(lake, steps)
+        assert np.abs(solution.final["h"] - lake["h"]).max() < 1e-13
+        assert max(np.abs(solution.final[name]).max() for name in ("q", "r")) < 1e-13
+        gradient = pullback(weights(np.random.default_rng(0), solution))
+        assert all(np.isfinite(values).all() for values in gradient.values())
+
+
+def test_the_norm_of_a_particle_stays() -> None:
+    """The sum of R(t)² + I(t + dt/2) I(t - dt/2) does not change but for round-off."""
+    step = schroedinger.STEP
+    inputs, simulation = step.all_inputs(), step.simulation()
+
+    def norm(steps: int) -> float:
+        before, now = (simulation.run(inputs, n).final for n in (steps - 1, steps))
+        return float(np.sum(now["R"] ** 2 + now["I"] * before["I"]))
+
+    assert abs(norm(400) / norm(2) - 1) < 1e-12
+
+
+def test_the_energy_of_elastic_waves_stays() -> None:
+    """In a uniform medium, of velocities at t + dt/2 and the mean of stresses times those a step earlier."""
+    step = elastic.STEP
+    inputs = step.all_inputs() | {"f": np.zeros((200, 1))}
+    ones = np.ones(step.shape)
+    inputs |= {"lam": 1.5 * ones, "mu": 0.7 * ones, "b": ones}
+    simulation = step.simulation()
+
+    def energy(steps: int) -> float:
+        before, now = (simulation.run(inputs | {"f": np.zeros((n, 1))}, n).final for n in (steps - 1, steps))
+        kinetic = sum(np.sum(now[name] * before[name]) for name in ("vx", "vy"))
+        xx, yy, xy = (before[name] for name in ("sxx", "syy", "sxy"))
+        trace = xx + yy
+        return float(kinetic + np.sum((xx**2 + yy**2) / 1.4 - 1.5 / (2 * 1.4 * (1.5 + 0.7)) * trace**2 + xy**2 / 0.7))
+
+    assert abs(energy(200) / energy(2) - 1) < 1e-12
+
+
+def test_a_metal_takes_energy_and_vacuum_keeps_it() -> None:
+    step = maxwell_drude.STEP
+    ones, waves = np.ones(step.shape), {name: step.all_inputs()[name] for name in ("E", "Hx", "Hy")}
+
+    def energy(gamma: float, wp: float, steps: int) -> float:
+        """Of E at t and the product of the magnetic fields half a step before and after."""
+        inputs = waves | {"eps": ones, "wp": wp * ones, "gamma": gamma * ones}
+        before, now = (simulation.run(inputs | {"f": np.zeros((n, 1))}, n).final for n in (steps - 1, steps))
+        return float(np.sum(before["E"] ** 2 + before["Hx"] * now["Hx"] + before["Hy"] * now["Hy"]))
+
+    simulation: ds.Simulation = step.simulation()
+    assert abs(energy(0.0, 0.0, 300) / energy(0.0, 0.0, 2) - 1) < 1e-12
+    assert energy(0.2, 0.5, 300) < 0.6 * energy(0.2, 0.5, 2)  # what does not oscillate stays
