@@ -24,6 +24,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
+def plural(count: int, noun: str) -> str:
+    """A count and its noun, such as "1 source" and "2 sources"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def whole(
     name: str,
     value: Any,
@@ -44,7 +49,7 @@ def whole(
 
 
 def number(
-    name: str, value: Any, expected: str = "a finite number", accept: Callable[[float], bool] = math.isfinite, remedy: str = "mend it"
+    name: str, value: Any, expected: str = "a finite number", accept: Callable[[float], bool] = math.isfinite, remedy: str = "correct it"
 ) -> float:
     """A real number that is accepted, of Python or NumPy; no truth value and no text."""
     found = math.nan
@@ -58,7 +63,7 @@ def number(
     return found
 
 
-def positive(name: str, value: Any, remedy: str = "mend it") -> float:
+def positive(name: str, value: Any, remedy: str = "correct it") -> float:
     """A finite number above zero."""
     return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy)
 

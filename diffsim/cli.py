@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from diffsim.arguments import plural
 from diffsim.certificate import Line
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
@@ -97,9 +99,8 @@ def run(options: argparse.Namespace) -> int:
         _print_lines(console, "certificate", outcome.certificate)
     _print_lines(console, "acceptance", outcome.accepted)
     start, end = outcome.history[0].loss, outcome.history[-1].loss
-    console.print(
-        f"loss {start:.4e} -> {end:.4e} in {outcome.history[-1].iteration} iterations, {outcome.seconds['all']:.1f} s; {outcome.stopped}"
-    )
+    iterations = plural(outcome.history[-1].iteration, "iteration")
+    console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s; {outcome.stopped}")
     console.print(f"results in {folder}", soft_wrap=True)
     return OK if outcome.passed else FAILED
 
@@ -131,7 +132,7 @@ def new(options: argparse.Namespace) -> int:
     if path.exists():
         raise SceneError(f"new: expected a name that is free, found the file {path}; choose another name")
     write_aside(path, TEMPLATE.read_text(encoding="utf-8").replace("NAME", path.stem).encode())
-    print(f"wrote {path}; run it by: diffsim run {path}")
+    print(f"wrote {path}; run it by: diffsim run {shlex.quote(str(path))}")
     return OK
 
 

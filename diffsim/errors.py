@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 
 class DiffsimError(Exception):
     """Base of all errors that diffsim raises on purpose."""
@@ -67,6 +69,10 @@ class DerivativeError(DiffsimError, RuntimeError):
 
     No TypeError: NumPy would hide it behind a message of its own.
     """
+
+
+class SingularError(DiffsimError, np.linalg.LinAlgError):
+    """A matrix that has no inverse, factor or derivative."""
 
 
 class GradientError(DiffsimError, AssertionError):

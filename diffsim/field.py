@@ -41,12 +41,14 @@ class Layout:
         halo: cells kept outside the grid along each axis, on both sides.
         lanes: values in a tile of the last axis.
         dtype: element type.
+        margin: tiles beside those of the halo, for kernels that compute whole tiles there.
     """
 
     shape: tuple[int, ...]
     halo: tuple[int, ...]
     lanes: int
     dtype: np.dtype = field(compare=True)
+    margin: int = 0
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -64,7 +66,7 @@ class Layout:
 
     @property
     def halo_tiles(self) -> int:
-        return math.ceil(self.halo[-1] / self.lanes)
+        return math.ceil(self.halo[-1] / self.lanes) + self.margin
 
     @property
     def stride(self) -> int:
@@ -114,6 +116,20 @@ def zero_rules(ndim: int) -> Rules:
     return rules * ndim
 
 
+def check_words(rules: Any) -> tuple[Rule, ...]:
+    """The rules, one or one an axis, that a boundary names.
+
+    Raises:
+        ParameterError: an unknown rule.
+    """
+    if not isinstance(rules, (str, tuple, list)):
+        raise ParameterError(f"boundary = {shown(rules)}, expected one of {', '.join(get_args(Rule))}, or one an axis; choose")
+    found = (rules,) if isinstance(rules, str) else tuple(rules)
+    for axis, rule in enumerate(found):
+        one_of("boundary" if isinstance(rules, str) else f"boundary along axis {axis}", rule, get_args(Rule))
+    return found
+
+
 def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
     """One rule an axis; a single one stands for all.
 
@@ -121,13 +137,11 @@ def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
         ParameterError: an unknown rule.
         ShapeError: a wrong number of rules, or a mirror along an axis on whose faces the field lies.
     """
-    if not isinstance(rules, (str, tuple, list)):
-        raise ParameterError(f"boundary = {shown(rules)}, expected one of {', '.join(get_args(Rule))}, or one an axis; choose")
-    found: Rules = (rules,) * ndim if isinstance(rules, str) else tuple(rules)
+    words = check_words(rules)
+    found: Rules = words * ndim if isinstance(rules, str) else words
     if len(found) != ndim:
         raise ShapeError(f"boundary = {found} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
     for axis, rule in enumerate(found):
-        one_of(f"boundary along axis {axis}", rule, get_args(Rule))
         if rule == "mirror" and location[axis]:
             raise ShapeError(
                 f"boundary = 'mirror' along axis {axis} needs values at cell centres, this field's lie on the faces; use zero (a wall)"

@@ -96,7 +96,7 @@ def register_bytes() -> int:
     forced = os.environ.get(REGISTER_VARIABLE)
     if forced:
         if forced not in map(str, REGISTERS):
-            raise BackendError(f"{REGISTER_VARIABLE} = {forced!r}, expected one of 16, 32 and 64; mend or unset it")
+            raise BackendError(f"{REGISTER_VARIABLE} = {forced!r}, expected one of 16, 32 and 64; correct or unset it")
         return int(forced)
     config = np.show_config(mode="dicts")
     extensions = config.get("SIMD Extensions", {}) if isinstance(config, dict) else {}

@@ -147,6 +147,12 @@ def test_info(capsys):
         assert word in found
 
 
+def test_new_tells_a_command_that_can_be_pasted(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "two words"]) == 0
+    assert "diffsim run 'two words.toml'" in capsys.readouterr().out
+
+
 def test_new_writes_a_commented_scene_that_runs(capsys, tmp_path):
     assert cli.main(["new", "mine"]) == 0
     text = (tmp_path / "mine.toml").read_text()
@@ -188,7 +194,7 @@ BAD_SCENES = [
         {"equation__spnge": 3},
         ("equation.spnge:", "expected one of type, order", "'spnge'", "did you mean sponge?"),
     ),
-    ("wrong type", ACOUSTIC, {"time__steps": "many"}, ("time.steps:", "expected integer", "'many'", "correct the value")),
+    ("wrong type", ACOUSTIC, {"time__steps": "many"}, ("time.steps:", "expected an integer", "'many'", "correct the value")),
     (
         "data file missing",
         ACOUSTIC,
@@ -217,13 +223,18 @@ BAD_SCENES = [
         "negative speed",
         ACOUSTIC,
         {"unknowns__c__start__constant": -5.0},
-        ("unknowns.c.start:", "expected positive", "-5 m/s", "mend the data"),
+        ("unknowns.c.start:", "expected positive", "-5 m/s", "correct the data"),
     ),
-    ("negative depth", WAVE, {"fields__H__constant": 900.0}, ("fields.H:", "expected zero or more", "-100 m", "mend the data")),
+    ("negative depth", WAVE, {"fields__H__constant": 900.0}, ("fields.H:", "expected zero or more", "-100 m", "correct the data")),
     ("unstable dt", ACOUSTIC, {"time__dt": 4e-3}, ("time.dt:", "dt = 0.004 s", "exceeds the stable", "lower dt")),
     ("source outside", ACOUSTIC, {"sources__f__points__0": [40.0, -9.0]}, ("sources.f:", "expected 0 to 140", "x = -9", "move it")),
     ("receiver outside", WAVE, {"receivers__eta__points__0": [9e9, 0.0]}, ("receivers.eta:", "expected 0 to 6500", "y = 9e+09", "move it")),
-    ("zero slots", ACOUSTIC, {"checkpoint__slots": 0}, ("checkpoint.slots:", "expected greater than or equal to 1", "found 0", "correct")),
+    (
+        "zero slots",
+        ACOUSTIC,
+        {"checkpoint__slots": 0},
+        ("checkpoint.slots:", "expected a number greater than or equal to 1", "found 0", "correct"),
+    ),
 ]
 
 
@@ -355,7 +366,6 @@ def test_a_signal_in_the_import_ends_it_with_its_code(tmp_path):
     """Struck from within: as NumPy is imported."""
     program = f"""
         import importlib.abc, os, runpy, signal, sys
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
         class Struck(importlib.abc.MetaPathFinder):
             def find_spec(self, name, path, target=None):
                 if name == "scipy":

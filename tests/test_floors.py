@@ -12,7 +12,7 @@ import diffsim
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start"},
-    {"arguments"},
+    {"arguments", "copies"},
     {"system"},
     {"runtime", "buffers"},
     {"grid", "field"},

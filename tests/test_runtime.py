@@ -116,8 +116,8 @@ for there in (False, True):
     attempt(lambda: s.run(x, 2))
 """
     none, works, behind, still = printed(code)
-    assert "Taichi finds no driver for it); use --arch cpu" in none
-    assert "Taichi's driver for it finds no device); use --arch cpu" in behind
+    assert "Taichi finds no driver for it); give arch='cpu' (--arch cpu to the command)" in none
+    assert "Taichi's driver for it finds no device); give arch='cpu' (--arch cpu to the command)" in behind
     assert works == still == "works"
 
 

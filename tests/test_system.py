@@ -144,7 +144,7 @@ def test_the_width_can_be_forced(monkeypatch: pytest.MonkeyPatch, width: int) ->
 @pytest.mark.parametrize("text", ["8", "128", "wide", "32.0", "-16"])
 def test_a_width_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(REGISTER_VARIABLE, text)
-    with pytest.raises(BackendError, match="expected one of 16, 32 and 64; mend or unset it"):
+    with pytest.raises(BackendError, match="expected one of 16, 32 and 64; correct or unset it"):
         system.register_bytes()
 
 

@@ -47,6 +47,18 @@ def in_place(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return update
 
 
+def _identity(compare: Callable[[Any, Any], Any], unlike: bool) -> Callable[[Any, Any], Any]:
+    """Equality that holds for no entry and what is no number: None, a text, an object that equals itself alone."""
+
+    def test(self: Array, other: Any) -> Any:
+        if other is None or isinstance(other, (str, bytes)) or type(other).__eq__ is object.__eq__:
+            found = np.full(self.shape, unlike)
+            return wrap(found[()] if self._scalar else found)
+        return compare(self, other)
+
+    return test
+
+
 for _name, _primitive in ew.OPERATORS.items():
     _plain, _reflected = binary(_primitive)
     setattr(Array, f"__{_name}__", _plain)
@@ -54,5 +66,7 @@ for _name, _primitive in ew.OPERATORS.items():
     setattr(Array, f"__i{_name}__", in_place(_plain))
 for _name, _primitive in ew.COMPARISONS.items():
     setattr(Array, f"__{_name}__", binary(_primitive)[0])
+for _name in ("eq", "ne"):
+    setattr(Array, f"__{_name}__", _identity(getattr(Array, f"__{_name}__"), _name == "ne"))
 for _name, _primitive in {"neg": ew.negative, "pos": ew.positive, "abs": ew.absolute, "invert": ew.TABLE["invert"]}.items():
     setattr(Array, f"__{_name}__", lambda self, p=_primitive: wrap(p(core(self))))

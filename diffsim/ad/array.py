@@ -17,11 +17,11 @@ from diffsim.ad.conversions import Convertible
 from diffsim.ad.core import Tracer, bottom, local
 from diffsim.ad.holder import Holder, normalise_index
 from diffsim.ad.indices import same
-from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result, is_compact, reshaped
+from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
 from diffsim.ad.namespace import method, named, namespace, own
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView
-from diffsim.errors import DerivativeError, ShapeError
+from diffsim.errors import DerivativeError, ShapeError, StaleValueError
 
 
 class Array(Convertible):
@@ -99,16 +99,24 @@ class Array(Convertible):
 
     def __getitem__(self, index: Any) -> Any:
         index, basic = normalise_index(index)
+        if self._outside is not None and local.interceptor is None:
+            there = self._outside.array[index]
+            if basic and isinstance(there, np.ndarray):
+                return borrowed(there)
+            return wrap(there)
         if not basic:
             return wrap(st.getitem(self._current(), index=index))
         whole, index = self._placed(index)
         part = st.getitem(whole._current(), index=index)
-        return whole.linked(IndexView(index), part) if part.ndim or Ellipsis in index else wrap(part)
+        rank = getattr(part, "ndim", 0)  # of an entry of an array of objects there is none
+        return whole.linked(IndexView(index), part) if rank or Ellipsis in index else wrap(part)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        if copy is not None:
+            return method("reshape")(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
         shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         shape = tuple(operator.index(n) for n in shape)
-        if self._axes(order, "CFA") != tuple(range(self.ndim)):
+        if self._by_columns(order):
             return self.transpose().reshape(shape[::-1]).transpose()
         layout = reshaped(self._layout(), shape)
         return Array(st.compact(st.reshape(self.core(), shape=shape))) if layout is None else self.linked(ReshapeView(layout.shape))
@@ -124,7 +132,7 @@ class Array(Convertible):
         return self.transpose(axes).reshape(-1) if is_compact(self._layout(), axes) else self.flatten(order)
 
     def flatten(self, order: str = "C") -> Any:
-        axes = axes_of_result(self._layout()) if order == "K" else self._axes(order)
+        axes = axes_of_result(self._layout()) if order in ("K", "k") else self._axes(order)
         return Array(st.copy(st.reshape(st.transpose(self.core(), axes=axes), shape=(-1,))), owned=True)
 
     def copy(self, order: str = "C") -> Any:
@@ -132,12 +140,17 @@ class Array(Convertible):
 
     def _axes(self, order: str, known: str = "CFAK") -> Axes:
         """The axes from the outermost to the innermost, in one of NumPy's orders."""
-        if order not in tuple(known):
-            raise ValueError(f"order = {order!r}, expected {', '.join(map(repr, known))}")
         axes = tuple(range(self.ndim))
-        if order == "K":
+        if order in ("K", "k") and "K" in known:
             return axes_in_memory(self._layout())
-        return axes[::-1] if order == "F" or (order == "A" and self._layout().flags.fnc) else axes
+        return axes[::-1] if self._by_columns(order, known) else axes
+
+    def _by_columns(self, order: str, known: str = "CFA") -> bool:
+        """Whether an order, one of the known ones, goes along the first axis first."""
+        letter = "C" if order is None else order.upper() if isinstance(order, str) else order
+        if letter not in tuple(known):
+            raise ValueError(f"order = {order!r}, expected {', '.join(map(repr, known))}")
+        return letter == "F" or (letter == "A" and self._layout().flags.fnc)
 
     def view(self) -> Any:
         return self[...]
@@ -210,9 +223,49 @@ def _of_values(function: Any) -> Callable[..., Any]:
     """A function of another library: it works on values that are not differentiated."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return wrap(function(*(np.asarray(a) if isinstance(a, Array) else a for a in args), **kwargs))
+        return wrapped(function, args, kwargs, lambda a: np.asarray(a) if isinstance(a, Array) else a)
 
     return call
+
+
+def wrapped(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], plain: Callable[[Any], Any]) -> Any:
+    """What a function of plain values gives; what shares memory with an argument is a view of it that cannot be assigned to.
+
+    Args:
+        function: NumPy's, or another library's.
+        args: its arguments, which may be arrays of ours.
+        kwargs: further ones.
+        plain: from an argument to the values that the function gets.
+    """
+    given = [plain(a) for a in args]
+    found = function(*given, **{key: plain(a) for key, a in kwargs.items()})
+    if not isinstance(found, tuple):
+        return _shared(found, function, args, given, kwargs, lambda made: made)
+    parts = {id(part): (k, part) for k, part in enumerate(found)}  # one array may be there twice
+    arrays = {key: _shared(part, function, args, given, kwargs, operator.itemgetter(k)) for key, (k, part) in parts.items()}
+    return tuple(arrays[id(part)] for part in found)
+
+
+def _shared(found: Any, function: Any, args: Sequence[Any], given: Sequence[Any], kwargs: dict[str, Any], choose: Any) -> Any:
+    if not local.depth or not isinstance(found, np.ndarray):
+        return wrap(found)
+    for place, (array, values) in enumerate(zip(args, given, strict=True)):
+        if not isinstance(values, np.ndarray) or not np.may_share_memory(found, values):
+            continue
+        if not isinstance(array, Array):
+            return borrowed(found)
+
+        def read(value: Any, place: int = place) -> Any:
+            made = choose(function(*given[:place], bottom(value), *given[place + 1 :], **kwargs))
+            if made.shape != found.shape:
+                raise StaleValueError(
+                    f"a view of shape {found.shape} that {function.__name__} made is read after its array was edited so that it would "
+                    f"have the shape {made.shape}; call {function.__name__} again"
+                )
+            return made
+
+        return array.linked(ReadOnlyView(read, lambda layout: blank(found.shape, found.dtype, found.strides)), found)
+    return wrap(found)
 
 
 class _Flat:
@@ -285,6 +338,11 @@ def wrap(value: Any) -> Any:
         if local.interceptor is not None and isinstance(value, np.inexact):  # a body that is run again sees the same types each time
             return Array(value, scalar=True)
     return value
+
+
+def borrowed(array: np.ndarray) -> Array:
+    """A NumPy array that a program has from somewhere else: it is read anew when it was edited, and never assigned to."""
+    return Array._borrowing(array)
 
 
 def fresh(value: np.ndarray) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import kernels
+from diffsim import arguments, kernels
 from diffsim.ad import scalar
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import bottom
@@ -28,12 +28,15 @@ _MEANING = {"+": ew.add, "*": ew.multiply, "min": ew.minimum, "max": ew.maximum}
 
 
 def _kind(op: Op) -> str | None:
+    if not isinstance(op, str) and not callable(op):
+        raise ParameterError(f"operator {arguments.shown(op)} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if isinstance(op, str) and name not in KINDS:
         raise ParameterError(f"operator {op!r} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
     known = (
         isinstance(op, str)
-        or op in (min, max)
+        or op is min
+        or op is max
         or getattr(op, "__module__", None) in ("_operator", "operator")
         or not hasattr(op, "__code__")
     )

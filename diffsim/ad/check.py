@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
 from diffsim.ad.leaves import differentiable
 from diffsim.ad.transform import jvp, vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
@@ -47,11 +48,16 @@ def check_grads(
         GradientError: a derivative is wrong; the message says which, in which mode and by how much.
         ParameterError: nothing to differentiate for, or an unknown mode.
     """
+    arguments.function("f", f, "ds.check_grads(lambda x: x**2, (x,))", optional=False)
     if not isinstance(args, (tuple, list)):
         raise ParameterError(f"args is a {type(args).__name__}, expected a tuple with one entry an argument; write check_grads(f, (x,))")
-    unknown = set(modes) - {"forward", "reverse"}
-    if unknown or order < 1:
-        raise ParameterError(f"modes = {tuple(modes)} and order = {order}, expected 'forward' and 'reverse', and an order of 1 or more")
+    modes = arguments.names("modes", modes, "('forward', 'reverse')")
+    order, directions = arguments.whole("order", order, 1), arguments.whole("directions", directions, 1)
+    if not modes or set(modes) - {"forward", "reverse"}:
+        raise ParameterError(f"modes = {tuple(modes)}, expected 'forward' and 'reverse'; write one of them or both")
+    if step is not None:
+        step = arguments.positive("step", step)
+    seed = arguments.whole("seed", seed, 0)
     leaves, tree = flatten(tuple(args))
     floating = [k for k, leaf in enumerate(leaves) if differentiable(leaf) is not None]
     if not floating:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad import guard
 from diffsim.ad.core import Tracer, bottom
 from diffsim.ad.holder import Holder
 from diffsim.errors import DerivativeError
@@ -22,6 +23,7 @@ class Convertible(Holder):
         value = self.core()
         if isinstance(value, Tracer):
             raise _no_numpy(self)
+        guard.require_both_parts(value, dtype)
         out = np.array(value, dtype)  # a copy: an edit of it must not reach what was recorded
         return out
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
 from diffsim.ad import surroundings
 from diffsim.ad.array import Array, wrap
 from diffsim.ad.core import Primitive, aval, is_plain, running
@@ -17,13 +18,16 @@ from diffsim.ad.leaves import Form, as_arrays, as_kept, cores_of, forms_of, is_f
 from diffsim.ad.ops.structure import like, zeros_like
 from diffsim.ad.transform import vjp
 from diffsim.ad.tree import Tree, flatten, leaves_like, tree_map, unflatten
-from diffsim.errors import DerivativeError, ShapeError
+from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 
 class _Custom:
     """What both kinds share: the function runs as one operation on the leaves of its arguments."""
 
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        arguments.function("f", f, "@ds.custom_vjp above a function", optional=False)
+        if not isinstance(nondiff_argnums, (tuple, list)) or not all(type(n) is int for n in nondiff_argnums):
+            raise ParameterError(f"nondiff_argnums = {arguments.shown(nondiff_argnums)}, expected numbers of arguments; write it like (1,)")
         functools.update_wrapper(self, f)
         self.f = f
         self.nondiff = tuple(nondiff_argnums)
@@ -104,6 +108,8 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Give the rule."""
+        arguments.function("forward", forward, "f.defvjp(forward, backward)", optional=False)
+        arguments.function("backward", backward, "f.defvjp(forward, backward)", optional=False)
         self._forward, self._backward, self._watch = forward, backward, surroundings.Watch(backward)
 
     def _primitive(self) -> Primitive:
@@ -182,6 +188,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Give the rule; it can decorate it."""
+        arguments.function("rule", rule, "f.defjvp(rule)", optional=False)
         self._rule = rule
         return rule
 
@@ -194,7 +201,8 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         args, kwargs = unflatten(tree, as_arrays(tuple(cores), forms))
         if kwargs:
             raise DerivativeError(
-                "a function with custom_jvp takes no keyword-only arguments while it is differentiated; a rule has no place"
+                "a function with custom_jvp takes no keyword-only arguments while it is differentiated, as its rule has no place for them; "
+                "make them arguments by position"
             )
         dots, _ = unflatten(tree, as_arrays(tuple(_zero(c) if t is None else t for c, t in zip(cores, tangents, strict=True))))
         assert self._rule is not None

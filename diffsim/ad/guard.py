@@ -100,6 +100,16 @@ def require_plain(array: np.ndarray) -> None:
         )
 
 
+def require_both_parts(value: Any, dtype: Any) -> None:
+    """Raise if a complex value would be made real. NumPy warns only, and what it drops has a derivative."""
+    found = value.dtype.kind == "c" if hasattr(value, "dtype") else isinstance(value, complex)
+    if found and dtype is not None and np.dtype(dtype).kind in "fiu":
+        raise DerivativeError(
+            f"a complex value becomes {np.dtype(dtype)}, which would lose its imaginary part; take its real(x), or keep it in an array "
+            "of a complex type"
+        )
+
+
 def _prune() -> None:
     """Forget copies that nothing refers to, and arrays that nobody else holds any more, and so can edit."""
     local.seen = {key: seen for key, seen in kept().items() if not isinstance(seen, _Seen) or sys.getrefcount(seen.array) > 2}

@@ -19,15 +19,37 @@ from diffsim.ad.indices import Index, compose, last_writes, normalise
 from diffsim.ad.layout import blank
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import IndexView, ReadOnlyView, View
-from diffsim.errors import DerivativeError, StaleValueError
+from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
 
 _Kind = TypeVar("_Kind", bound="Holder")
+
+
+class Outside:
+    """A NumPy array from outside, how it looked when it was read last, and by which run of a loop's body."""
+
+    __slots__ = ("array", "look", "run")
+
+    def __init__(self, array: np.ndarray, look: bytes | int) -> None:
+        self.array, self.look, self.run = array, look, 0
 
 
 class Holder:
     """A core value that can be replaced, and the views of it. `diffsim.ad.array.Array` is the one kind there is."""
 
-    __slots__ = ("__weakref__", "_base", "_owned", "_root", "_scalar", "_scope", "_seen", "_strides", "_value", "_version", "_view")
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_outside",
+        "_owned",
+        "_root",
+        "_scalar",
+        "_scope",
+        "_seen",
+        "_strides",
+        "_value",
+        "_version",
+        "_view",
+    )
 
     def __init__(self, value: Any, *, owned: bool = False, scalar: bool = False, strides: tuple[int, ...] | None = None) -> None:
         self._value = value
@@ -40,6 +62,14 @@ class Holder:
         self._view: Any = None  # how it was taken from its base
         self._seen = 0
         self._scope: Interceptor | None = local.interceptor
+        self._outside: Outside | None = None
+
+    @classmethod
+    def _borrowing(cls: type[_Kind], array: np.ndarray) -> _Kind:
+        """A NumPy array that a program has from somewhere else: it is read anew when it was edited, and never assigned to."""
+        made = cls(guard.private(array), strides=array.strides)
+        made._outside = Outside(array, guard.fingerprint(array))
+        return made
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,9 +94,23 @@ class Holder:
         root = self._root
         if local.interceptor is not None:
             guard.note_outside(self if root is None else root)
+        whole = self if root is None else root
+        if whole._outside is not None:
+            whole._look_outside(whole._outside)
         if root is not None and self._seen != root._version:
             self._read_again(root)
         return self._value
+
+    def _look_outside(self, outside: Outside) -> None:
+        if local.interceptor is not None:
+            if outside.run == local.interceptor.id:
+                return  # one look in each run of a body is enough: the body cannot have edited it
+            outside.run = local.interceptor.id
+        look = guard.fingerprint(outside.array)
+        if look != outside.look or local.interceptor is not None:  # a body that is run again must find what it found
+            self._value = guard.private(outside.array) if local.depth else guard.snapshot(outside.array)
+            self._version += look != outside.look
+            outside.look = look
 
     def _read_again(self, root: Holder) -> None:
         """Views of views are read from the first stale one on, without recursion."""
@@ -95,6 +139,10 @@ class Holder:
 
     def linked(self: _Kind, view: View, part: Any = None) -> _Kind:
         """A view of the array, `part` being its value if it has been read. That of a number is an array of its own."""
+        if self._outside is not None and local.interceptor is None:  # a part is looked at in its turn, without the rest
+            there = view.read(self._outside.array)
+            if isinstance(there, np.ndarray) and np.may_share_memory(there, self._outside.array):
+                return self._borrowing(there)
         value = self._current()
         made = type(self)(self._lent(view.read(value) if part is None else part))
         if not self._scalar or isinstance(view, ReadOnlyView):
@@ -196,6 +244,12 @@ class Holder:
                 "an array made outside is assigned to inside the body of a checkpointed loop or of remat, which is run again in the "
                 "reverse sweep; pass it in as part of the state and return it, or make it inside"
             )
+        if root._outside is not None:
+            raise ReadOnlyError(
+                f"assignment to a NumPy array of shape {root.shape} from outside of the derivative, or to a view of it: that would edit it "
+                "for everybody, once for each time the function is run; assign to a copy, diffsim.numpy.array(a)"
+            )
+        guard.require_both_parts(value, self.dtype)
         if isinstance(value, Tracer) and value.dtype.kind in "fc" and self.dtype.kind not in "fc":
             raise DerivativeError(
                 f"a differentiable {value.dtype} value is assigned to an array of {self.dtype}, which would lose its derivative; "

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import bottom
 from diffsim.ad.leaves import differentiable
 from diffsim.ad.ops.structure import reshape, transpose
-from diffsim.ad.transform import grad, jvp, place_of, vjp
+from diffsim.ad.transform import grad, jvp, number_of, place_of, vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.copies import remade
 from diffsim.errors import DerivativeError
 
 Function = Callable[..., Any]
@@ -42,6 +43,7 @@ def _floating_leaves(x: Any, what: str) -> tuple[list[Any], Tree]:
     return cores, tree
 
 
+@remade
 def jacrev(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by rows: one reverse sweep an entry of the value.
 
@@ -50,8 +52,11 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
         entries are records of the argument's shape.
     """
 
+    arguments.function("f", f, "ds.jacrev(lambda x: x**2)", optional=False)
+    number = number_of(argnums)
+
     def jacobian(*args: Any) -> Any:
-        place = place_of(operator.index(argnums), len(args))
+        place = place_of(number, len(args))
         x = args[place]
         _floating_leaves(x, "the argument")
         value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
@@ -77,11 +82,15 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
     return jacobian
 
 
+@remade
 def jacfwd(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`."""
 
+    arguments.function("f", f, "ds.jacfwd(lambda x: x**2)", optional=False)
+    number = number_of(argnums)
+
     def jacobian(*args: Any) -> Any:
-        place = place_of(operator.index(argnums), len(args))
+        place = place_of(number, len(args))
         x = args[place]
         ins, in_tree = _floating_leaves(x, "the argument")
         columns: list[list[Any]] = []
@@ -119,6 +128,7 @@ def _columns(columns: list[Any], shape: tuple[int, ...], out_shape: tuple[int, .
     return wrap(reshape(value, shape=(*out_shape, *shape)))
 
 
+@remade
 def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     """The Jacobian of `f`.
 
@@ -130,22 +140,26 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     Returns:
         A function of the same arguments. The result has the value's axes first and the argument's after them.
     """
-    if mode not in ("auto", "rows", "columns"):
+    arguments.function("f", f, "ds.jacobian(lambda x: x**2)", optional=False)
+    number = number_of(argnums)
+    if not isinstance(mode, str) or mode not in ("auto", "rows", "columns"):
         raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'")
     if mode != "auto":
         return (jacrev if mode == "rows" else jacfwd)(f, argnums)
 
     def chosen(*args: Any) -> Any:
-        x = args[place_of(operator.index(argnums), len(args))]
+        x = args[place_of(number, len(args))]
         sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 
     return chosen
 
 
+@remade
 def hessian(f: Function, argnums: int = 0) -> Function:
     """The matrix of second derivatives of `f`, which returns a real number: columns of the gradient, forward over reverse."""
-    return jacfwd(grad(f, argnums), argnums)
+    number = number_of(argnums)
+    return jacfwd(grad(f, number), number)
 
 
 def hvp(f: Function, x: Any, v: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
 from diffsim.ad.closure import closed, discover
 from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, is_floating, public
@@ -127,6 +128,8 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
                     f"{getattr(before, 'dtype', type(before).__name__)}, whose derivative would be "
                     "lost; begin with a floating-point value, such as 0.0"
                 )
+            if _is_number(before) and not _is_number(after):
+                raise ShapeError(f"the body of a loop returned {type(after).__name__} for a state that began as a number; return one")
             if is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
                 raise ShapeError(f"the body of a loop returned an array of shape {after.shape}, expected that of the state, {before.shape}")
             if is_floating(before) and not is_floating(after):
@@ -137,11 +140,16 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
     return run
 
 
+def _is_number(core: Any) -> bool:
+    """Whether it is an array or a number, not a text or another object that a state carries along."""
+    return hasattr(core, "dtype") or isinstance(core, (bool, int, float, complex))
+
+
 def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last: Callable[[int, Cores], bool], checkpoint: Any) -> Cores:
     """Run a loop on plain values, then as one operation on the values that are being differentiated.
 
     Raises:
-        ParameterError: `checkpoint` is no such thing, or asks for what loops do not have.
+        ParameterError: `checkpoint` is of another kind, or asks for what loops do not have.
     """
     if Policy.of(checkpoint).resume:
         raise ParameterError("expected no resume= in the policy of a loop, got one: only the sweeps of simulations go on; leave it out")
@@ -186,6 +194,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         PlanError: by the reverse sweep: the memory cannot work, or states that are not all numbers would go to slow tiers.
         ShapeError: the body changes the structure or a shape of the state.
     """
+    arguments.function("body", body, "ds.fori_loop(0, n, lambda i, x: 0.5 * x, x)", optional=False)
     lower, upper = _whole("lower", lower), _whole("upper", upper)
     cores, tree = cores_of(init)
     found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
@@ -194,9 +203,11 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
 
 def _whole(name: str, value: Any) -> int:
     try:
-        return operator.index(value)
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
     except TypeError:
-        raise ParameterError(f"{name} = {value!r} of a loop, expected a whole number; round it with int()") from None
+        pass
+    raise ParameterError(f"{name} = {arguments.shown(value)} of a loop, expected a whole number; round it with int()")
 
 
 def while_loop(
@@ -225,6 +236,10 @@ def while_loop(
         ParameterError: the loop takes more than `max_steps`.
         ShapeError: the condition is an array of more or fewer than one element.
     """
+    arguments.function("cond", cond, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
+    arguments.function("body", body, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
+    if max_steps is not None:
+        max_steps = arguments.whole("max_steps", max_steps, 0)
     cores, tree = cores_of(init)
 
     def done(n: int, state: Cores) -> bool:
@@ -263,10 +278,13 @@ def integrate(
         ShapeError: `until` gives an array of more or fewer than one element.
         ReplayError: by the reverse sweep: the step does not do the same each time.
     """
+    arguments.function("step", step, "ds.integrate(lambda x: 0.5 * x, x, steps=10)", optional=False)
+    arguments.function("until", until, "until=lambda x: x < 1")
     if steps is None and until is not None:
         return while_loop(lambda now: not require_truth("until", until(now)), step, state, checkpoint=checkpoint, max_steps=max_steps)
     if steps is None or until is not None:
         raise ParameterError("expected either steps= or until=, got both or neither; give one")
+    steps = _whole("steps", steps)
     if steps:
         require_count("steps", steps)
     return fori_loop(0, steps, lambda _, now: step(now), state, checkpoint=checkpoint)
@@ -274,4 +292,6 @@ def integrate(
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
+    for name, function in (("true_fun", true_fun), ("false_fun", false_fun)):
+        arguments.function(name, function, "ds.cond(x > 0, lambda x: x, lambda x: -x, x)", optional=False)
     return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)

@@ -31,7 +31,8 @@ def named(function: Any) -> Any:
     for part in module.split("."):
         if part and not part.startswith("_"):
             space = getattr(space, part, space)
-    return getattr(space, function.__name__, None)
+    found = getattr(space, function.__name__, None)
+    return None if found is function else found
 
 
 def own(function: Any) -> Any:

@@ -7,13 +7,14 @@ operator that cannot be traced is called step by step.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffsim import buffers, kernels
+from diffsim import arguments, buffers, kernels
 from diffsim.ad import histograms, scalar, scans
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.associative import NEUTRAL, Op, apply, as_function, same_record, traced
@@ -36,6 +37,10 @@ def _leaves(xs: Any, what: str) -> tuple[list[Any], Tree]:
     for c in cores:
         if not hasattr(c, "dtype"):
             raise ParameterError(f"{what} holds {type(c).__name__}, expected arrays")
+        if c.dtype.kind not in "fciub":
+            raise ParameterError(f"{what} holds entries of type {c.dtype}, expected numbers; convert them")
+    if not cores:
+        raise ParameterError(f"{what} holds no array, expected one at least; give an array or a record of them")
     return list(cores), tree
 
 
@@ -63,7 +68,11 @@ def _slices(xs: Sequence[Any], tree: Tree, axis: int) -> list[Any]:
 
 def _stacked(elements: Sequence[Any], axis: int, tree: Tree) -> list[Any]:
     """Records joined along a new axis."""
-    columns = zip(*(cores_of(e)[0] for e in elements), strict=True)
+    found = [cores_of(e)[0] for e in elements]
+    for part in itertools.chain.from_iterable(found):
+        if not (hasattr(part, "shape") or isinstance(part, (bool, int, float, complex))):
+            raise ShapeError(f"a function of elements returned {type(part).__name__}, expected arrays and numbers")
+    columns = zip(*found, strict=True)
     out = []
     for column in columns:
         arrays = [c if hasattr(c, "dtype") else np.asarray(c)[()] for c in column]
@@ -334,6 +343,7 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
     Raises:
         ShapeError: lengths that differ, or no elements.
     """
+    arguments.function("f", f, "ds.map(lambda v: v**2, x)", optional=False)
     pairs = [_leaves(x, "xs") for x in xs]
     arrays = [a for cores, _ in pairs for a in cores]
     lengths = {a.shape[0] if a.ndim else -1 for a in arrays}

@@ -8,10 +8,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from diffsim.ad.looks import look_of
+from diffsim.copies import Remade
 
 ABSENT = object()
 """What a reader gives where there is nothing by now."""
@@ -27,7 +28,7 @@ Readers = dict[tuple[int, str], Reader]
 
 
 class _Chain(NamedTuple):
-    """A name that is read, and the attributes that follow it. `kind`: where the name stands, "global", "closure" or "local"."""
+    """A name that is read, and the attributes that follow it. `kind`: where it stands, "global", "closure", "local" or "import"."""
 
     kind: str
     name: str
@@ -62,22 +63,26 @@ def look(value: Any) -> Any:
     found = look_of(value)
     if found is not None:
         return found
-    parts = {name: seen for name, part in _parts(value) if (seen := look_of(part)) is not None}
+    parts = {name: seen for name, part in parts_of(value) if (seen := look_of(part)) is not None}
     return (type(value), parts) if parts else None
 
 
-def _parts(value: Any) -> list[tuple[Any, Any]]:
+def parts_of(value: Any) -> list[tuple[Any, Any]]:
+    """Entries or attributes of a record, with their names."""
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, (list, tuple)):
         return list(enumerate(value))
-    if isinstance(value, (ModuleType, type)) or callable(value) or _library(type(value)):
+    if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:
+        return [(name, part) for name, part in vars(value).items() if not name.startswith("__")]
+    if isinstance(value, (ModuleType, type)) or callable(value) or (is_library(type(value)) and not isinstance(value, SimpleNamespace)):
         return []
     slots = [name for kind in type(value).__mro__ for name, member in vars(kind).items() if isinstance(member, MemberDescriptorType)]
     return [*vars(value).items()] if hasattr(value, "__dict__") else [(name, getattr(value, name, ABSENT)) for name in slots]
 
 
-def _library(thing: Any) -> bool:
+def is_library(thing: Any) -> bool:
+    """Whether a function, a class or a module's object is a library's."""
     return (getattr(thing, "__module__", None) or "").partition(".")[0] in LIBRARIES
 
 
@@ -90,12 +95,17 @@ def _calls(value: Any, found: Readers, args: tuple[Any, ...] = (), kwargs: Mappi
         yield from _calls(value.__func__, found, (value.__self__, *args), kwargs)
     elif isinstance(value, (staticmethod, classmethod)):
         yield from _calls(value.__func__, found, args, kwargs)
+    elif isinstance(value, Remade):
+        for part in value.made_of:
+            yield from _calls(part, found)
     elif isinstance(value, FunctionType):
         yield _Call(value, _bound(value, args, kwargs))
         if hasattr(value, "__wrapped__"):
             yield from _calls(value.__wrapped__, found)
     elif hasattr(value, "names_around"):  # a kernel
-        found.update({(id(s.function), name): partial(s.resolve_dotted, name) for s, name in value.names_around()})
+        for source, name in value.names_around():
+            found[id(source.function), name] = partial(source.resolve_dotted, name)
+            yield from _calls(source.resolve_dotted(name), found)
         yield from _calls(getattr(value, "hand_adjoint", None), found)
     elif isinstance(wrapped := inspect.getattr_static(value, "__wrapped__", None), FunctionType):
         yield from _calls(wrapped, found, args, kwargs)
@@ -135,7 +145,7 @@ def _follow(call: _Call, chain: _Chain, found: Readers) -> Iterator[_Call]:
     elif (
         callable(value)
         and not isinstance(value, type)
-        and (not _library(value) or isinstance(value, partial) or hasattr(value, "names_around"))
+        and (not is_library(value) or isinstance(value, (partial, Remade)) or hasattr(value, "names_around"))
     ):
         yield from _calls(value, found)
 
@@ -145,6 +155,10 @@ def _root(call: _Call, chain: _Chain) -> tuple[int, Reader] | None:
     function = call.function
     if chain.kind == "global":
         return (id(function.__globals__), partial(function.__globals__.get, chain.name)) if chain.name in function.__globals__ else None
+    if chain.kind == "import":
+        package = function.__globals__.get("__package__")
+        name = chain.name if chain.name in sys.modules else f"{package}.{chain.name}"
+        return id(sys.modules), partial(sys.modules.get, name, ABSENT)
     if chain.name in call.bound:
         value = call.bound[chain.name]
         return id(value), lambda: value
@@ -205,7 +219,7 @@ def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
             chains[-1] = chains[-1]._replace(attributes=(*chains[-1].attributes, step.argval))
             continue
         kind = _kind(code, operation, names[0])
-        following = kind is not None and operation.startswith("LOAD")
+        following = kind is not None and operation.startswith(("LOAD", "IMPORT"))
         if kind is not None and operation.startswith("STORE"):
             assigned |= {(kind, names[0])} if kind != "local" else set()  # a parameter was read before
             following, names = "LOAD" in operation, names[1:]
@@ -233,6 +247,8 @@ def _kind(code: CodeType, operation: str, name: Any) -> str | None:
         return "global"
     if "_DEREF" in operation or operation == "LOAD_CLASSDEREF":
         return "closure"
+    if operation == "IMPORT_NAME":
+        return "import"
     if operation.startswith(("LOAD_FAST", "STORE_FAST")):
         return "closure" if name in (*code.co_freevars, *code.co_cellvars) else "local"
     return None

@@ -104,7 +104,7 @@ class _ScalarTrace(Trace):
     def node(self, x: Any) -> Node:
         if isinstance(x, _Symbol) and x.trace is self:
             return x.node
-        if isinstance(x, (Tracer, _Unknown)) or np.ndim(x) or np.iscomplexobj(x) or not np.isfinite(x):
+        if isinstance(x, (Tracer, _Unknown)) or np.ndim(x) or np.asarray(x).dtype.kind not in "fiub" or not np.isfinite(x):
             raise NotScalarError
         return self.graph.const(float(x))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import arguments
 from diffsim.ad.array import Array, core
 from diffsim.ad.core import Tracer, bottom, running
 from diffsim.ad.leaves import array_core, as_constant, as_input, differentiable
@@ -21,6 +22,7 @@ TREE_LINES = 200
 
 def label(x: Any, text: str) -> Any:
     """Attach a name to a value for `show_tape`. Returns `x`; it costs nothing where nothing is recorded."""
+    arguments.instance("text", text, str, "a text", "write it like ds.label(x, 'speed')")
     value = core(x) if isinstance(x, Array) else x
     while isinstance(value, Tracer):
         if isinstance(value, ReverseTracer):
@@ -181,6 +183,7 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
     Returns:
         The record. `print` lists it, `.tree()` writes the tree that it stands for, `.dot` is text for Graphviz, `.figure()` a picture.
     """
+    arguments.function("f", f, "ds.show_tape(lambda x: x**2, x)", optional=False)
     leaves, tree = flatten(args)
     names = _names(f, args)
     trace = ReverseTrace()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
+from diffsim import arguments, buffers
 from diffsim.ad import guard
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import Primitive, Tracer, bottom, ended, local, running
@@ -17,7 +16,8 @@ from diffsim.ad.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseT
 from diffsim.ad.ops.structure import astype, zeros_like
 from diffsim.ad.sweep import backward
 from diffsim.ad.tree import flatten, leaves_like, tree_map, unflatten
-from diffsim.errors import DerivativeError, ShapeError
+from diffsim.copies import Bound, remade
+from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 Function = Callable[..., Any]
 
@@ -40,6 +40,8 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         ShapeError: by the pullback, for a cotangent of another shape.
         StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
     """
+    arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
+    has_aux = arguments.flag("has_aux", has_aux)
     leaves, tree = flatten(primals)
     trace = ReverseTrace()
     inputs: list[ReverseTracer | None] = []
@@ -94,7 +96,10 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             found.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
         return unflatten(tree, found)
 
-    return (value_out, pullback, aux) if has_aux else (value_out, pullback)
+    made = Bound(
+        pullback, "a pullback", "the record of a function that was run; pickle the function and its arguments, and call ds.vjp there"
+    )
+    return (value_out, made, aux) if has_aux else (value_out, made)
 
 
 def _split(result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -131,10 +136,17 @@ class _Extra:
 
 
 def _checked_cotangent(ct: Any, shape: tuple[int, ...], dtype: Any, what: str = "a cotangent") -> Any:
-    ct = core(ct)
+    if isinstance(ct, np.ndarray):
+        guard.require_plain(ct)
+    try:
+        ct = core(ct)
+    except ValueError as error:
+        raise ShapeError(f"{what} cannot become an array ({error}), expected the shape {shape}; give an array") from None
     if isinstance(ct, complex) and dtype.kind != "c":
         raise ShapeError(f"{what} is complex, expected the type of its value, {dtype}; take its real part")
     ct = ct if hasattr(ct, "dtype") else dtype.type(ct)
+    if ct.dtype.kind not in "fciub":
+        raise ShapeError(f"{what} is of type {ct.dtype}, expected the type of its value, {dtype}; give numbers")
     if ct.shape != shape:
         raise ShapeError(f"{what} has the shape {ct.shape}, expected that of its value, {shape}")
     if ct.dtype.kind == "c" and dtype.kind != "c":
@@ -158,6 +170,8 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
         ShapeError: tangents of another shape.
         DerivativeError: an operation without a rule.
     """
+    arguments.function("f", f, "ds.jvp(lambda x: x**2, (x,), (x_dot,))", optional=False)
+    has_aux = arguments.flag("has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise ShapeError("jvp takes primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
     leaves, tree = flatten(tuple(primals))
@@ -200,6 +214,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     return (*found, extra.released(trace)) if has_aux else found
 
 
+@remade
 def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """A function that gives the value of `f`, a real number, and its gradient.
 
@@ -215,8 +230,10 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     Raises:
         DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
     """
-    several = isinstance(argnums, Sequence)
-    numbers: tuple[int, ...] = tuple(argnums) if isinstance(argnums, Sequence) else (operator.index(argnums),)
+    arguments.function("f", f, "ds.grad(lambda x: (x**2).sum())", optional=False)
+    has_aux = arguments.flag("has_aux", has_aux)
+    several = isinstance(argnums, (tuple, list, range))
+    numbers = tuple(number_of(n) for n in argnums) if isinstance(argnums, (tuple, list, range)) else (number_of(argnums),)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         places = [place_of(n, len(args)) for n in numbers]
@@ -238,6 +255,13 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         return ((value, found[2]), gradient) if has_aux else (value, gradient)
 
     return derivative
+
+
+def number_of(argnum: Any) -> int:
+    """The number of an argument, as it was given."""
+    if isinstance(argnum, (bool, np.bool_)) or not isinstance(argnum, (int, np.integer)):
+        raise ParameterError(f"argnums = {arguments.shown(argnum)}, expected the number of an argument; write 0 for the first")
+    return int(argnum)
 
 
 def place_of(number: int, count: int) -> int:
@@ -268,6 +292,7 @@ def _one(value: Any) -> Any:
     return dtype.type(1)
 
 
+@remade
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`."""
     both = value_and_grad(f, argnums, has_aux)
@@ -293,6 +318,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
 
     The derivative is the transpose of the pullback, which is linear: it costs two reverse sweeps.
     """
+    arguments.function("f", f, "ds.linearize(lambda x: x**2, x)", optional=False)
     value, pullback = vjp(f, *primals)
     leaves, tree = flatten(value)
     seeds = [None if (c := differentiable(leaf)) is None else np.ones_like(bottom(c))[()] for leaf in leaves]
@@ -301,4 +327,6 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
         _, transposed = vjp(lambda cts: pullback(cts), unflatten(tree, seeds))
         return transposed(tuple(tangents))[0]
 
-    return value, derivative
+    return value, Bound(
+        derivative, "a linearised function", "the record of a function that was run; pickle the function and its arguments instead"
+    )

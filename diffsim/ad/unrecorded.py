@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from diffsim import arguments
 from diffsim.ad.closure import closed, discover
 from diffsim.ad.core import Primitive, Tracer, aval, bind
 from diffsim.ad.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
@@ -12,10 +13,13 @@ from diffsim.ad.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.replay import Record, Step, require_same
 from diffsim.ad.tree import Tree, unflatten
+from diffsim.copies import remade
 
 
+@remade
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
+    arguments.function("f", f, "ds.remat(lambda x: x**2)", optional=False)
 
     def again(*args: Any, **kwargs: Any) -> Any:
         cores, tree = cores_of((args, kwargs))

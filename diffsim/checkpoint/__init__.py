@@ -22,7 +22,7 @@ from diffsim.checkpoint.planning.costs import Sizes as Sizes
 from diffsim.checkpoint.planning.memory import parse_memory as parse_memory
 from diffsim.checkpoint.planning.plan import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.plan import Comparison as Comparison
-from diffsim.checkpoint.planning.plan import Happened as Happened
+from diffsim.checkpoint.planning.plan import Measured as Measured
 from diffsim.checkpoint.planning.plan import Option as Option
 from diffsim.checkpoint.planning.plan import Plan as Plan
 from diffsim.checkpoint.planning.plan import choose as choose

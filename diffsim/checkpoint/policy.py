@@ -49,7 +49,7 @@ class Policy:
         compression: of states on disk.
         verify: compare states that are computed again with those of the first run.
         resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
-            killed; 0: none. Runs that end by a condition (`until=`) are not kept. For simulations alone.
+            killed; 0: none. Refused for runs that end by a condition (`until=`), and for all but simulations.
         progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs that are
             differentiated by `diffsim.grad` and the like, which take no `on_progress`.
 

@@ -100,4 +100,4 @@ def _compile(source: Source) -> Any:
     namespace |= {"Control": ti.types.ndarray(dtype=ti.i32, ndim=1)}
     text = str(source.text)
     name = text.split("def ", 1)[1].split("(", 1)[0]
-    return runtime.compile_kernel(text, name, namespace)
+    return runtime.compile_kernel(text, name, namespace, generated=True)

@@ -24,14 +24,17 @@ class vectorize:  # noqa: N801 -- NumPy's name
         options: NumPy's, for use outside of a derivative; inside, there are none.
     """
 
-    def __init__(self, pyfunc: Callable[..., Any], **options: Any) -> None:
+    def __init__(self, pyfunc: Any = np._NoValue, **options: Any) -> None:
+        self._theirs = np.vectorize(pyfunc, **options)  # which refuses what it does not take
         self.pyfunc, self.options = pyfunc, options
         self.__name__, self.__doc__ = getattr(pyfunc, "__name__", "vectorize"), pyfunc.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.pyfunc is np._NoValue:  # a decorator with options
+            return vectorize(*args, **self.options)
         if not local.depth:
-            return np.vectorize(self.pyfunc, **self.options)(*args, **kwargs)
-        if set(self.options) - {"otypes"}:
+            return self._theirs(*args, **kwargs)
+        if any(value is not None and value is not False for key, value in self.options.items() if key not in ("otypes", "doc")):
             raise DerivativeError(f"vectorize with {', '.join(self.options)} has no derivative; write a loop, or use ds.map")
         arrays = broadcast_arrays(*args)
         shape = arrays[0].shape
@@ -43,14 +46,14 @@ class vectorize:  # noqa: N801 -- NumPy's name
         return as_array(as_computed(reshape(stack(found), shape), *models))
 
 
-@outside(np)
+@outside(np, calls=True)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """A function of vectors applied to every line along an axis; what it gives takes the place of the line."""
     arr = asarray(arr)
     axis = one_axis(axis, arr.ndim)
     lines = moveaxis(arr, axis, -1)
     rest = lines.shape[:-1]
-    found = [func1d(line, *args, **kwargs) for line in reshape(lines, (-1, lines.shape[-1]))]
+    found = [func1d(line, *args, **kwargs) for line in reshape(lines, (math.prod(rest), lines.shape[-1]))]
     made = stack(found)
     made = reshape(made, (*rest, *made.shape[1:]))
     extra = made.ndim - len(rest)

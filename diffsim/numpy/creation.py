@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, fresh, wrap
+from diffsim.ad.array import Array, borrowed, core, fresh, wrap
 from diffsim.ad.core import Tracer, bottom, is_plain, local
+from diffsim.ad.guard import require_both_parts
 from diffsim.ad.layout import NewOrder, Order
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.structure import astype as convert
 from diffsim.ad.ops.structure import copy as duplicate
+from diffsim.errors import DerivativeError
 from diffsim.numpy.dispatch import layout_of, of_values, plain
+from diffsim.numpy.rehearsal import rehearsed
 
 
+@rehearsed(np.array)
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Order = "K", ndmin: int = 0) -> Any:
     """A new array with the values of a number, an array, or nested lists of them; with copy=None the array itself if it fits."""
+    if not copy and isinstance(object, np.ndarray) and local.depth:
+        object = asarray(object)
     if not copy and isinstance(object, Array) and not object._scalar:
         made: Any = _fitting(object, dtype, order)
         if copy is not None and made is not object:
             raise ValueError(f"copy=False of an array of {object.dtype} that has to be copied; use copy=None, or asarray")
     else:
         order = _known(object, order)
-        value = core(object)
+        value = object if _of_numbers(object) else core(object)
+        if local.depth and value is not object:
+            require_both_parts(value, dtype)
         if isinstance(value, Tracer):
             value = _in_order(value if dtype is None or value.dtype == np.dtype(dtype) else convert(value, dtype=np.dtype(dtype)), order)
             made = Array(duplicate(value), owned=True)
         else:
             made = fresh(np.array(value, dtype, order=order))
     return made.reshape((1,) * (ndmin - made.ndim) + tuple(made.shape)) if ndmin > made.ndim else made
+
+
+def _of_numbers(x: Any) -> bool:
+    """Whether a list holds real numbers and texts only, of which NumPy makes the array of a wanted type without rounding twice."""
+    return isinstance(x, (list, tuple)) and all(type(part) in (int, float, bool, str, bytes) or _of_numbers(part) for part in x)
 
 
 def _in_order(value: Any, order: Order) -> Any:
@@ -52,6 +66,7 @@ def _fitting(a: Array, dtype: Any, order: Order) -> Array:
     return array(a, dtype, order="K" if order == "A" else order)
 
 
+@rehearsed(np.asarray)
 def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None = None) -> Any:
     """`a` as an array; one of ours comes back itself."""
     if copy or (isinstance(a, Array) and a._scalar):  # a number is not an array that could be shared
@@ -60,22 +75,26 @@ def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None 
         return a if dtype is None and order == "K" else _fitting(a, dtype, order)
     if isinstance(a, np.ndarray) and not local.depth:
         return np.asarray(a, dtype, order)
-    value, order = core(a), _known(a, order)
+    value, order = a if _of_numbers(a) else core(a), _known(a, order)
+    if local.depth and value is not a:
+        require_both_parts(value, dtype)
     if isinstance(value, Tracer):
         return wrap(_in_order(value if dtype is None else convert(value, dtype=np.dtype(dtype)), order))
     made = np.asarray(value, dtype, order)
-    return Array(made, strides=a.strides) if made is value and isinstance(a, np.ndarray) and local.depth else wrap(made)
+    return borrowed(a) if made is value and isinstance(a, np.ndarray) and local.depth else wrap(made)
 
 
 asanyarray = asarray
 
 
+@rehearsed(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """`a` as an array with one axis at least, the last one innermost in memory; itself if it is one."""
     made = asarray(a, dtype, "C")
     return made if made.ndim else made.reshape(1)
 
 
+@rehearsed(np.asfortranarray)
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """`a` as an array with the first axis innermost in memory; itself if it is one."""
     made = asarray(a, dtype, "F")
@@ -83,27 +102,34 @@ def asfortranarray(a: Any, dtype: Any = None) -> Any:
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in shape) if np.ndim(plain(shape)) else (int(shape),)
+    found = plain(shape)
+    return tuple(map(operator.index, found)) if np.ndim(found) else (operator.index(found),)
 
 
+@rehearsed(np.zeros)
 def zeros(shape: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
     """An array of zeros."""
     return fresh(np.zeros(_lengths(shape), dtype, order))
 
 
+@rehearsed(np.ones)
 def ones(shape: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
     """An array of ones."""
     return fresh(np.ones(_lengths(shape), dtype, order))
 
 
+@rehearsed(np.empty)
 def empty(shape: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
     """An array to be filled: it holds zeros, so that what is read before it is assigned is defined."""
     return zeros(shape, dtype, order)
 
 
+@rehearsed(np.full)
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
     """An array of equal values."""
     value = core(fill_value)
+    if local.depth:
+        require_both_parts(value, dtype)
     if not isinstance(value, Tracer):
         return fresh(np.full(_lengths(shape), value, dtype, order))
     made = zeros(shape, dtype or value.dtype, order)
@@ -111,21 +137,25 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: NewOrder = "C") 
     return made
 
 
+@rehearsed(np.zeros_like)
 def zeros_like(a: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Zeros in the shape, type and order in memory of `a`."""
-    return full_like(a, 0, dtype, order, shape=shape)
+    return fresh(np.zeros_like(np.asarray(plain(a)), dtype, _known(a, order), shape=None if shape is None else _lengths(shape)))
 
 
+@rehearsed(np.empty_like)
 def empty_like(prototype: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Zeros, to be filled, in the shape, type and order in memory of `prototype`."""
-    return full_like(prototype, 0, dtype, order, shape=shape)
+    return zeros_like(prototype, dtype, order, shape=shape)
 
 
+@rehearsed(np.ones_like)
 def ones_like(a: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Ones in the shape, type and order in memory of `a`."""
     return full_like(a, 1, dtype, order, shape=shape)
 
 
+@rehearsed(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Equal values in the shape, type and order in memory of `a`."""
     lengths = None if shape is None else _lengths(shape)
@@ -134,17 +164,19 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Order = "K", *,
     return made
 
 
+@rehearsed(np.copy)
 def copy(a: Any, order: Order = "K") -> Any:
     """A new array with the values of `a`."""
     return array(a, order=order)
 
 
+@rehearsed(np.arange)
 def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """Evenly spaced numbers from a start (0 if only a stop is given) up to `stop`, differentiable in start and step."""
     first, last = (0, start_or_stop) if stop is None else (start_or_stop, stop)
     values = [core(v) for v in (first, last, step)]
     made = np.arange(*map(bottom, values), dtype=dtype)
-    if is_plain(values[0], values[2]):
+    if is_plain(values[0], values[2]) or made.dtype.kind not in "fc":
         return fresh(made)
     return wrap(convert(values[0] + np.arange(len(made), dtype=made.dtype) * values[2], dtype=made.dtype))
 
@@ -166,6 +198,8 @@ eye, identity, tri, indices = _made_by(np.eye), _made_by(np.identity), _made_by(
 hanning, hamming, blackman, bartlett = _made_by(np.hanning), _made_by(np.hamming), _made_by(np.blackman), _made_by(np.bartlett)
 
 
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: None = None, **kwargs: Any) -> Any:
     """`function` of the arrays of indices."""
+    if like is not None:
+        raise DerivativeError("fromfunction inside of a derivative takes no like=; the arrays of indices are NumPy's")
     return function(*(fresh(i) for i in np.indices(shape, dtype=dtype)), **kwargs)

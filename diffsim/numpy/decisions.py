@@ -9,6 +9,7 @@ import numpy as np
 from diffsim.ad.array import Array, core, wrap
 from diffsim.ad.core import bottom
 from diffsim.numpy.dispatch import of_values, one_axis, plain
+from diffsim.numpy.rehearsal import rehearsed
 
 all, any = of_values(np.all), of_values(np.any)
 array_equal, array_equiv = of_values(np.array_equal), of_values(np.array_equiv)
@@ -29,6 +30,7 @@ ix_ = of_values(np.ix_)
 ndindex = np.ndindex
 
 
+@rehearsed(np.argsort)
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """Positions that sort an array, equal entries in their order."""
     values = np.asarray(plain(a))
@@ -53,6 +55,7 @@ class ndarray(metaclass=_ArrayKind):  # noqa: N801 -- NumPy's name
     """What `isinstance(x, np.ndarray)` asks for: an array of NumPy or a differentiated one."""
 
 
+@rehearsed(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
     """The type that NumPy's promotion gives."""
     return np.result_type(*(bottom(core(a)) if isinstance(a, Array) else a for a in arrays_and_dtypes))
@@ -73,6 +76,7 @@ def isscalar(element: Any) -> bool:
     return np.isscalar(element) or (isinstance(element, Array) and element._scalar)
 
 
+@rehearsed(np.shares_memory)
 def shares_memory(a: Any, b: Any) -> bool:
     """Whether one array is the other or a view of it."""
 

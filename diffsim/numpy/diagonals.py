@@ -11,7 +11,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray, zeros
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import axes_of, in_rows, outside
+from diffsim.numpy.dispatch import axes_of, in_rows, outside, plain
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
 from diffsim.numpy.shaping import moveaxis, ravel
@@ -20,7 +20,7 @@ from diffsim.numpy.shaping import moveaxis, ravel
 def _below(m: Any, k: int) -> Any:
     """Whether an entry of a matrix is on the diagonal `k` or below it; a vector stands for a square matrix of equal rows."""
     rows, columns = m.shape[-2:] if m.ndim > 1 else (m.shape[0], m.shape[0])
-    return np.arange(rows)[:, None] >= np.arange(columns) - k
+    return np.tri(rows, columns, plain(k), bool)
 
 
 @outside(np)
@@ -82,4 +82,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = asarray(x)
     x = x.astype(result_type(x, int))
     powers = range(len(x) if N is None else N)
+    np.empty((len(x), len(powers)), x.dtype)  # refuses more columns than there is memory for, before a loop over them
+    if not powers:
+        return zeros((len(x), 0), x.dtype)
     return in_rows(stack([x**k for k in (powers if increasing else reversed(powers))], -1))

@@ -10,32 +10,40 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.array import Array, core, wrap, wrapped
 from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.guard import require_plain
 from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
+from diffsim.numpy.rehearsal import rehearsed
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def outside(module: ModuleType) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Outside of a derivative, take the function of the same name of a module of NumPy.
+def outside(module: ModuleType, *, alone: bool = False, calls: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Outside of a derivative, take the function of the same name of a module of NumPy; inside, refuse what that one refuses.
 
     The function itself is kept as `own`: that is where arrays of ours lead when NumPy dispatches to them.
+
+    Args:
+        module: of NumPy.
+        alone: NumPy's is called inside only to explain an error: it would be much slower.
+        calls: the function calls functions of the user's, which NumPy must not call as well.
     """
 
     def decorate(own: Callable[P, T]) -> Callable[P, T]:
         theirs = getattr(module, own.__name__, None)
         if theirs is None:
             return own
+        inside = own if calls else rehearsed(theirs, alone=alone)(own)
 
         @functools.wraps(own)
         def function(*args: P.args, **kwargs: P.kwargs) -> T:
-            return own(*args, **kwargs) if local.depth else theirs(*args, **kwargs)
+            return inside(*args, **kwargs) if local.depth else theirs(*args, **kwargs)
 
-        function.own = own  # type: ignore[attr-defined]
+        function.own = inside  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -45,11 +53,14 @@ def of_values(function: Callable[P, T]) -> Callable[P, T]:
     """A function of NumPy whose result has no derivative: it sees values only."""
 
     def find(*args: P.args, **kwargs: P.kwargs) -> Any:
-        found: Any = function(*map(_stripped, args), **{key: _stripped(a) for key, a in kwargs.items()})
-        if not isinstance(found, tuple):
-            return wrap(found)
-        arrays = {id(part): wrap(part) for part in found}  # one array may be there twice
-        return tuple(arrays[id(part)] for part in found)
+        try:
+            return wrapped(function, args, kwargs, _stripped)
+        except ValueError as error:
+            if "output array is read-only" not in str(error):
+                raise
+            raise DerivativeError(
+                f"numpy.{function.__name__} inside of a derivative takes no out = an array; leave out out, and assign the result"
+            ) from None
 
     find.__name__ = find.__qualname__ = function.__name__
     find.__doc__ = f"As `numpy.{function.__name__}`; it has no derivative."
@@ -59,6 +70,8 @@ def of_values(function: Callable[P, T]) -> Callable[P, T]:
 def _stripped(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(map(_stripped, x))
+    if isinstance(x, np.ndarray):
+        require_plain(x)
     if not isinstance(x, Array):
         return x
     value = bottom(x.core())
@@ -137,6 +150,11 @@ def as_array(x: Any) -> Any:
     return Array(value) if local.depth else np.asarray(value)
 
 
+def as_number(value: Any) -> Any:
+    """A core value, as a number where it has no axes: what NumPy's functions give unless they are asked for an array."""
+    return value[()] if isinstance(value, np.ndarray) else value
+
+
 def plain(x: Any) -> Any:
     """The values of `x`, that decide something and are not differentiated."""
     return bottom(core(x))
@@ -171,7 +189,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(rank))
-    axes = tuple(one_axis(a, rank) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    axes = tuple(one_axis(a, rank) for a in (axis if isinstance(axis, (tuple, list, range)) else (axis,)))
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis = {axis} names an axis twice, expected distinct ones")
     return axes

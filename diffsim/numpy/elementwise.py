@@ -49,21 +49,24 @@ def sign(x: Any) -> Any:
     if not is_complex(x):
         return wrap(ew.TABLE["sign"](core(x)))
     length = absolute(x)
+    endless = ~np.isfinite(plain(length))
+    if endless.any():
+        return where(endless, np.sign(plain(x)), sign(where(endless, 0.0, x)))
     return x / where(length == 0, 1.0, length)
 
 
-def _real(name: str, x: Any) -> Any:
+def _floating(name: str, x: Any) -> Any:
+    """`x` in the floating-point type that NumPy takes for its type."""
     value = value_of(x)
     if value.dtype.kind == "c":
         raise TypeError(f"{name} of {value.dtype}, expected real numbers; take the real part, or abs")
-    return value
+    return x if value.dtype.kind == "f" else wrap(st.astype(value, dtype=np.fabs.resolve_dtypes((value.dtype, None))[0]))
 
 
 @outside(np)
 def fabs(x: Any) -> Any:
     """The absolute value, as a floating-point number."""
-    value = _real("fabs", x)
-    return absolute(x) if value.dtype.kind == "f" else absolute(wrap(st.astype(value, dtype=np.dtype(float))))
+    return absolute(_floating("fabs", x))
 
 
 @outside(np)
@@ -83,10 +86,10 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @outside(np)
 def modf(x: Any) -> tuple[Any, Any]:
     """(fractional part, integral part), both with the sign of `x`."""
-    value = _real("modf", x)
-    x = wrap(value if value.dtype.kind == "f" else st.astype(value, dtype=np.dtype(float)))
+    x = _floating("modf", x)
     whole = trunc(x)
-    return x - whole, whole
+    endless = np.isinf(plain(x))
+    return (either(endless, copysign(0.0, x), x - whole) if endless.any() else x - whole), whole
 
 
 # complex numbers
@@ -95,7 +98,9 @@ def modf(x: Any) -> tuple[Any, Any]:
 @outside(np)
 def real(val: Any) -> Any:
     """The real part; a view of a complex array."""
-    if isinstance(val, Array):
+    if isinstance(val, np.ndarray):
+        val = asarray(val)
+    if hasattr(val, "real"):
         return val.real
     return wrap(ew.real(value_of(val))) if is_complex(val) else asarray(val)
 
@@ -103,9 +108,11 @@ def real(val: Any) -> Any:
 @outside(np)
 def imag(val: Any) -> Any:
     """The imaginary part; a view of a complex array."""
-    if isinstance(val, Array):
+    if isinstance(val, np.ndarray):
+        val = asarray(val)
+    if hasattr(val, "imag"):
         return val.imag
-    return wrap(ew.imag(value_of(val))) if is_complex(val) else wrap(np.zeros_like(plain(val))[()])
+    return wrap(ew.imag(value_of(val))) if is_complex(val) else wrap(np.array(np.asarray(plain(val)).imag))
 
 
 @outside(np)
@@ -123,7 +130,7 @@ def iscomplex(x: Any) -> Any:
 @outside(np)
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers, in radians or degrees."""
-    found = arctan2(imag(z), real(z)) if is_complex(z) else arctan2(0.0, z)
+    found = arctan2(imag(z), real(z)) if is_complex(z) else arctan2(0, z)
     return rad2deg(found) if deg else found
 
 
@@ -161,10 +168,12 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 @outside(np)
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN and infinities replaced by numbers, whose derivative is zero."""
+    x = x if copy or not isinstance(x, np.ndarray) else asarray(x)
     value = plain(x)
     found = where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
     if copy or not isinstance(x, Array) or x._scalar:
-        return as_copied(found, x)
+        found = as_copied(found, x)
+        return found if np.ndim(value) else found[()]
     x[...] = found
     return x if x.ndim else x[()]
 
@@ -195,7 +204,7 @@ def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), by its series where |x| < 0.05, so that derivatives of any order hold at 0."""
     angles = multiply(x, float(np.pi))
     y = square(angles)
-    near = less(y, (0.05 * np.pi) ** 2)
+    near = less(absolute(plain(angles)), 0.05 * np.pi)
     series: Any = 0.0
     for k in range(9, 0, -1):
         series = (1.0 + series) * y * (-1.0 / ((2 * k) * (2 * k + 1)))

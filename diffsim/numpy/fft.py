@@ -10,6 +10,7 @@ import numpy as np
 from diffsim.ad.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
+from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
@@ -62,7 +63,7 @@ def _transformed(x: Any, lengths: Any, axes: list[int], norm: str | None, invers
         return asarray(x)
     given = x
     for k, axis in enumerate(axes):
-        x = x if lengths is None or lengths[k] is None else _fit(x, lengths[k], axis)
+        x = x if lengths is None or lengths[k] in (None, -1) else _fit(x, lengths[k], axis)
     value = _complex(x)
     out = transform(value, axes=tuple(axes), inverse=inverse)
     scale = _scale(math.prod(value.shape[a] for a in axes), inverse, norm)
@@ -126,13 +127,24 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     length = 2 * (x.shape[-1] - 1) if n is None else int(n)
     half = _fit(x, length // 2 + 1 if length > 0 else length, x.ndim - 1)
     mirrored = conj(flip(half[..., 1 : (length + 1) // 2], -1))
-    return as_copied(moveaxis(real(ifft(concatenate([half, mirrored], -1), None, -1, norm)), -1, axis), a)
+    found = real(ifft(concatenate([half, mirrored], -1), None, -1, norm))
+    if value_of(a).dtype == np.float16:
+        found = found.astype(np.float16)
+    return as_copied(moveaxis(found, -1, axis), a)
+
+
+def _distinct(axes: list[int]) -> list[int]:
+    if len(set(axes)) < len(axes):
+        raise DerivativeError(
+            f"axes = {axes} of a real transform name an axis twice, expected distinct ones; transform one after the other"
+        )
+    return axes
 
 
 @outside(np.fft)
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Transform of real numbers along several axes, of which the last keeps frequencies from 0 up."""
-    *others, last = _places(a, s, axes)
+    *others, last = _distinct(_places(a, s, axes))
     out = rfft(a, None if s is None else s[-1], last, norm)
     return _transformed(out, None if s is None else s[:-1], others, norm, False) if others else out
 
@@ -140,7 +152,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
 @outside(np.fft)
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     """Inverse of `rfftn`."""
-    *others, last = _places(a, s, axes)
+    *others, last = _distinct(_places(a, s, axes))
     out = _transformed(a, None if s is None else s[:-1], others, norm, True) if others else a
     return irfft(out, None if s is None else s[-1], last, norm)
 

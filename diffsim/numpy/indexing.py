@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import wrap
+from diffsim.ad.array import Array, wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.reduction import pick
 from diffsim.numpy.creation import asarray, zeros
@@ -15,12 +15,13 @@ from diffsim.numpy.decisions import result_type
 from diffsim.numpy.dispatch import as_array, as_copied, in_rows, one_axis, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
-from diffsim.numpy.shaping import broadcast_to, ravel, reshape, shape
+from diffsim.numpy.shaping import broadcast_to, ravel, shape
 
 
 def _placed(indices: Any, length: int, mode: str) -> Any:
     """Positions as they are, or brought within bounds."""
     places = np.asarray(plain(indices))
+    places = places.astype(np.intp) if places.dtype == bool or not places.size else places
     match mode:
         case "raise":
             return places
@@ -58,11 +59,14 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 @outside(np)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int) -> None:
-    """Assign at positions along an axis, one list of positions for each line."""
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """Assign at positions along an axis, one list of positions for each line (axis None: of all entries)."""
     places = np.asarray(plain(indices))
+    if axis is None:
+        arr[np.unravel_index(np.where(places < 0, places + arr.size, places), arr.shape)] = values
+        return
     axis = one_axis(axis, arr.ndim)
-    index = list(np.ix_(*(np.arange(n) for n in places.shape)))
+    index = list(np.ix_(*map(np.arange, arr.shape)))  # a list of one line counts for all of them
     index[axis] = places
     arr[tuple(index)] = values
 
@@ -77,20 +81,24 @@ def _cycled(values: Any, places: np.ndarray) -> Any:
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign at positions of the flattened array."""
     places = np.atleast_1d(_placed(ind, a.size, mode)).ravel()
+    if not np.size(plain(v)):
+        return
     a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = _cycled(v, np.arange(places.size))
 
 
 @outside(np)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Assign the first values where a mask holds."""
-    chosen = np.asarray(plain(mask), bool)
+    chosen = np.asarray(plain(mask), bool).reshape(arr.shape)
     arr[chosen] = _cycled(vals, np.arange(int(chosen.sum())))
 
 
 @outside(np)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Assign corresponding values where a mask holds."""
-    chosen = np.asarray(plain(mask), bool)
+    chosen = np.asarray(plain(mask), bool).reshape(a.shape)
+    if not np.size(plain(values)):
+        return
     a[chosen] = _cycled(values, np.flatnonzero(chosen))
 
 
@@ -130,39 +138,47 @@ def extract(condition: Any, arr: Any) -> Any:
 def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
     """For each entry the value of the choice that `a` names."""
     places = _placed(a, len(choices), mode)
-    if places.dtype == bool:
-        places = places.astype(np.intp)
     if np.any((places < 0) | (places >= len(choices))):
         raise ValueError(f"an index of choose is out of bounds for {len(choices)} choices; see mode='clip' or 'wrap'")
     target = np.broadcast_shapes(places.shape, *map(shape, choices))
-    stacked = stack([broadcast_to(c, target) for c in choices])
+    dtype = np.result_type(*(c if type(c) in (int, float, complex) else value_of(c).dtype for c in choices))
+    stacked = stack([broadcast_to(c if isinstance(c, Array) else np.asarray(c, dtype), target) for c in choices])
     return in_rows(take_along_axis(stacked, np.broadcast_to(places, target)[None], 0)[0])
 
 
 @outside(np)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """For each entry the first choice whose condition holds."""
+    values = [*choicelist, default]
+    dtype = np.result_type(*(v if type(v) in (int, float, complex) else value_of(v).dtype for v in values))
     found = default
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
         found = where(condition, choice, found)
-    return as_array(in_rows(found))
+    found = value_of(found)
+    return as_array(in_rows(wrap(found if found.dtype == dtype else st.astype(found, dtype=dtype))))
 
 
-@outside(np)
+@outside(np, calls=True)
 def piecewise(x: Any, condlist: Any, funclist: list[Any], *args: Any, **kw: Any) -> Any:
     """Functions, each of the entries where its condition holds; a further one for the rest."""
     x = asarray(x)
-    flat = reshape(x, (-1,))
-    conditions = [np.broadcast_to(np.asarray(plain(c), bool), x.shape).ravel() for c in condlist]
+    several = isinstance(condlist, (list, tuple)) or np.ndim(plain(condlist))
+    if not several or (
+        x.ndim and not (isinstance(condlist[0], (list, np.ndarray)) or (isinstance(condlist[0], Array) and condlist[0].ndim > 0))
+    ):
+        condlist = [condlist]  # one condition
+    conditions = list(np.asarray([plain(c) for c in condlist], bool))
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
     if len(funclist) != len(conditions):
         raise ValueError(f"{len(funclist)} functions for {len(conditions)} conditions, expected as many or one more")
-    made = zeros(flat.shape, result_type(x))
+    made = zeros(x.shape, result_type(x))
     for condition, function in zip(conditions, funclist, strict=True):
-        if condition.any():
-            made[condition] = function(flat[condition], *args, **kw) if isinstance(function, Callable) else function  # type: ignore[arg-type]
-    return as_array(as_copied(reshape(made, x.shape), x))
+        if not isinstance(function, Callable):  # type: ignore[arg-type]
+            made[condition] = function
+        elif (chosen := x[condition]).size:
+            made[condition] = function(chosen, *args, **kw)
+    return as_array(as_copied(made, x))
 
 
 @outside(np)

@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Tracer
+from diffsim.ad.guard import require_both_parts
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray, full, zeros
 from diffsim.numpy.dispatch import as_array, as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
@@ -45,6 +46,7 @@ def concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Any:
         raise ValueError(f"arrays of shapes {[p.shape for p in parts]} cannot be concatenated, expected {rank} axes each")
     axis = one_axis(axis, rank)
     joined = st.concatenate(*parts, axis=axis, lengths=tuple(p.shape[axis] for p in parts))
+    require_both_parts(joined, dtype)
     return wrap(joined if dtype is None else st.astype(joined, dtype=np.dtype(dtype)))
 
 
@@ -200,7 +202,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     first = moveaxis(x, axis, 0)
-    return tuple(first[k, ...] for k in range(first.shape[0]))
+    return tuple(first[k] for k in range(first.shape[0]))
 
 
 # moving
@@ -283,19 +285,23 @@ _PAD_BY_INDEX = ("edge", "reflect", "symmetric", "wrap")
 
 
 @outside(np)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = np._NoValue) -> Any:
     """Entries added around an array.
 
     Args:
         array: what is padded.
         pad_width: a number, (before, after), one pair an axis, or a dict of them by axis.
         mode: "constant", or "edge", "reflect", "symmetric", "wrap": entries of the array itself; "empty" gives zeros.
-        constant_values: a number, (before, after), or one pair an axis; differentiable.
+        constant_values: a number (0 if none is given), (before, after), or one pair an axis; for mode "constant" only; differentiable.
 
     Raises:
         ValueError: another mode.
     """
     x = asarray(array)
+    if constant_values is np._NoValue:
+        constant_values = 0
+    elif mode != "constant":
+        raise ValueError(f"pad takes constant_values for the mode 'constant' only, got mode = {mode!r}; leave them out")
     if isinstance(pad_width, dict):
         axes = {one_axis(k, x.ndim): pair for k, pair in pad_width.items()}
         pad_width = [np.broadcast_to(axes.get(k, 0), 2) for k in range(x.ndim)] if x.ndim else 0
@@ -307,6 +313,10 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     widths = np.broadcast_to(given, (x.ndim, 2)).tolist()
     if not x.ndim:
         return asarray(x, copy=True)
+    if x.dtype.kind not in "fciub":  # texts, dates and objects, which have no derivative
+        around = {"constant_values": plain(constant_values)} if mode == "constant" else {}
+        padding: Any = np.pad
+        return wrap(padding(plain(x), widths, mode=mode, **around))
     order = _as_cut(x)
     if mode in _PAD_BY_INDEX:
         for axis, pair in enumerate(widths):

@@ -8,14 +8,15 @@ import numpy as np
 
 from diffsim.ad.array import wrap
 from diffsim.ad.core import bottom, is_plain
+from diffsim.ad.ops import determinant, spectral
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.errors import DerivativeError
+from diffsim.errors import DerivativeError, SingularError
 from diffsim.numpy import diagonals, products
 from diffsim.numpy.creation import array, asarray, empty_like, eye
 from diffsim.numpy.dispatch import axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
-from diffsim.numpy.products import vecdot
+from diffsim.numpy.products import vecdot as _vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
@@ -70,6 +71,12 @@ def pinv(a: Any) -> Any:
     a = wrap(_floating(a))
     t = conj(matrix_transpose(a))
     n, m = a.shape[-2:]
+    rank = np.min(np.linalg.matrix_rank(plain(a)), initial=min(n, m))
+    if rank < min(n, m):
+        raise SingularError(
+            f"pinv of a matrix of rank {rank} and shape {(n, m)} has no derivative, expected full rank; add to the matrix, or "
+            "hold it constant with ds.stop_gradient"
+        )
     return in_rows(solve(matmul(t, a), t) if n >= m else conj(matrix_transpose(solve(matmul(a, t), a))))
 
 
@@ -85,10 +92,15 @@ class LstsqResult(NamedTuple):
 @outside(np.linalg)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     """The least-squares solution for a matrix of full column rank; its derivative is that of the normal equations."""
+    if rcond is not None and np.ndim(plain(rcond)):
+        raise DerivativeError(f"rcond of shape {np.shape(plain(rcond))} of lstsq, expected a number")
     a, b = wrap(_floating(a)), wrap(_floating(b))
     _, _, rank, s = np.linalg.lstsq(plain(a), plain(b), rcond)
     if rank < a.shape[1]:
-        raise LinAlgError(f"lstsq with a matrix of rank {rank} and {a.shape[1]} columns has no derivative, expected full column rank")
+        raise SingularError(
+            f"lstsq with a matrix of rank {rank} and {a.shape[1]} columns has no derivative, expected full column rank; add rows that "
+            "penalise the solution, or leave out columns"
+        )
     x = matmul(pinv(a), b)
     rest = total(square(absolute(b - matmul(a, x))), 0)
     return LstsqResult(x, reshape(rest, (-1,)) if a.shape[0] > a.shape[1] else array([], rest.dtype), rank, wrap(s))
@@ -99,7 +111,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
 
 @outside(np.linalg)
 def det(a: Any) -> Any:
-    """Determinants; of singular matrices the first derivative holds, and up to rank 3 all of them."""
+    """Determinants; of singular matrices the first two derivatives hold, and up to 3 x 3 all of them."""
     value = _matrices(a, "det")
     m = wrap(value)
     match value.shape[-1]:
@@ -109,7 +121,7 @@ def det(a: Any) -> Any:
             return m[..., 0, 0] * m[..., 1, 1] - m[..., 0, 1] * m[..., 1, 0]
         case 3:
             return total(m[..., 0, :] * products.cross(m[..., 1, :], m[..., 2, :]), -1)
-    return wrap(mx.det(value))
+    return wrap(determinant.det(value))
 
 
 class SlogdetResult(NamedTuple):
@@ -123,7 +135,7 @@ class SlogdetResult(NamedTuple):
 def slogdet(a: Any) -> SlogdetResult:
     """Sign and logarithm of the absolute value of the determinants of real regular matrices."""
     value = _matrices(a, "slogdet", real=True)
-    return SlogdetResult(wrap(np.linalg.slogdet(bottom(value))[0]), wrap(mx.logabsdet(value)))
+    return SlogdetResult(wrap(np.linalg.slogdet(bottom(value))[0]), wrap(determinant.logabsdet(value)))
 
 
 # symmetric matrices
@@ -133,7 +145,7 @@ def slogdet(a: Any) -> SlogdetResult:
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The lower (or upper) triangular factor of real symmetric positive definite matrices; only their symmetric part counts."""
     lower = wrap(mx.cholesky(_matrices(a, "cholesky", real=True)))
-    return in_rows(matrix_transpose(lower)) if upper else lower
+    return in_rows(conj(matrix_transpose(lower))) if upper else lower
 
 
 class EighResult(NamedTuple):
@@ -146,7 +158,7 @@ class EighResult(NamedTuple):
 @outside(np.linalg)
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of real symmetric matrices, whose symmetric part counts."""
-    w, v = mx.eigh(_matrices(a, "eigh", real=True))
+    w, v = spectral.eigh(_matrices(a, "eigh", real=True))
     return EighResult(wrap(w), wrap(v))
 
 
@@ -280,6 +292,12 @@ def diagonal(x: Any, *, offset: int = 0) -> Any:
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """Sum of the diagonal of the matrices in the last two axes."""
     return diagonals.trace(x, offset, -2, -1, dtype)
+
+
+@outside(np.linalg)
+def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """As `numpy.vecdot`."""
+    return _vecdot(x1, x2, axis=axis)
 
 
 __all__ = [

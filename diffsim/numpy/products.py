@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+import string
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from diffsim.ad.layout import Axes, axes_in_memory, snapshot
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import DiagonalView
-from diffsim.numpy.dispatch import as_array, axes_of, in_order, in_rows, outside, plain, value_of
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply
 from diffsim.numpy.joining import stack
 from diffsim.numpy.reductions import sum
@@ -123,7 +126,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] == b.shape[-1] == 2:
-        return in_rows(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
+        return as_array(in_rows(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]))
     if a.shape[-1] != 3 or b.shape[-1] != 3:
         raise ValueError(f"cross product of vectors with {a.shape[-1]} and {b.shape[-1]} components, expected 3 and 3")
     parts = [a[..., (k + 1) % 3] * b[..., (k + 2) % 3] - a[..., (k + 2) % 3] * b[..., (k + 1) % 3] for k in range(3)]
@@ -133,23 +136,28 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 # einsum
 
 
-@outside(np)
-def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
+@outside(np, alone=True)
+def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
     """Sums of products by Einstein's convention, with `...`, repeated letters and an implicit result, as in NumPy.
 
-    What only moves the entries of one operand is a view of it, which can be assigned to.
+    What only moves the entries of one operand is a view of it, which can be assigned to. Axes may be named by numbers as well:
+    `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
     """
     if not isinstance(subscripts, str):
-        raise TypeError("einsum with lists of axes is not supported in a derivative; write the axes as letters, as in 'ij,jk->ik'")
+        subscripts, operands = _lettered((subscripts, *operands))
+    operands = tuple(asarray(x) if isinstance(x, np.ndarray) else x for x in operands)
     values = [value_of(x) for x in operands]
     inputs, output = _letters(subscripts.replace(" ", ""), [v.ndim for v in values])
-    if len(operands) == 1 and isinstance(operands[0], Array) and set(inputs[0]) == set(output):
-        return _moved(operands[0], inputs[0], output)
-    terms = []
     lengths: dict[str, int] = {}
     for letters, value in zip(inputs, values, strict=True):
         for letter, n in zip(letters, value.shape, strict=True):
-            lengths[letter] = max(lengths.get(letter, 1), n)
+            length = lengths.setdefault(letter, n)
+            if n != length and 1 not in (n, length):
+                raise ValueError(f"the letter {letter} of einsum {subscripts!r} stands for axes of {length} and of {n} entries")
+            lengths[letter] = max(length, n)
+    if len(operands) == 1 and isinstance(operands[0], Array) and set(inputs[0]) == set(output):
+        return _moved(operands[0], inputs[0], output)
+    terms = []
     for letters, value in zip(inputs, values, strict=True):
         terms.append(_distinct(letters, value, lengths))
     for pair in _plan(terms, output, optimize):
@@ -165,7 +173,18 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = False) -> Any:
     if missing:
         raise ValueError(f"the result of einsum {subscripts!r} names {''.join(missing)}, which no operand has")
     value = st.transpose(value, axes=tuple(letters.index(x) for x in output))
-    return in_order(value, _order_of(",".join(inputs) + "->" + output, values, optimize)) if value.ndim else wrap(value)
+    return in_order(value, _order_of(",".join(inputs) + "->" + output, values, optimize)) if value.ndim else wrap(as_number(value))
+
+
+def _lettered(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Operands, each followed by the numbers of its axes, as letters (in the order of the numbers) and operands."""
+    lists = [[x if x is Ellipsis else operator.index(x) for x in axes] for axes in (*given[1::2], *(given[-1:] if len(given) % 2 else ()))]
+    numbers = sorted({x for axes in lists for x in axes if x is not Ellipsis})
+    if len(given) < 2 or len(numbers) > len(string.ascii_lowercase):
+        raise TypeError("einsum takes a text, as in 'ij,jk->ik', or operands each followed by a list of up to 26 different axes")
+    words = ["".join("..." if x is Ellipsis else string.ascii_lowercase[numbers.index(x)] for x in axes) for axes in lists]
+    count = len(given) // 2
+    return ",".join(words[:count]) + "".join(f"->{word}" for word in words[count:]), given[: 2 * count : 2]
 
 
 def _moved(x: Array, letters: str, output: str) -> Any:
@@ -238,7 +257,8 @@ def _summed(letters: str, value: Any, needed: set[str]) -> tuple[str, Any]:
     axes = tuple(k for k, c in enumerate(letters) if c not in needed)
     if not axes:
         return letters, value
-    return "".join(c for c in letters if c in needed), st.add_up(value, axis=axes, keepdims=False)
+    found = st.add_up(value, axis=axes, keepdims=False)
+    return "".join(c for c in letters if c in needed), found if found.dtype == value.dtype else st.astype(found, dtype=value.dtype)
 
 
 def _pair(first: tuple[str, Any], second: tuple[str, Any], needed: set[str]) -> tuple[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import wrap
+from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import array, asarray
 from diffsim.numpy.dispatch import outside, plain, value_of
-from diffsim.numpy.elementwise import exp, log, power
+from diffsim.numpy.elementwise import floor, log10, power, where
 from diffsim.numpy.shaping import astype, broadcast_arrays, moveaxis, ndim, swapaxes
 
 
@@ -23,14 +23,18 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     num, first, last = operator.index(num), value_of(start), value_of(stop)
     count = num - 1 if endpoint else num
     made = np.result_type(*(plain(v) for v in (start, stop)), float(num))
-    share = np.arange(num, dtype=made) / made.type(max(count, 1))
-    share = share.reshape((-1,) + (1,) * max(first.ndim, last.ndim))
+    places = np.arange(num, dtype=made.type(0).real.dtype).reshape((-1,) + (1,) * builtins.max(first.ndim, last.ndim))
     if is_plain(first, last):
         out = wrap(np.linspace(first, last, num, endpoint))
     else:
-        out = wrap(st.astype(first * (1.0 - share) + last * share, dtype=made))
-    out = moveaxis(out if dtype is None else astype(out, dtype), 0, axis)
-    return (out, (wrap(last) - wrap(first)) / (count or np.nan)) if retstep else out
+        out = wrap(first + places * ((last - first) / builtins.max(count, 1)))
+        if endpoint and num > 1:
+            out = where(places == count, wrap(last), out)
+        out = wrap(st.astype(core(out), dtype=made))
+    if dtype is not None:
+        out = astype(floor(out) if np.dtype(dtype).kind in "iu" and out.dtype.kind == "f" else out, dtype)  # down, as NumPy's
+    out = moveaxis(out, 0, axis)
+    return (out, (wrap(last) - wrap(first)) / (count if count > 0 else np.nan)) if retstep else out
 
 
 @outside(np)
@@ -45,11 +49,16 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @outside(np)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers of equal ratio from `start` to `stop`, of one sign."""
-    sign = np.sign(plain(start))
-    if np.any(sign != np.sign(plain(stop))) or not np.all(sign):
+    made = np.result_type(*(value_of(v).dtype for v in (start, stop)), float, dtype or float)
+    first, last = (wrap(st.astype(value_of(v), dtype=made)) for v in (start, stop))
+    sign = np.sign(plain(first))
+    if not np.all(sign) or np.any(made.kind == "f" and sign != np.sign(plain(last))):
         raise ValueError("geomspace goes from one number to another of its sign, neither of them zero")
-    first, last = (log(wrap(st.astype(value_of(v), dtype=np.dtype(float))) * sign) for v in (start, stop))
-    out = moveaxis(exp(linspace(first, last, num, endpoint)) * sign, 0, axis)
+    first, last = first / sign, last / sign  # a complex start is turned onto the real axis, where its logarithm is exact
+    out = power(10.0, linspace(log10(first), log10(last), num, endpoint))
+    places = np.arange(len(out)).reshape((-1,) + (1,) * (out.ndim - 1))
+    out = where(places == 0, first, out)
+    out = moveaxis((where(places == num - 1, last, out) if endpoint and num > 1 else out) * sign, 0, axis)
     return out if dtype is None else astype(out, dtype)
 
 

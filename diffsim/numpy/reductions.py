@@ -10,18 +10,22 @@ import numpy as np
 
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Tracer, bottom
+from diffsim.ad.guard import require_both_parts
 from diffsim.ad.layout import axes_of_result
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
+from diffsim.errors import DerivativeError
 from diffsim.numpy import elementwise as ew
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import all, any
-from diffsim.numpy.dispatch import as_copied, axes_of, is_complex, outside, plain, reduced_axes, value_of
+from diffsim.numpy.dispatch import as_copied, as_number, axes_of, is_complex, outside, plain, reduced_axes, value_of
 from diffsim.numpy.joining import concatenate
+from diffsim.numpy.rehearsal import rehearsed
 from diffsim.numpy.shaping import broadcast_to, shape
 
 
 def _in(value: Any, dtype: Any) -> Any:
+    require_both_parts(value, dtype)
     return value if dtype is None or value.dtype == np.dtype(dtype) else st.astype(value, dtype=np.dtype(dtype))
 
 
@@ -36,6 +40,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, 
     total = st.add_up(value, axis=None if axis is None else reduced_axes(axis, value.ndim), keepdims=keepdims)
     if where is not None:
         total = _as_reduced(total, value_of(a), axis)
+    total = _in(total, dtype)
     return wrap(total if initial is None else total + _in(value_of(initial), total.dtype))
 
 
@@ -69,6 +74,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     rows, full_shape = merged(value, axis)
     total = rd.prod(rows)
     total = _as_reduced(st.reshape(total, shape=full_shape) if keepdims else total, value, axis)
+    total = _in(total, dtype)
     return wrap(total if initial is None else total * _in(value_of(initial), total.dtype))
 
 
@@ -76,9 +82,10 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
 
 
 def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Any:
-    if where is not None and initial is None:
+    if where is not None and initial is None and not np.all(plain(where)):
         raise ValueError("a maximum or minimum of some entries needs an initial value, in case there are none")
     value = value_of(a)
+    where = None if initial is None else where
     if initial is not None:
         initial = wrap(_in(value_of(initial), value.dtype))
         value = value_of(_masked(wrap(value), where, initial))
@@ -92,7 +99,8 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
         rows = core(concatenate([wrap(rows), last], -1))
     winners = (np.argmax if largest else np.argmin)(bottom(rows), axis=-1, keepdims=True)
     found = rd.pick(rows, winners, -1)
-    return wrap(_as_reduced(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis))
+    found = _as_reduced(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis)
+    return wrap(found if keepdims else as_number(found))
 
 
 @outside(np)
@@ -195,6 +203,9 @@ def var(
 
 def _variance(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, in_place: bool = False) -> Any:
     """The variance; `in_place`: NumPy writes what is to be squared into the memory of `a`."""
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise DerivativeError(f"dtype = {np.dtype(dtype)} of a variance, expected a floating-point type; convert the result")
+    real = value_of(a).dtype.kind != "c"
     x = _masked(_floating(a, dtype), where, 0)
     whole = x - _mean(x, axis, True, where)
     apart = _masked(whole, where, 0)
@@ -204,7 +215,7 @@ def _variance(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where:
         divisor = np.where(divisor > 0, divisor, np.nan)[()]
     total = sum(squares, axis, keepdims=keepdims)
     total = total if where is None else wrap(_as_reduced(core(total), value_of(a if in_place else whole), axis))
-    return _divided(total, divisor, np.dtype(squares.dtype))
+    return _divided(total, divisor, np.dtype(squares.dtype if dtype is None or not real else dtype))
 
 
 @outside(np)
@@ -279,9 +290,16 @@ def _without_nan(extremum: Any, a: Any, axis: Any, keepdims: bool, initial: floa
     return ew.either(all(none, axis, keepdims=keepdims), np.nan, found)
 
 
+def _logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """What NumPy refuses of a sum of floating-point numbers, `logsumexp` refuses."""
+    a = np.asarray(a)
+    return np.sum(np.log(np.exp(a.astype(float) if a.dtype.kind in "iub" else a)), axis, keepdims=keepdims)
+
+
+@rehearsed(_logsumexp)
 def logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """log(sum(exp(a))) without overflow; an extension of NumPy's names."""
-    a = asarray(a)
+    a = _floating(asarray(a), None)
     top = np.max(plain(a), axis=None if axis is None else axes_of(axis, a.ndim), keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
     total = sum(ew.exp(a - top), axis, keepdims=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.guard import require_both_parts
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.numpy import elementwise as ew
@@ -14,6 +15,7 @@ from diffsim.numpy.creation import asarray, full_like
 from diffsim.numpy.dispatch import as_computed, as_copied, axes_of, one_axis, outside, plain, value_of
 from diffsim.numpy.joining import concatenate
 from diffsim.numpy.reductions import sum
+from diffsim.numpy.rehearsal import rehearsed
 from diffsim.numpy.shaping import broadcast_to, moveaxis, ndim, ravel
 
 
@@ -34,19 +36,24 @@ def _widened(value: Any, dtype: Any) -> Any:
     """Small integers and booleans are added up as NumPy does, in its default integer."""
     if dtype is None and value.dtype.kind in "iub":
         dtype = np.cumsum(np.zeros(1, value.dtype)).dtype
+    require_both_parts(value, dtype)
     return value if dtype is None else st.astype(value, dtype=np.dtype(dtype))
+
+
+def _in(value: Any, dtype: Any) -> Any:
+    return value if dtype is None or value.dtype == np.dtype(dtype) else st.astype(value, dtype=np.dtype(dtype))
 
 
 @outside(np)
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Running sum along an axis, along all entries by default."""
-    return _along(lambda v: rd.cumsum(_widened(v, dtype), reverse=False), a, axis)
+    return _along(lambda v: _in(rd.cumsum(_widened(v, dtype), reverse=False), dtype), a, axis)
 
 
 @outside(np)
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Running product along an axis, along all entries by default; its derivatives are exact with zeros."""
-    return _along(lambda v: rd.cumprod(_widened(v, dtype), reverse=False), a, axis)
+    return _along(lambda v: _in(rd.cumprod(_widened(v, dtype), reverse=False), dtype), a, axis)
 
 
 def _with_initial(running: Any, a: Any, axis: int | None, first: float, include: bool) -> Any:
@@ -87,11 +94,18 @@ def _running_extremum(a: Any, axis: int | None, largest: bool) -> Any:
     return _along(lambda v: rd.pick(v, rd.running_winners(v, largest), -1) if v.size else v, a, axis)
 
 
+def _running(a: Any, axis: int | None = None) -> Any:
+    """What NumPy refuses of a running sum, a running extremum refuses."""
+    return np.cumsum(a, axis).astype(np.asarray(a).dtype)
+
+
+@rehearsed(_running)
 def cummax(a: Any, axis: int | None = None) -> Any:
     """Running maximum; of equal entries the first has the derivative. An extension of NumPy's names."""
     return _running_extremum(a, axis, True)
 
 
+@rehearsed(_running)
 def cummin(a: Any, axis: int | None = None) -> Any:
     """Running minimum; of equal entries the first has the derivative. An extension of NumPy's names."""
     return _running_extremum(a, axis, False)

@@ -28,6 +28,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any
     if is_complex(x) or is_complex(xp):
         raise TypeError(f"interp at complex numbers (x of {value_of(x).dtype}, xp of {value_of(xp).dtype}), expected real ones")
     x, xp, fp = _double(x), _double(xp), _double(fp)
+    if not is_complex(fp) and any(end is not None and is_complex(end) for end in (left, right)):
+        raise TypeError("interp of real fp with a complex value outside, expected real left and right")
     if xp.ndim != 1 or fp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise ValueError(f"interp through xp of shape {xp.shape} and fp of shape {fp.shape}, expected vectors of one length, 1 or more")
     places, nodes, values = plain(x), plain(xp), plain(fp)

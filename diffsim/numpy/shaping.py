@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.array import Array, core, wrap
-from diffsim.ad.core import Tracer
+from diffsim.ad.core import Tracer, local
+from diffsim.ad.guard import require_both_parts
 from diffsim.ad.ops import structure as st
 from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.dispatch import as_array, axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.rehearsal import rehearsed
 
 
 def shape(a: Any) -> tuple[int, ...]:
@@ -26,6 +28,7 @@ def ndim(a: Any) -> int:
     return len(shape(a))
 
 
+@rehearsed(np.size)
 def size(a: Any, axis: Any = None) -> int:
     """Number of entries, or the length of axes."""
     lengths = shape(a)
@@ -53,7 +56,9 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 @outside(np)
 def transpose(a: Any, axes: Any = None) -> Any:
-    """A view with the axes in another order, reversed by default."""
+    """A view with the axes in another order, reversed by default; a number itself."""
+    if isinstance(a, np.generic) or (isinstance(a, Array) and a._scalar):
+        return a
     a = asarray(a)
     if axes is None:
         return a.transpose()
@@ -117,7 +122,9 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 @outside(np)
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """A view without axes of length 1."""
+    """A view without axes of length 1; a number itself."""
+    if isinstance(a, np.generic) or (isinstance(a, Array) and a._scalar):
+        return a  # NumPy's numbers take any axis of theirs
     a = asarray(a)
     axes = [k for k, n in enumerate(a.shape) if n == 1] if axis is None else axes_of(axis, a.ndim)
     if any(a.shape[k] != 1 for k in axes):
@@ -129,6 +136,8 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 def broadcast_to(array: Any, shape: Any) -> Any:
     """The entries repeated to a shape; a view that cannot be assigned to."""
     target = tuple(shape) if np.ndim(shape) else (operator.index(shape),)
+    if isinstance(array, np.ndarray):
+        array = asarray(array)
     if isinstance(array, Array):
         return array.linked(ReadOnlyView(lambda c: st.broadcast_to(c, shape=target), lambda layout: np.broadcast_to(layout, target)))
     return wrap(st.broadcast_to(value_of(array), shape=target))
@@ -170,11 +179,14 @@ def atleast_3d(*arys: Any) -> Any:
     return _each(arys, lambda a: a if a.ndim > 2 else a[index[a.ndim]])
 
 
+@rehearsed(np.astype)
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     """`x` in another type; converting to integers ends the derivative. With copy=False `x` itself if it is of that type."""
     if not copy:
         return asarray(x, dtype)
     value = core(x)
+    if local.depth:
+        require_both_parts(value, dtype)
     if isinstance(value, Tracer):
         made = st.astype(value, dtype=np.dtype(dtype))
         return as_array(made) if isinstance(x, Array) and not x._scalar else wrap(made)

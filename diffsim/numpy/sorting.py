@@ -11,13 +11,15 @@ from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import argpartition, argsort
-from diffsim.numpy.dispatch import as_copied, axes_of, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, as_number, axes_of, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.indexing import take, take_along_axis
 from diffsim.numpy.reductions import mean, merged
+from diffsim.numpy.rehearsal import rehearsed
 from diffsim.numpy.shaping import moveaxis, ravel, reshape, shape
 
 
+@rehearsed(np.sort)
 def sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """Sorted along an axis, equal entries in their order."""
     a = ravel(a) if axis is None else asarray(a)
@@ -62,13 +64,15 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     lost = np.isnan(plain(ordered)[..., -1])
     found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found
     found = moveaxis(found, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else found
-    return reshape(found, (*low.shape, *full)) if keepdims else wrap(core(found))
+    return reshape(found, (*low.shape, *full)) if keepdims else wrap(as_number(core(found)))
 
 
 @outside(np)
 def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """Percentiles, interpolated linearly between sorted entries."""
-    return quantile(a, q / 100.0 if isinstance(q, (int, float)) else asarray(q) / 100.0, axis, method=method, keepdims=keepdims)
+    kind = value_of(a).dtype
+    hundred = kind.type(100) if kind.kind == "f" else 100
+    return quantile(a, q / 100.0 if isinstance(q, (int, float)) else asarray(q) / hundred, axis, method=method, keepdims=keepdims)
 
 
 @outside(np)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -12,6 +14,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.checkpoint.storage.failure import failure
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
@@ -54,23 +57,26 @@ class Journal:
 
     Raises:
         JournalError: The file is another's, or was written under another fingerprint. It is left as it is.
+        StorageError: It cannot be made or written to.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str | bytes) -> None:
         self.path = Path(path)
         text = fingerprint.encode() if isinstance(fingerprint, str) else fingerprint
         header = _MAGIC + sha256(text).digest()
-        self.path.touch()
-        self._file = self.path.open("r+b")
+        with self._writing(len(header)):
+            self.path.touch()
+            self._file = self.path.open("r+b")
         try:
             found = self._file.read(len(header))
             self._check_header(found, header)
             if len(found) < len(header):  # new, or killed while it was made
                 self._file.seek(0)
-                self._file.write(header)
-                self._sync()
+                with self._writing(len(header)):
+                    self._file.write(header)
+                    self._sync()
         except BaseException:
-            self._file.close()
+            self.close()
             raise
         self._first = len(header)
         self.rewind()
@@ -83,7 +89,8 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; every record is on disk already."""
-        self._file.close()
+        with suppress(OSError):  # of what could not be written, which was said
+            self._file.close()
 
     def rewind(self) -> None:
         """Go back to the first record; `minimise` does this at its start."""
@@ -122,6 +129,7 @@ class Journal:
         Raises:
             JournalError: Records are left that were not recalled; appending here would destroy them.
             ShapeError: The gradient has not x's shape.
+            StorageError: It cannot be written.
         """
         if not self._used_up:
             raise JournalError(
@@ -131,12 +139,13 @@ class Journal:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {evaluation.gradient.shape}; return one entry an unknown")
         head = _HEAD.pack(self._number, x.size, _digest_of(x), evaluation.value, evaluation.seconds)
         body = np.ascontiguousarray(evaluation.gradient, dtype="<f8")
-        self._file.truncate(self._position)  # a torn tail
-        self._file.seek(self._position)
-        self._file.write(head)
-        self._file.write(body.data)
-        self._file.write(_checksum(head, body))
-        self._sync()
+        with self._writing(self._position + len(head) + body.nbytes + _DIGEST_BYTES):
+            self._file.truncate(self._position)  # a torn tail
+            self._file.seek(self._position)
+            self._file.write(head)
+            self._file.write(body.data)
+            self._file.write(_checksum(head, body))
+            self._sync()
         self._position = self._file.tell()
         self._number += 1
 
@@ -165,6 +174,14 @@ class Journal:
                 f"{self.path}: expected a journal of these settings, got one written under other settings (the fingerprints differ); "
                 "restore the settings to resume, or name another file to start anew"
             )
+
+    @contextmanager
+    def _writing(self, needed: int) -> Iterator[None]:
+        """Turn an error of the system into a message that names the file and the size it needs."""
+        try:
+            yield
+        except OSError as error:
+            raise failure(self.path, "writing the journal", error, needed) from error
 
     def _sync(self) -> None:
         self._file.flush()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
+from diffsim.arguments import plural
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.optimize.method import Box, Limits, Stop
 from diffsim.typing import Array
@@ -60,7 +61,7 @@ def minimise_lbfgsb(evaluate: Evaluator, start: Point, box: Box, limits: Limits,
             return Stop("gradient", True, "the gradient is zero along every direction that the bounds leave open")
         return Stop("value", True, f"the value fell by less than {limits.tolerance:g} of its start in the last iteration")
     if result.status == 1:
-        return Stop("iterations", False, f"{limits.iterations} iterations were done; raise `iterations` to go on")
+        return Stop("iterations", False, f"{plural(limits.iterations, 'iteration')} done; raise `iterations` to go on")
     return Stop(
         "line search",
         False,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from diffsim.arguments import plural
 from diffsim.report.style import ANSWER, START, TICKS, Picture, dress, new_figure
-from diffsim.report.units import number, plural
+from diffsim.report.units import number
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Outcome

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.lines import Line2D
 
+from diffsim.arguments import plural
 from diffsim.report.chart import Cells, Chart, middle
 from diffsim.report.panels import LEGEND, Panel, draw_panels
 from diffsim.report.points import draw_points
 from diffsim.report.style import INK, Picture, common, legend_below, words
-from diffsim.report.units import plural, value_scale
+from diffsim.report.units import value_scale
 from diffsim.typing import Array
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from diffsim.report.units import duration, number, plural, size
+from diffsim.arguments import plural
+from diffsim.report.units import duration, number, size
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Line, Outcome, Taken

@@ -98,8 +98,3 @@ def size(count: int) -> str:
     while value >= 999.5 and unit != "TB":
         value, unit = value / 1000, next(units)
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count and its noun, such as "1 source" and "2 sources"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

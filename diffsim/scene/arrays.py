@@ -52,11 +52,11 @@ def load_array(path: Path, member: str | None, shape: tuple[int, ...]) -> Array:
         ArrayError: the file cannot be read, or holds no numbers of that shape.
     """
     where = path_shown(path)
-    if not path.is_file():
-        if path.exists():
-            raise ArrayError(f"expected a NumPy file, found {where}, which is no regular file; correct the path")
-        raise ArrayError(f"expected a NumPy file, found no {where}; correct the path (it starts at the scene's folder)")
     try:
+        if not path.is_file():
+            if path.exists():
+                raise ArrayError(f"expected a NumPy file, found {where}, which is no regular file; correct the path")
+            raise ArrayError(f"expected a NumPy file, found no {where}; correct the path (it starts at the scene's folder)")
         with path.open("rb") as file:
             begin = file.read(len(MAGIC))
             file.seek(0)

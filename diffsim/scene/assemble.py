@@ -89,6 +89,9 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
     require_memory(scene, precision)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
     grid = setup.grid
+    for name in scene.unknowns:
+        if name not in scene.truth.fields:
+            raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
     for name in scene.fields:
         if name not in field_inputs(setup.equation):
             inputs = field_inputs(setup.equation)
@@ -134,9 +137,6 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
 
 def _check_names(scene: Description) -> None:
     """What one part of the scene says of another."""
-    for name in scene.unknowns:
-        if name not in scene.truth.fields:
-            raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
     for number, misfit in enumerate(scene.misfit):
         if misfit.of == "traces" and misfit.state not in scene.receivers:
             known = ", ".join(scene.receivers) or "none"

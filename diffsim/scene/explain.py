@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from diffsim.arguments import plural
 from diffsim.scene.shown import name_shown, shown
 from diffsim.scene.suggest import nearest
 
 MOST_LINES = 10
 """Problems that one message lists."""
 
-EXPECTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "int_type": lambda _: "integer",
-    "int_from_float": lambda _: "integer",
-    "int_parsing_size": lambda _: "integer",
-    "float_type": lambda _: "number",
-    "finite_number": lambda _: "finite number",
-    "bool_type": lambda _: "boolean",
-    "string_type": lambda _: "text",
-    "string_unicode": lambda _: "text",
-    "string_too_short": lambda limits: f"text of {_least(limits['min_length'], 'character')}",
-    "string_too_long": lambda limits: f"text of at most {limits['max_length']} characters",
-    "tuple_type": lambda _: "list",
-    "dict_type": lambda _: "table",
-    "model_type": lambda _: "table",
-    "model_attributes_type": lambda _: "table",
-    "too_short": lambda limits: f"list of {_least(limits['min_length'], 'item')}",
-    "too_long": lambda limits: f"list of at most {limits['max_length']} items",
-    "greater_than": lambda limits: f"greater than {limits['gt']:g}",
-    "greater_than_equal": lambda limits: f"greater than or equal to {limits['ge']}",
-    "less_than": lambda limits: f"less than {limits['lt']:g}",
-    "less_than_equal": lambda limits: f"less than or equal to {limits['le']}",
-    "literal_error": lambda limits: limits["expected"],
+EXPECTED: Mapping[str, str] = {
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing_size": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_unicode": "text",
+    "string_too_short": "text of at least {characters}",
+    "string_too_long": "text of at most {max_length} characters",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "too_short": "a list of at least {items}",
+    "too_long": "a list of at most {max_length} items",
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number greater than or equal to {ge}",
+    "less_than": "a number less than {lt:g}",
+    "less_than_equal": "a number less than or equal to {le}",
+    "literal_error": "{expected}",
 }
-"""pydantic's name of a problem -> what was expected."""
+"""pydantic's name of a problem -> what was expected, with the limits that it names."""
 
 
 def explained(kind: type[BaseModel], error: ValidationError) -> str:
@@ -68,10 +69,6 @@ def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
         last = merged
 
 
-def _least(count: int, what: str) -> str:
-    return f"at least {count} {what}{'' if count == 1 else 's'}"
-
-
 def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
     """One line for one problem."""
     model, key = _walk(kind, problem["loc"])
@@ -80,7 +77,7 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
         case "extra_forbidden":
             known = [*model.model_fields] if model else []
             name = str(problem["loc"][-1])
-            return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {nearest(name, known)}"
+            return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {nearest(name, known, _deeper(model))}"
         case "missing":
             return f"{key}: expected a value, found none; add the key"
         case "union_tag_invalid":
@@ -93,10 +90,18 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
             choices = _unwrapped(model.model_fields[str(problem["loc"][-1])].annotation) if model else ()
             expected = " or ".join(_member(choice) for choice in choices)
             return f"{key}: expected {expected}, found {shown(problem['input'])}; correct the value"
-    tell = EXPECTED.get(problem["type"])
-    expected = "another kind of value" if tell is None else tell(limits)
+    least = limits.get("min_length", 0)
+    words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
+    expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
     remedy = "choose one of these" if problem["type"] == "literal_error" else "correct the value"
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
+
+
+def _deeper(model: type[BaseModel] | None) -> dict[str, str]:
+    """The keys of the sections in a model, and how they are written in it."""
+    sections = {name: _unwrapped(field.annotation) for name, field in model.model_fields.items()} if model else {}
+    kinds = {name: kind for name, kind in sections.items() if isinstance(kind, type) and issubclass(kind, BaseModel)}
+    return {key: f"{name}.{key}" for name, kind in kinds.items() for key in kind.model_fields}
 
 
 def _member(kind: Any) -> str:

@@ -158,8 +158,9 @@ def held(folder: Path) -> Iterator[None]:
 
 def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
     """Make the folder that of this run; what it holds of this same run stays until it is replaced."""
-    write_aside(folder / SCENE, to_toml(scene).encode())
+    # the record first: a folder with it is this run's, whatever else is still to be written
     write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
+    write_aside(folder / SCENE, to_toml(scene).encode())
 
 
 def _read(record: Path) -> Identity:

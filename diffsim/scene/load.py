@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,17 +49,26 @@ def find_scene(scene: str | Path) -> Path:
         raise SceneError(f"scene: expected the path of a TOML file or the name of a scene, found {shown(scene)}; give one of them")
     path = Path(scene)
     known = scene_files()
-    try:
-        if path.is_file():
-            return path
-    except ValueError:  # a NUL in it
-        pass
+    if _is(Path.is_file, path):
+        return path
     if str(scene) in known:
         return known[str(scene)]
-    names = ", ".join(known) or "none"
-    raise SceneError(
-        f"scene: expected a TOML file or one of the scenes {names}, found no {path_shown(Path(scene))!r}; {nearest(str(scene), known)}"
-    )
+    names, beside = ", ".join(known) or "none", Path(f"{path}.toml")
+    remedy = f"did you mean {path_shown(beside)}?" if _is(Path.is_file, beside) else nearest(str(scene), known)
+    found = "the folder" if _is(Path.is_dir, path) else "no"
+    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found {found} {path_shown(path)!r}; {remedy}")
+
+
+def _is(kind: Callable[[Path], bool], path: Path) -> bool:
+    """Whether there is a file or a folder of that name."""
+    try:
+        return kind(path)
+    except ValueError:  # a NUL in it
+        return False
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def read_scene(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -74,8 +84,10 @@ def read_scene(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
                 f"scene: expected a file of at most {memory_text(MOST_BYTES)}, found more in {where}; keep arrays in NumPy files"
             )
         text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise SceneError(f"scene: expected a readable TOML file, found {where} ({error}); correct the path or its permissions") from None
+    except UnicodeDecodeError as error:
+        raise SceneError(f"scene: expected text in {where}, found bytes that are no UTF-8 ({error.reason}); save it as UTF-8") from None
     data = _parsed(text, where)
     for override in overrides:
         _override(data, override)
@@ -89,11 +101,11 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         mistake = cut(printable(str(error)), 200)
-        raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; mend that line") from None
+        raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
     except RecursionError:
         raise _too_deep(where) from None
     except ValueError as error:  # an integer that Python does not read, a date that is none
-        raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; mend it") from None
+        raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; correct it") from None
 
 
 def _require_modest(data: dict[str, Any], where: str) -> None:
@@ -138,7 +150,7 @@ def _override(data: dict[str, Any], override: str) -> None:
         raise SceneError(f"--set {name_shown(key)}: expected a key of at most {DEEPEST} names, found {len(names)}; shorten it")
     if not equals or not all(names):
         raise SceneError(
-            f"--set {name_shown(override)}: expected key=value with a dotted key, found no such thing; write --set optimise.iterations=5"
+            f"--set {name_shown(override)}: expected key=value with a dotted key, found no value; write --set optimise.iterations=5"
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]

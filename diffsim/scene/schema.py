@@ -55,7 +55,7 @@ class GridModel(Model):
     def _one_way(self) -> GridModel:
         given = [name for name in ("spacing", "span", "like") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(given) or 'none'}; keep one")
+            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(given) or 'none'}; give one of them")
         if self.origin is not None and self.spacing is None:
             raise ValueError(f"expected origin together with spacing, found it with {given[0]}; drop origin")
         ndim = len(self.shape)

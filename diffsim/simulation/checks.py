@@ -21,7 +21,7 @@ def check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ParameterError(
-            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these, so mend the name"
+            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these; correct the name"
         )
 
 
@@ -58,7 +58,7 @@ def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step and source")
     if not np.isfinite(value).all():
         raise ParameterError(
-            f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; mend the data"
+            f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; correct the data"
         )
 
 
@@ -78,7 +78,7 @@ def check_cotangents(cotangents: Solution, solution: Solution) -> None:
                 )
             if not np.isfinite(array).all():
                 raise DivergenceError(
-                    f"cotangent of {what} {name} is not finite, expected finite numbers; the loss cannot be differentiated here, so mend it"
+                    f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
                 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -87,6 +87,18 @@ class RepeatablePullback:
                         "again for its pullback; is it deterministic? Call its pullback before the simulation is used for something else"
                     )
                 return again(cotangents)
+
+    def __copy__(self) -> RepeatablePullback:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> RepeatablePullback:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a pullback cannot be pickled: it refers to the states of a run in the storage of its simulation; pickle the simulation and "
+            "its inputs, and call vjp there"
+        )
 
     def _again(self) -> Call:
         """The call, with its end known if a condition decided it: it need not say the same again."""

@@ -348,10 +348,15 @@ class Simulation:
     def _forward(self, call: Call) -> tuple[Solution, Back]:
         """Make a forward run, ready for its reverse sweep, in the storage that there is."""
         fields, steps, policy, until = call.fields, call.steps, call.policy, call.until
+        if policy.resume > 0 and until is not None:  # a condition has no name by which to know it again
+            raise ParameterError(
+                "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
+                "the number of steps, or leave resume out"
+            )
         schedule = self._schedule(steps, policy, until is not None, fields)
         self._plan(schedule, policy)
         coefficients = self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
-        keeps = policy.resume > 0 and until is None  # a condition has no name by which to know it again
+        keeps = policy.resume > 0
         key = self._key(fields, steps, schedule, policy) if keeps else ""
         suspension = Suspension(policy, key) if keeps else None
         if suspension is not None and (found := suspension.found()) is not None:

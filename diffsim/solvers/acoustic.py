@@ -9,7 +9,7 @@ from diffsim.arguments import positive
 from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
-from diffsim.field import Rule, Rules
+from diffsim.field import Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
@@ -59,6 +59,7 @@ class Acoustic(Equation):
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order, self.sponge = grid, dt, check_order(order), sponge
+        check_rules(boundary, grid.ndim, (0,) * grid.ndim)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}

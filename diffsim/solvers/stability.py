@@ -37,4 +37,4 @@ def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> No
     least = float(values.min())
     if least < 0 or (positive and least == 0):
         kind = "positive" if positive else "zero or more"
-        raise ParameterError(f"{name} has a value of {least:g} {unit}, expected {kind} everywhere; mend the data")
+        raise ParameterError(f"{name} has a value of {least:g} {unit}, expected {kind} everywhere; correct the data")

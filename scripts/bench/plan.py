@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Happened, MultiTier, Plan, Policy, Resident, simulate
+from diffsim.checkpoint import Measured, MultiTier, Plan, Policy, Resident, simulate
 from diffsim.checkpoint.schedule import tiers_of, undone_of
 from diffsim.simulation import plan_for
 from diffsim.solvers import Acoustic, Heat
@@ -80,7 +80,7 @@ def simulation_of(case: Case, steps: int) -> tuple[ds.Simulation, dict[str, np.n
 
 
 def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> dict[str, Any]:
-    """What was predicted, and what happened."""
+    """What was predicted, and what was measured."""
     case = CASES[name]
     steps = steps or case.steps
     ds.init(arch="cpu", precision="f32", threads=threads)
@@ -100,7 +100,7 @@ def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> d
     best = int(np.argmin(seconds))
     chosen, tiers = plan.chosen, tiers_of(plan.schedule)
     busiest = simulate(plan.schedule, steps).peak_slots
-    print(plan.compare(Happened(seconds[best], max(peaks))), file=sys.stderr)
+    print(plan.compare(Measured(seconds[best], max(peaks))), file=sys.stderr)
     return {
         "case": name,
         "steps": steps,

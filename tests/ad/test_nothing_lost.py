@@ -212,3 +212,42 @@ def test_a_record_that_is_none_is_not_taken_for_one() -> None:
     _, pullback = ds.vjp(lambda x: SimpleNamespace(a=x * 2), X)
     with pytest.raises(ShapeError, match="register_pytree"):
         pullback(SimpleNamespace(a=X))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: x,
+        lambda x, y: x + y,
+        lambda x, y: np.reshape(np.reshape(x, (4, 3)), (3, 4)) + y,
+        lambda x, y: (x.T + y.T).T,
+        lambda x, y: x + x + y,
+    ],
+    ids=["identity", "sum", "reshaped", "transposed", "twice"],
+)
+@pytest.mark.parametrize("repeats", [1, 200], ids=["small", "large"])
+def test_results_have_memory_of_their_own(f, repeats):
+    """Rules hand cotangents on as they are: what a user is given may be edited, and so may what they gave."""
+    x, y, given = numpy.random.default_rng(0).standard_normal((3, 3, 4))
+    f_of_many = lambda x, y: np.concatenate([np.ravel(f(a, b)) for a, b in zip(np.split(x, repeats), np.split(y, repeats), strict=True)])  # noqa: E731
+    f_used, ct = (f, given) if repeats == 1 else (f_of_many, numpy.tile(given.ravel(), repeats))
+    x, y = (numpy.tile(a, (repeats, 1)) for a in (x, y))
+    bars = ds.vjp(f_used, x, y)[1](ct)
+    arrays = [ct, x, y, *(bar for bar in bars if bar is not None)]
+    assert not any(numpy.shares_memory(a, b) for k, a in enumerate(arrays) for b in arrays[:k])
+
+
+def test_an_edit_through_axes_in_another_order():
+    """An order that is not its own inverse."""
+    rng = numpy.random.default_rng(0)
+    x, weights, along = rng.standard_normal((3, 2, 3, 4))
+
+    def f(x):
+        y = x * 1.0
+        view = np.transpose(y, (1, 2, 0))
+        view[0] = view[0] * 3.0
+        view[:, 1] = view[:, 1] ** 2
+        return np.sum(y * weights)
+
+    slope = (f(x + 1e-6 * along) - f(x - 1e-6 * along)) / 2e-6
+    assert (ds.grad(f)(x) * along).sum() == pytest.approx(slope, rel=1e-7)

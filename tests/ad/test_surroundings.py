@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,32 @@ def decorated(k: np.ndarray) -> Any:
     return outer
 
 
+SETTINGS: Any = ModuleType("settings_of_this_test")
+SETTINGS.k = 2.0
+sys.modules[SETTINGS.__name__] = SETTINGS
+
+
+def by_import(residual: Any, ct: Any) -> Any:
+    import settings_of_this_test  # type: ignore[import-not-found]
+
+    return (ct * settings_of_this_test.k,)
+
+
+def by_import_from(residual: Any, ct: Any) -> Any:
+    from settings_of_this_test import k
+
+    return (ct * k,)
+
+
+def by_alias(residual: Any, ct: Any) -> Any:
+    settings = SETTINGS
+    return (ct * settings.k,)
+
+
+def of_derivative(function: Any) -> Any:
+    return lambda residual, ct: (ct * function(1.0),)
+
+
 def by_helper(k: np.ndarray) -> Any:
     def helper() -> Any:
         return k
@@ -153,6 +180,11 @@ WATCHED: dict[str, Callable[[], tuple[Any, Callable[[], None]]]] = {
     "attribute of an attribute": lambda: (lambda residual, ct: (ct * PLACE.inner.k,), change(PLACE.inner, "k")),
     "entry of a dict": lambda: of_record(lambda residual, ct: (ct * NUMBERS["k"],), NUMBERS, "k"),
     "entry of a list": lambda: of_record(lambda residual, ct: (ct * LIST[0],), LIST, 0),
+    "import in a rule": lambda: (by_import, change(SETTINGS, "k")),
+    "name from an import in a rule": lambda: (by_import_from, change(SETTINGS, "k")),
+    "module by another name": lambda: (by_alias, change(SETTINGS, "k")),
+    "derivative": lambda: of_array(lambda k: of_derivative(ds.grad(lambda x: dnp.sum(k * x)))),
+    "remat": lambda: of_array(lambda k: of_derivative(ds.remat(lambda x: dnp.sum(k) + 0.0 * x))),
     "kernel in a rule": lambda: (lambda residual, ct: (by_number(ct),), set_number),
 }
 
@@ -160,7 +192,7 @@ WATCHED: dict[str, Callable[[], tuple[Any, Callable[[], None]]]] = {
 @pytest.fixture(autouse=True)
 def _as_before() -> Any:
     yield
-    PLACE.k = PLACE.inner.k = NUMBERS["k"] = LIST[0] = globals()["K"] = 2.0
+    SETTINGS.k = PLACE.k = PLACE.inner.k = NUMBERS["k"] = LIST[0] = globals()["K"] = 2.0
 
 
 @pytest.mark.parametrize("way", WATCHED)

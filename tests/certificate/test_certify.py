@@ -11,7 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.certificate import taylor
 from diffsim.solvers import Acoustic, Heat
-from diffsim.stepping import adjoint, levels, stepper
+from diffsim.stepping import levels, reverse, stepper
 
 STEPS = 30
 
@@ -58,13 +58,13 @@ def failures(build: Callable[[], tuple[ds.Simulation, dict[str, np.ndarray]]], t
 
 
 def test_a_dropped_boundary_term_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = adjoint._gathered
-    monkeypatch.setattr(adjoint, "_gathered", lambda *a: dataclasses.replace(whole(*a), scatter={}, fold=()))
+    whole = reverse.Reverse.gathered
+    monkeypatch.setattr(reverse.Reverse, "gathered", lambda *a: dataclasses.replace(whole(*a), fold=(), outside=()))
     assert "dot product" in failures(heat) and "Taylor with gradient" in failures(heat)
 
 
 def test_a_wrong_transpose_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = adjoint.vjp
+    whole = reverse.vjp
 
     def swapped(*arguments: object) -> dict[str, dict[tuple[int, ...], object]]:
         found = whole(*arguments)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_a_wrong_transpose_fails(monkeypatch: pytest.MonkeyPatch) -> None:
             found["kappa"] = {(-o[0], *o[1:]): n for o, n in found["kappa"].items()}
         return found  # type: ignore[return-value]
 
-    monkeypatch.setattr(adjoint, "vjp", swapped)
+    monkeypatch.setattr(reverse, "vjp", swapped)
     failed = failures(heat)
     assert "dot product, kappa" in failed and "dot product, T" not in failed
 

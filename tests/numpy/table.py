@@ -182,6 +182,7 @@ call("astype", normal(2), int, options={"constant": True})
 for _name in ("concatenate", "concat"):
     add(_name, lambda np, x, y, n=_name: getattr(np, n)([x, y]), (normal(2, 3), normal(1, 3)))
 add("concatenate", lambda np, x, y: np.concatenate([x, np.ones((2, 1)), y], axis=-1), (normal(2, 3), normal(2, 0)), "axis")
+add("concatenate", lambda np, x, y: np.concatenate([x, y], axis=1), (normal(2, 3), normal(2, 2)), "pieces")
 add("concatenate", lambda np, x, y: np.concatenate([x, y], axis=None), (normal(2, 3), normal(2)), "flat")
 for _axis in (0, 1, -1):
     add("stack", lambda np, x, y, a=_axis: np.stack([x, y], axis=a), (normal(2, 3), normal(2, 3)), f"axis {_axis}")

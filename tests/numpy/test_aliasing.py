@@ -10,8 +10,10 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
+from diffsim.ad import guard
 from diffsim.ad.array import Array
-from diffsim.errors import DerivativeError
+from diffsim.ad.guard import COPY_BYTES
+from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
 
 from .entry import Entry, Table, apart, complex_normal, positive
 from .layouts import LAYOUTS, laid
@@ -253,19 +255,174 @@ def test_gradients_through_edits(entry: Entry) -> None:
         assert pairing(along, pullback(cts)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "broadcast" not in name])
+PLAIN_LAYOUTS = [name for name in LAYOUTS if "broadcast" not in name]
+
+
+@pytest.mark.parametrize("layout", PLAIN_LAYOUTS)
 def test_arrays_from_around_are_laid_out_as_they_are(layout: str) -> None:
-    """What is made of an array of NumPy's inside of a derivative is a view of the array made first where NumPy has one."""
+    """What is made of a NumPy array from around cannot be edited where NumPy has a view of it, and is read anew when it was edited."""
     start = np.arange(1.0, 7.0).reshape(2, 3)
+    c, theirs = laid(start, layout), laid(start, layout)
 
-    def edited(np_: Any, c: np.ndarray) -> list[Any]:
+    def made(np_: Any, c: np.ndarray) -> list[Any]:
         a = np_.asarray(c)
-        further = [b for second in SECOND for b in second(np_, a)]
-        for k, b in enumerate([a, *further]):
-            if is_array(b) and b.size:
-                b[(0,) * b.ndim] += 2.0**k
-        return [a * 1.0, *further]
+        return [a, *(b for second in SECOND for b in second(np_, a))]
 
-    found, _ = ds.vjp(lambda x: edited(dn, laid(start, layout)), 1.0)
-    for a, b in zip(found, edited(np, laid(start, layout)), strict=True):
+    def edited(x: Any) -> list[Any]:
+        arrays = made(dn, c)
+        for k, (a, b) in enumerate(zip(arrays, expected, strict=True)):
+            if np.shares_memory(b, theirs) and b.size:
+                with pytest.raises(ReadOnlyError, match=r"copy, diffsim.numpy.array\(a\)"):
+                    a[(0,) * a.ndim] += 2.0**k
+            elif is_array(a) and b.size:
+                a[(0,) * a.ndim] += 2.0**k
+        c[...] += 100.0
+        return arrays
+
+    expected = made(np, theirs)
+    found, _ = ds.vjp(edited, 1.0)
+    for k, b in enumerate(expected):
+        if is_array(b) and not np.shares_memory(b, theirs) and b.size:
+            b[(0,) * b.ndim] += 2.0**k
+    theirs[...] += 100.0
+    for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# Functions of an array of three axes and their arguments after it: all that are views in NumPy for some arguments.
+VIEWS: dict[str, Callable[[Any, Any], Any]] = {
+    "asarray": lambda np, c: np.asarray(c),
+    "array(copy=None)": lambda np, c: np.array(c, copy=None),
+    "array(copy=False)": lambda np, c: np.array(c, copy=False, ndmin=5),
+    "ascontiguousarray": lambda np, c: np.ascontiguousarray(c),
+    "asfortranarray": lambda np, c: np.asfortranarray(c.T),
+    "astype": lambda np, c: np.astype(c, float, copy=False),
+    "reshape": lambda np, c: np.reshape(c, (6, -1)),
+    "ravel": lambda np, c: np.ravel(c),
+    "transpose": lambda np, c: np.transpose(c),
+    "swapaxes": lambda np, c: np.swapaxes(c, 0, 1),
+    "moveaxis": lambda np, c: np.moveaxis(c, 0, 1),
+    "rollaxis": lambda np, c: np.rollaxis(c, 2),
+    "matrix_transpose": lambda np, c: np.linalg.matrix_transpose(c),
+    "expand_dims": lambda np, c: np.expand_dims(c, 0),
+    "squeeze": lambda np, c: np.squeeze(c[:1]),
+    "atleast_3d": lambda np, c: np.atleast_3d(c[0]),
+    "diagonal": lambda np, c: np.diagonal(c),
+    "diag": lambda np, c: np.diag(c[0]),
+    "real": lambda np, c: np.real(c),
+    "real of complex": lambda np, c: np.real(c.view(complex)),
+    "imag of complex": lambda np, c: np.imag(c.view(complex)),
+    "broadcast_to": lambda np, c: np.broadcast_to(c, (2, *c.shape)),
+    "broadcast_arrays": lambda np, c: np.broadcast_arrays(c, [[[[1.0]]], [[[1.0]]]])[0],
+    "split": lambda np, c: np.split(c, 3, 1)[1],
+    "unstack": lambda np, c: np.unstack(c)[1],
+    "flip": lambda np, c: np.flip(c),
+    "rot90": lambda np, c: np.rot90(c),
+    "einsum": lambda np, c: np.einsum("ijk->kij", c),
+    "einsum diagonal": lambda np, c: np.einsum("iji->ij", c[:, :, :2]),
+    "meshgrid": lambda np, c: np.meshgrid(c[0, 0], c[0, :, 0], copy=False)[0],
+    "trim_zeros": lambda np, c: np.trim_zeros(c[0, 0]),
+    "require": lambda np, c: np.require(c),
+    "slice": lambda np, c: np.asarray(c)[1:, 0],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("rows", [4, 40000])
+def test_every_view_of_an_array_from_around_reads_it_and_refuses_edits(name: str, rows: int) -> None:
+    """The record refers to large arrays themselves, so that an edit of one raises."""
+    start = np.arange(1.0, 6.0 * rows + 1.0).reshape(2, 3, rows)
+    reference = start.copy()
+    view = VIEWS[name](np, reference)
+    assert np.shares_memory(view, reference)
+
+    def f(x: Any) -> Any:
+        c = start.copy()
+        seen = VIEWS[name](dn, c)
+        before = dn.sum(x * seen)
+        with pytest.raises(ReadOnlyError):
+            seen[...] = 7.0
+        c += 1.0
+        return dn.sum(x * seen) - before
+
+    try:
+        assert ds.grad(f)(1.0) == pytest.approx(view.size)
+    except StaleValueError:
+        assert reference.nbytes > COPY_BYTES
+
+
+def test_values_of_an_array_that_another_function_shares_are_views_of_it() -> None:
+    """Functions without rules work on values; what they give shares memory in NumPy, so it is a view that cannot be assigned to."""
+
+    def f(x: Any) -> Any:
+        a = dn.zeros(4) + 1.0
+        kept, slid = dn.trim_zeros(a), np.lib.stride_tricks.sliding_window_view(a, 2)
+        a[1] = 5.0
+        for view in (kept, slid):
+            with pytest.raises(ReadOnlyError):
+                view[0] = 2.0
+        total = dn.sum(kept) + dn.sum(slid)
+        a[0] = 0.0
+        with pytest.raises(StaleValueError, match="trim_zeros again"):
+            dn.sum(kept)
+        return x * total
+
+    assert ds.grad(f)(1.0) == 8.0 + 12.0 + 2.0
+
+
+def test_what_was_read_before_an_edit_of_an_array_from_around_keeps_its_derivative() -> None:
+    c = np.array([1.0, 2.0, 3.0])
+
+    def f(x: Any) -> Any:
+        v = dn.reshape(c, (3, 1))
+        y = dn.sum(x * v)
+        c[0] = 10.0
+        return y + 100.0 * dn.sum(x * v)
+
+    assert ds.grad(f)(1.0) == 6.0 + 1500.0
+
+
+def test_in_a_body_that_is_run_again_an_edit_of_what_it_read_raises() -> None:
+    c = np.array([1.0, 2.0, 3.0])
+    outer: list[Any] = []
+
+    def f(x: Any) -> Any:
+        v = dn.asarray(c)
+        outer[:] = [v]
+        y = ds.remat(lambda x: dn.sum(x * v * x))(x)
+        c[0] = 10.0
+        return y
+
+    with pytest.raises(StaleValueError):
+        ds.grad(f)(2.0)
+    assert float(outer[0][0]) == 10.0  # after the derivative as well
+
+
+@pytest.mark.parametrize("looped", [False, True])
+def test_reading_entries_of_an_array_from_around_costs_no_look_at_all_of_it(monkeypatch: pytest.MonkeyPatch, looped: bool) -> None:
+    c = np.arange(10_000.0)
+    looked: list[int] = []
+    true = guard.fingerprint
+    monkeypatch.setattr(guard, "fingerprint", lambda a: (looked.append(a.nbytes), true(a))[1])
+
+    def f(x: Any) -> Any:
+        v = dn.asarray(c)
+        if looped:
+            return ds.remat(lambda x: sum(x * v[i] for i in range(50)))(x)
+        return sum(x * v[i] + dn.sum(v[i : i + 2]) * x for i in range(50))
+
+    assert ds.grad(f)(1.0) == (1225.0 if looped else 3 * 1225.0 + 50.0)
+    assert sum(looked) < 20 * c.nbytes
+
+
+def test_an_edit_between_two_loops_is_refused_in_forward_mode_as_well() -> None:
+    c = np.arange(1000.0)
+
+    def f(x: Any) -> Any:
+        v = dn.asarray(c)
+        y = ds.fori_loop(0, 3, lambda i, s: s + x * v[i], 0.0 * x)
+        c[1] = 50.0
+        return y + ds.fori_loop(0, 3, lambda i, s: s + x * v[i], 0.0 * x)
+
+    with pytest.raises(StaleValueError):
+        ds.jvp(f, (1.0,), (1.0,))

@@ -56,6 +56,46 @@ def test_finite_at_the_origin(name: str) -> None:
     assert np.isfinite(twice).all()
 
 
+MASKED: dict[str, tuple[float, Callable[[Any], Any]]] = {
+    "x log x": (0.0, lambda x: x * dn.log(x)),
+    "x / x": (0.0, lambda x: x / x),
+    "root times x": (0.0, lambda x: dn.sqrt(x) * x),
+    "0 times a root": (0.0, lambda x: 0.0 * dn.sqrt(x) + x),
+    "square of a root": (0.0, lambda x: dn.sqrt(x) ** 2),
+    "power": (0.0, lambda x: x**0.5),
+    "negative power": (0.0, lambda x: x**-1.0),
+    "x to the x": (0.0, lambda x: x**x),
+    "root of a square": (0.0, lambda x: dn.sqrt(x * x)),
+    "arctan2": (0.0, lambda x: dn.arctan2(x, 0.0 * x)),
+    "sine over x": (0.0, lambda x: dn.sin(x) / x),
+    "matmul": (0.0, lambda x: dn.diag(dn.log(x)) @ x),
+    "einsum": (0.0, lambda x: dn.einsum("i,i->i", dn.log(x), x)),
+    "logaddexp": (0.0, lambda x: dn.logaddexp(dn.log(x), dn.log(x))),
+    "arccos": (1.0, lambda x: dn.arccos(x)),
+    "arcsin": (1.0, lambda x: dn.arcsin(x)),
+    "arctanh": (1.0, lambda x: dn.arctanh(x)),
+    "log1p": (-1.0, lambda x: dn.log1p(x)),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_forward_mode_behind_a_mask_agrees_with_reverse_mode(name: str) -> None:
+    """The mask chooses tangents, as it chooses values: infinity and NaN of the way not taken do not pass it."""
+    bad, function = MASKED[name]
+
+    def f(x: Any) -> Any:
+        return dn.sum(dn.where(x != bad, function(x), 2.0 * x + 1.0) ** 2)
+
+    x, ones = np.array([bad, 0.5]), np.ones(2)
+    gradient = ds.grad(f)(x)
+    assert gradient[0] == 4.0 * (2.0 * bad + 1.0)
+    np.testing.assert_allclose([ds.jvp(f, (x,), (e,))[1] for e in np.eye(2)], gradient, rtol=1e-12)
+    np.testing.assert_allclose(ds.jacfwd(f)(x), gradient, rtol=1e-12)
+    twice = ds.jvp(lambda x: ds.jvp(f, (x,), (ones,))[1], (x,), (ones,))[1]
+    np.testing.assert_allclose(twice, np.sum(ds.hvp(f, x, ones)), rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("function", ["sqrt", "log", "reciprocal", "cbrt", "log2", "log10", "arcsin", "arccosh", "arctanh", "log1p"])
 def test_masked_by_where_the_other_branch_does_not_count(function: str) -> None:
     """The branch that is not taken has an infinite derivative; its cotangent is zero, and so is what it gives."""

@@ -62,6 +62,11 @@ def test_the_result_belongs_together(method: str) -> None:
     assert (result.reason, result.converged) == ("iterations", False)
 
 
+@pytest.mark.parametrize(("iterations", "words"), [(1, "1 iteration done; raise"), (2, "2 iterations done; raise")])
+def test_the_end_is_told_in_words(method: str, iterations: int, words: str) -> None:
+    assert minimise(rosenbrock, X0, method, iterations=iterations).message.startswith(words)
+
+
 def test_history_starts_at_the_start_and_counts_all_evaluations(method: str) -> None:
     values: list[float] = []
     places: list[bytes] = []

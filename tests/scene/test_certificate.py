@@ -7,7 +7,7 @@ import pytest
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.objective import Objective
-from diffsim.stepping import adjoint
+from diffsim.stepping import reverse
 from diffsim.stepping.levels import Ring
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
 
@@ -33,20 +33,20 @@ def test_right_gradients_pass(base):
 
 def test_dropped_fold_at_the_boundary(monkeypatch):
     """What a mirror copied into the halo must come back."""
-    gathered = adjoint._gathered
-    monkeypatch.setattr(adjoint, "_gathered", lambda *a: dataclasses.replace(gathered(*a), scatter={}, fold=()))
+    gathered = reverse.Reverse.gathered
+    monkeypatch.setattr(reverse.Reverse, "gathered", lambda *a: dataclasses.replace(gathered(*a), fold=(), outside=()))
     found = failed(HEAT)
     assert {"dot product, T", "jvp against vjp of the loss, T", "Taylor with gradient, T near the edge"} <= found
 
 
 def test_wrong_transpose(monkeypatch):
     """The adjoint of a shift by o is a shift by -o."""
-    gathered = adjoint._gathered
+    total = reverse.Reverse._total
 
-    def flipped(graph, target, contributions, *rest):
-        return gathered(graph, target, {tuple(-o for o in offset): node for offset, node in contributions.items()}, *rest)
+    def flipped(self, contributions, *rest):
+        return total(self, {tuple(-o for o in offset): node for offset, node in contributions.items()}, *rest)
 
-    monkeypatch.setattr(adjoint, "_gathered", flipped)
+    monkeypatch.setattr(reverse.Reverse, "_total", flipped)
     found = failed(HEAT)
     assert {"dot product, T", "dot product, kappa", "Taylor with gradient, random 1", "Taylor with gradient, random 2"} <= found
 

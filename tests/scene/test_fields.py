@@ -5,6 +5,7 @@ import pytest
 
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
+from diffsim.scene.arrays import ArrayError, load_array
 from diffsim.scene.data import topobathy
 from diffsim.scene.fields import BUILDERS, Place, build_field, build_mask, build_points
 from diffsim.scene.parts import FieldModel, PointSet, Where
@@ -157,3 +158,8 @@ def test_masks():
 def test_points():
     model = PointSet(points=[[11.0, 1.0]], lines=[{"start": [10.0, 0.0], "stop": [12.0, 6.0], "count": 3}])
     np.testing.assert_array_equal(build_points(model, HERE), [[11, 1], [10, 0], [11, 3], [12, 6]])
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path):
+    with pytest.raises(ArrayError, match="File name too long"):
+        load_array(tmp_path / f"{'n' * 300}.npy", None, (3,))

@@ -78,30 +78,32 @@ def test_overrides_that_cannot_be(written, override, expected):
 
 PROBLEMS = [
     ({"optimise__iteration": 5}, "optimise.iteration: expected one of method, iterations, tolerance", "did you mean iterations?"),
+    ({"iterations": 5}, "iterations: expected one of name, title", "did you mean optimise.iterations?"),
+    ({"memroy": "1 GB"}, "memroy: expected one of name, title", "did you mean checkpoint.memory?"),
     ({"tilte": "x"}, "tilte: expected one of name, title", "did you mean title?"),
     ({"equation__ordr": 4}, "equation.ordr: expected one of type, order", "did you mean order?"),
     ({"sources__f__wavelet__freq": 4.0}, "sources.f.wavelet.freq: expected one of type, frequency", "did you mean frequency?"),
     ({"unknowns__c__start__gauss": []}, "unknowns.c.start.gauss: expected one of", "did you mean gaussians?"),
-    ({"time__steps": "many"}, "time.steps: expected integer, found 'many'", "correct the value"),
-    ({"time__steps": 0}, "time.steps: expected greater than or equal to 1, found 0", "correct the value"),
-    ({"time__dt": -1.0}, "time.dt: expected greater than 0, found -1.0", "correct the value"),
+    ({"time__steps": "many"}, "time.steps: expected an integer, found 'many'", "correct the value"),
+    ({"time__steps": 0}, "time.steps: expected a number greater than or equal to 1, found 0", "correct the value"),
+    ({"time__dt": -1.0}, "time.dt: expected a number greater than 0, found -1.0", "correct the value"),
     ({"time__dt": None}, "time.dt: expected a value, found none", "add the key"),
     ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
-    ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected integer, found 15.5", "correct the value"),
-    ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "keep one"),
+    ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected an integer, found 15.5", "correct the value"),
+    ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
     ({"equation__type": "waves"}, "equation.type: expected one of 'long_wave', 'acoustic', 'heat', found 'waves'", "choose one of these"),
     ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),
     ({"equation__order": 3}, "equation.order: expected 2, 4, 6, 8, 10 or 12, found 3", "choose one of these"),
     ({"unknowns__c__start": {"floor": 1.0}}, "unknowns.c.start: expected at least one of constant, layers", "add one"),
-    ({"checkpoint__slots": 0}, "checkpoint.slots: expected greater than or equal to 1, found 0", "correct the value"),
+    ({"checkpoint__slots": 0}, "checkpoint.slots: expected a number greater than or equal to 1, found 0", "correct the value"),
     ({"checkpoint": {"slots": 3, "memory": "1 GB"}}, "checkpoint: expected memory or slots, found memory = '1 GB'", "give one of them"),
     ({"checkpoint": {"slots": 3, "schedule": "store_all"}}, "checkpoint: expected no slots with schedule", "leave slots out"),
     ({"checkpoint": {"schedule": "spilling"}}, "checkpoint: expected disk with schedule = 'spilling', found none", "add disk"),
     ({"checkpoint": {"schedule": "best"}}, "checkpoint.schedule: expected 'auto', 'store_all'", "choose one of these"),
     ({"checkpoint": {"compression": "lossless"}}, "checkpoint: expected compression together with disk", "drop compression"),
-    ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected greater than or equal to 0", "correct the value"),
-    ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected boolean, found 1", "correct the value"),
+    ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected a number greater than or equal to 0", "correct the value"),
+    ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected true or false, found 1", "correct the value"),
     ({"accept__0": {"quantity": "correlation"}}, "accept[0]: expected at_least or at_most, found neither", "give a limit"),
     ({"misfit": []}, "misfit: expected", "at least 1 item"),
     ({"truth__noise": float("nan")}, "truth.noise: expected", "found nan"),
@@ -137,8 +139,21 @@ def test_missing_and_unreadable_scenes(tmp_path):
     with pytest.raises(SceneError, match=r"expected TOML in .*broken.toml, found a mistake.*line 1"):
         Scene.load(path)
     path.write_bytes(b"title = '\xff\xfe'")
-    with pytest.raises(SceneError, match="expected a readable TOML file"):
+    with pytest.raises(SceneError, match=r"found bytes that are no UTF-8 .*; save it as UTF-8"):
         Scene.load(path)
+
+
+def test_a_scene_that_lacks_its_ending_is_named(tmp_path):
+    (tmp_path / "mine.toml").touch()
+    with pytest.raises(SceneError, match=r"found no '.*mine'; did you mean .*mine\.toml\?"):
+        find_scene(tmp_path / "mine")
+
+
+def test_folders_and_endless_names_are_no_scenes(tmp_path):
+    with pytest.raises(SceneError, match="found the folder"):
+        find_scene(tmp_path)
+    with pytest.raises(SceneError, match="found no 'aaa"):
+        find_scene("a" * 3000)
 
 
 def test_paths_start_at_the_scene(tmp_path):

@@ -16,6 +16,7 @@ from diffsim.solvers import Acoustic, Heat
 from diffsim.system import resident_memory
 
 STEPS = 10
+TURNS = 7
 
 
 def differentiate() -> None:
@@ -32,7 +33,7 @@ def run(columns: int) -> None:
 
 def main(what: str) -> None:
     found = []
-    for turn in range(5):
+    for turn in range(TURNS):
         for number in range(4):
             if what == "same":
                 differentiate()

@@ -54,7 +54,8 @@ def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     if not found["exact"]:
         pytest.skip("this system does not tell the peak of resident memory")
-    assert found["measured"] == pytest.approx(found["predicted"], rel=0.05)
+    # where steps are undone, what is predicted for the end of the sweep and for the samples of its second run is not all taken at once
+    assert (0.92 if slots == "reversible" else 0.95) * found["predicted"] < found["measured"] < 1.05 * found["predicted"]
     assert found["without"] != pytest.approx(found["predicted"], rel=0.05)  # what the test would not see
 
 
@@ -137,6 +138,7 @@ def test_strips_of_damped_cells_count_against_the_budget() -> None:
     given = case.inputs(simulation, np.random.default_rng(0))
     sizes = simulation.sizes(case.steps, given)
     assert sizes.strips > 0 == simulation.sizes(case.steps).strips
+    assert sizes.backwards == sizes.strips + sizes.second > sizes.second
     with pytest.raises(PlanError, match="memory of at least"):
         ds.plan(simulation, sizes.fixed + sizes.state, steps=case.steps, seconds=BRIEF, schedule="reversible")
     memory = sizes.fixed + sizes.backwards + 3 * sizes.state

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as dn
 from diffsim.checkpoint import Binomial, DiskStore, MultiTier, Online, Policy, Reverse, Reversible, SweepFile
-from diffsim.errors import StorageError
+from diffsim.errors import ParameterError, StorageError
 from diffsim.expr import laplacian
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic
@@ -253,3 +254,17 @@ def test_states_found_on_disk_are_used(tmp_path: Path, monkeypatch: pytest.Monke
     assert reversed_steps < 25
     np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_ends_by_a_condition_is_refused(tmp_path: Path) -> None:
+    """It is not resumed; without a word, hours of a killed sweep would be lost."""
+    made = acoustic()
+
+    def ends(done: int, states: object) -> bool:
+        return done >= 10
+
+    with pytest.raises(ParameterError, match=r"expected no until= with Policy\(resume=...\)"):
+        made.vjp(INPUTS, STEPS, policy(tmp_path, Online(4)), until=ends)
+    with pytest.raises(ParameterError, match="expected no until="):
+        ds.grad(lambda c: dn.sum(made.run(INPUTS | {"c": c}, STEPS, until=ends, checkpoint=policy(tmp_path)).traces["p"]))(INPUTS["c"])
+    made.vjp(INPUTS, STEPS, Policy(schedule=Online(4)), until=ends)

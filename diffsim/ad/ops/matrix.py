@@ -9,7 +9,8 @@ import numpy as np
 
 from diffsim.ad.core import Primitive, bottom, local
 from diffsim.ad.ops.elementwise import isfinite, where
-from diffsim.ad.ops.structure import add_up, getitem, like, linear, transpose, unbroadcast
+from diffsim.ad.ops.structure import like, linear, transpose, unbroadcast
+from diffsim.errors import SingularError
 
 
 def swap(x: Any) -> Any:
@@ -117,6 +118,22 @@ convolved: Primitive = bilinear(
 # solves
 
 
+def _checked(function: Any, name: str) -> Any:
+    """A function of NumPy's that refuses singular matrices, with a message that says what to do."""
+
+    def evaluate(a: Any, *rest: Any) -> Any:
+        try:
+            return function(a, *rest)
+        except np.linalg.LinAlgError:
+            pass
+        raise SingularError(
+            f"{name} of a singular matrix (shape {np.shape(a)}, smallest singular value {np.linalg.svd(a, compute_uv=False).min():.3g}), "
+            "expected a regular one; add a small multiple of the unit matrix, or take pinv of a matrix of full rank"
+        )
+
+    return evaluate
+
+
 def _solve_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     a, (a_dot, b_dot) = args[0], tangents
     return solve(a, _total(b_dot, None if a_dot is None else -matmul(a_dot, out)))
@@ -128,7 +145,9 @@ def _solve_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return a_bar, unbroadcast(bar, args[1]) if wanted[1] else None
 
 
-solve: Primitive = Primitive("solve", np.linalg.solve, jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0]))
+solve: Primitive = Primitive(
+    "solve", _checked(np.linalg.solve, "solve"), jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0])
+)
 """x with a x = b; b a matrix of right-hand sides, so that its rank is two or more."""
 
 
@@ -140,69 +159,7 @@ def _inv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (-matmul(swap(out), matmul(ct, swap(out))),)
 
 
-inv: Primitive = Primitive("inv", np.linalg.inv, jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
-
-
-# determinant
-
-
-def _cofactors(a: np.ndarray) -> np.ndarray:
-    """Derivatives of the determinant, from the singular value decomposition: of singular matrices as well.
-
-    With a = u s vh it is det(u) det(vh) times the conjugate of u c vh, c the diagonal of products of all singular values but one.
-    """
-    u, s, vh = np.linalg.svd(a)
-    before = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * np.conj((u * (before * after)[..., None, :]) @ vh)
-
-
-def _trace_of(a: Any, b: Any) -> Any:
-    return add_up(a * b, axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
-
-
-def _spread(ct: Any) -> Any:
-    return getitem(ct, index=(Ellipsis, None, None)) if getattr(ct, "ndim", 0) else ct
-
-
-def _det_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    return (like(_spread(ct) * cofactor(args[0]), args[0]),)
-
-
-det: Primitive = Primitive(
-    "det",
-    np.linalg.det,
-    jvp=lambda args, tangents, out, params: _trace_of(cofactor(args[0]), tangents[0]),
-    vjp=_det_vjp,
-    keeps=lambda wanted: ((True,), False),
-)
-
-
-def _cofactor_dot(a: Any, v: Any) -> Any:
-    """Derivative of the cofactor matrix C = det(a) a^-T along v, which is symmetric: its own transpose. `a` is regular."""
-    inverse_t = swap(inv(a))
-    return _spread(det(a)) * (_spread(_trace_of(inverse_t, v)) * inverse_t - matmul(inverse_t, matmul(swap(v), inverse_t)))
-
-
-cofactor: Primitive = Primitive(
-    "cofactor",
-    _cofactors,
-    jvp=lambda args, tangents, out, params: _cofactor_dot(args[0], tangents[0]),
-    vjp=lambda ct, args, out, params, wanted: (_cofactor_dot(args[0], ct),),
-    keeps=lambda wanted: ((True,), False),
-)
-"""The matrix of cofactors. Its own derivative needs a regular matrix (NumPy raises LinAlgError otherwise)."""
-
-
-logabsdet: Primitive = Primitive(
-    "logabsdet",
-    lambda a: np.linalg.slogdet(a)[1],
-    jvp=lambda args, tangents, out, params: _trace_of(swap(inv(args[0])), tangents[0]),
-    vjp=lambda ct, args, out, params, wanted: (_spread(ct) * swap(inv(args[0])),),
-    keeps=lambda wanted: ((True,), False),
-)
-"""Logarithm of the absolute value of the determinant."""
+inv: Primitive = Primitive("inv", _checked(np.linalg.inv, "inv"), jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
 
 
 # Cholesky
@@ -235,54 +192,31 @@ def _sides_t(lower: Any, x: Any) -> Any:
     return swap(solve(swap(lower), swap(solve(swap(lower), x))))
 
 
-def _symmetric(a: np.ndarray) -> np.ndarray:
+def symmetric(a: np.ndarray) -> np.ndarray:
+    """The symmetric part of each matrix."""
     return (a + np.swapaxes(a, -1, -2)) * 0.5
+
+
+def _cholesky(a: np.ndarray) -> np.ndarray:
+    part = a if np.iscomplexobj(a) else symmetric(a)
+    try:
+        return np.linalg.cholesky(part)
+    except np.linalg.LinAlgError:
+        pass
+    raise SingularError(
+        f"cholesky of a matrix that is not positive definite (shape {a.shape}, smallest eigenvalue {np.linalg.eigvalsh(part).min():.3g}); "
+        "add a small multiple of the unit matrix"
+    )
 
 
 cholesky: Primitive = Primitive(
     "cholesky",
-    lambda a: np.linalg.cholesky(a if np.iscomplexobj(a) else _symmetric(a)),
+    _cholesky,
     jvp=_cholesky_jvp,
     vjp=_cholesky_vjp,
     keeps=lambda wanted: ((False,), True),
 )
 """The lower factor of a real symmetric positive definite matrix, of which the symmetric part counts."""
-
-
-# eigenvalues of symmetric matrices
-
-
-def _gaps(w: Any) -> Any:
-    """1 / (w_j - w_i), 0 on the diagonal."""
-    n = w.shape[-1]
-    eye = np.eye(n, dtype=w.dtype)
-    apart = getitem(w, index=(Ellipsis, None, slice(None))) - getitem(w, index=(Ellipsis, slice(None), None))
-    return (1.0 - eye) / (apart + eye)
-
-
-def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
-    w, v = out
-    dot = (tangents[0] + swap(tangents[0])) * 0.5
-    inner = matmul(swap(v), matmul(dot, v))
-    n = w.shape[-1]
-    return add_up(inner * np.eye(n, dtype=w.dtype), axis=(inner.ndim - 1,), keepdims=False), matmul(v, inner * _gaps(w))
-
-
-def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    (w_bar, v_bar), (w, v) = ct, out
-    n = w.shape[-1]
-    inner = getitem(w_bar, index=(Ellipsis, None)) * np.eye(n, dtype=w.dtype)
-    inner = inner + matmul(swap(v), v_bar) * _gaps(w)
-    bar = matmul(v, matmul(inner, swap(v)))
-    return ((bar + swap(bar)) * 0.5,)
-
-
-def _eigh(a: Any) -> Any:
-    return tuple(np.linalg.eigh(a if np.iscomplexobj(a) else _symmetric(a)))
-
-
-eigh: Primitive = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((False,), True), multiple=True)
-"""Eigenvalues and vectors of real symmetric matrices. Where eigenvalues coincide, vectors have no derivative (it is infinite)."""
 
 
 # Fourier transform

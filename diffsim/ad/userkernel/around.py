@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from diffsim import runtime
 from diffsim.ad.looks import look_of
+from diffsim.ad.userkernel.outlook import outlook
 from diffsim.ad.userkernel.source import MISSING, Source
+from diffsim.errors import StaleValueError
 
 
 class Taken(NamedTuple):
@@ -36,17 +38,19 @@ class Captures:
         source: of the function.
         names: those that mean numbers or records of numbers, with dots.
         called: those that mean a `ti.func`, with what that takes in its turn.
+        watched: those that mean objects and plain functions, which Taichi asks when it compiles; they cannot be copied.
     """
 
     source: Source
     names: tuple[str, ...]
     called: tuple[tuple[str, Captures], ...]
+    watched: tuple[str, ...]
 
     @classmethod
     def of(cls, source: Source, callers: tuple[types.FunctionType, ...] = ()) -> Captures:
         """Find them. A function that calls itself is left alone there, since Taichi refuses it."""
         callers = (*callers, source.function)
-        names, called = set(), {}
+        names, called, watched = set(), {}, set()
         for dotted in source.dotted_names:
             parts = dotted.split(".")
             for end in range(1, len(parts) + 1):
@@ -60,21 +64,44 @@ class Captures:
                     if inner.function not in callers:
                         called[name] = cls.of(inner, callers)
                     break
-        return cls(source, tuple(sorted(names)), tuple(sorted(called.items(), key=lambda item: item[0])))
+            else:
+                if outlook(value) is not None:
+                    watched.add(dotted)
+        return cls(source, tuple(sorted(names)), tuple(sorted(called.items(), key=lambda item: item[0])), tuple(sorted(watched)))
 
     def flat(self) -> list[tuple[Source, str]]:
-        """All names of numbers, those of the called functions included, without repetition."""
-        found = {(self.source.function, name): (self.source, name) for name in self.names}
+        """All names of numbers and of what is watched, those of the called functions included, without repetition."""
+        found = {(self.source.function, name): (self.source, name) for name in (*self.names, *self.watched)}
         for _, inner in self.called:
             found |= {(source.function, name): (source, name) for source, name in inner.flat()}
         return list(found.values())
+
+    def has_numbers(self) -> bool:
+        """Whether it, or a function that it calls, takes numbers from outside."""
+        return bool(self.names) or any(inner.has_numbers() for _, inner in self.called)
+
+    def require_unchanged(self, around: Around) -> None:
+        """What is watched must be as it was when `around` was taken.
+
+        Raises:
+            StaleValueError: it is not.
+        """
+        for name in self.watched:
+            if outlook(self.source.resolve_dotted(name)) != around[self.source.function, name].look:
+                raise StaleValueError(
+                    f"{self.source.function.__name__} uses {name}, of which something was changed after the kernel was called and before "
+                    "its derivative was taken; the gradient would be wrong. Change it after the derivative, or have the kernel read "
+                    "numbers by their names (k, module.k, object.k), which each call keeps, or as arguments"
+                )
+        for _, inner in self.called:
+            inner.require_unchanged(around)
 
     def meanings(self, around: Around) -> dict[str, Any]:
         """What the names without dots stand for, if the numbers are those of `around`."""
         ti = runtime.taichi()
         values = {name: around[self.source.function, name].value for name in self.names}
         for name, inner in self.called:
-            if inner.flat():
+            if inner.has_numbers():
                 real = getattr(self.source.resolve_dotted(name), "_is_real_function", False)
                 values[name] = (ti.real_func if real else ti.func)(inner.source.with_names(inner.meanings(around)))
         return _nested(values, self.source.resolve)
@@ -82,7 +109,12 @@ class Captures:
 
 def taken(names: Iterable[tuple[Source, str]]) -> Around:
     """The present values of names, each with the function that names it."""
-    return {(s.function, n): Taken(copy.deepcopy(v), look_of(v)) for s, n in names for v in [s.resolve_dotted(n)]}
+    return {(s.function, n): _taken(s.resolve_dotted(n)) for s, n in names}
+
+
+def _taken(value: Any) -> Taken:
+    look = look_of(value)
+    return Taken(None, outlook(value)) if look is None else Taken(copy.deepcopy(value), look)
 
 
 class _Seen:

@@ -14,7 +14,7 @@ from diffsim.ad.userkernel.around import Around, Captures
 from diffsim.ad.userkernel.lint import Report
 from diffsim.ad.userkernel.signature import Signature, is_real
 from diffsim.ad.userkernel.source import Source
-from diffsim.errors import KernelError
+from diffsim.errors import DiffsimError, KernelError
 
 ONE_VALUE = "diffsim_one_value"
 """Name of the annotation of a number that is passed as an array of one value, for its derivative."""
@@ -92,6 +92,8 @@ class Compiled:
         ti = runtime.taichi()
         try:
             yield
+        except DiffsimError:
+            raise
         except (ti.TaichiCompilationError, ti.TaichiRuntimeError, RuntimeError) as error:
             raise KernelError(
                 f"kernel {self.signature.name} cannot {action}: Taichi says\n{str(error).strip()}\n"
@@ -103,6 +105,7 @@ class Compiled:
         generation = runtime.settings().generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
+        self.captures.require_unchanged(around)
         key = (key, tuple(around[source.function, name].look for source, name in self.captures.flat()))
         if key not in self._kernels:
             if len(self._kernels) == KEPT:

@@ -104,7 +104,7 @@ class _Weights:
 
     @classmethod
     def of(cls, schedule: Schedule | OnlineSchedule, costs: Costs | None) -> _Weights:
-        """As measured, but for what is so dear that it would hide the rest."""
+        """As measured, but for what costs so much that it would hide the rest."""
         reverse, undo = REVERSE_WEIGHT, 1.0
         if costs is not None:
             reverse = (costs.reverse_recorded if schedule.recorded > 1 else costs.reverse) / costs.advance

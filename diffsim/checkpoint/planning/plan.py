@@ -60,7 +60,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Happened:
+class Measured:
     """What a gradient really took.
 
     Attributes:
@@ -76,20 +76,20 @@ class Happened:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction beside what happened."""
+    """A prediction beside what was measured."""
 
     predicted: Option
-    happened: Happened
+    measured: Measured
 
     @property
     def memory_ratio(self) -> float:
         """Measured peak over the predicted one."""
-        return self.happened.peak / self.predicted.peak
+        return self.measured.peak / self.predicted.peak
 
     @property
     def time_ratio(self) -> float | None:
         """Measured seconds over the predicted ones, or None if there were none."""
-        return None if not self.predicted.seconds else self.happened.seconds / self.predicted.seconds
+        return None if not self.predicted.seconds else self.measured.seconds / self.predicted.seconds
 
     @property
     def held(self) -> bool:
@@ -134,9 +134,9 @@ class Plan:
         """The policy that carries the plan out."""
         return replace(self.policy, schedule=self.schedule, slots=None)
 
-    def compare(self, happened: Happened) -> Comparison:
-        """The prediction beside what happened."""
-        return Comparison(self.chosen, happened)
+    def compare(self, measured: Measured) -> Comparison:
+        """The prediction beside what was measured."""
+        return Comparison(self.chosen, measured)
 
     def draw(self, path: str | PathLike[str]) -> None:
         """Write a picture of the schedule: which step is worked on, and which states are kept, as the work goes on."""

@@ -46,19 +46,19 @@ def plan_text(plan: Plan) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """A prediction beside what happened, a row each."""
+    """A prediction beside what was measured, a row each."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in ("predicted", "measured", "difference"):
         table.add_column(name, justify="right")
-    predicted, happened, ratio = comparison.predicted, comparison.happened, comparison.time_ratio
+    predicted, measured, ratio = comparison.predicted, comparison.measured, comparison.time_ratio
     table.add_row(
-        "memory of a gradient, at its most", memory_text(predicted.peak), memory_text(happened.peak), _apart(comparison.memory_ratio)
+        "memory of a gradient, at its most", memory_text(predicted.peak), memory_text(measured.peak), _apart(comparison.memory_ratio)
     )
     if predicted.seconds is not None and ratio is not None:
-        table.add_row("time of a gradient", seconds_text(predicted.seconds), seconds_text(happened.seconds), _apart(ratio))
-    if happened.first is not None:
-        table.add_row("time of the first, compiling included", "-", seconds_text(happened.first), "-")
+        table.add_row("time of a gradient", seconds_text(predicted.seconds), seconds_text(measured.seconds), _apart(ratio))
+    if measured.first is not None:
+        table.add_row("time of the first, compiling included", "-", seconds_text(measured.first), "-")
     return _rendered(table)
 
 

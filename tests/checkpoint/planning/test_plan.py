@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from diffsim.checkpoint import (
     Binomial,
     Costs,
-    Happened,
     Lossless,
+    Measured,
     Mixed,
     MultiTier,
     Online,
@@ -272,10 +272,10 @@ def test_a_step_whose_adjoint_reads_nothing_has_no_record():
 def test_what_happened_stands_beside_the_prediction():
     found = choose(Policy(memory=2000), 400, SIZES, COSTS)
     peak, seconds = found.chosen.peak, found.chosen.seconds
-    assert found.compare(Happened(seconds * 1.2, int(peak * 0.96))).held
-    assert not found.compare(Happened(seconds * 1.3, peak)).held
-    assert not found.compare(Happened(seconds, int(peak * 1.06))).held
-    text = str(found.compare(Happened(seconds * 1.2, peak, first=seconds * 3)))
+    assert found.compare(Measured(seconds * 1.2, int(peak * 0.96))).held
+    assert not found.compare(Measured(seconds * 1.3, peak)).held
+    assert not found.compare(Measured(seconds, int(peak * 1.06))).held
+    text = str(found.compare(Measured(seconds * 1.2, peak, first=seconds * 3)))
     assert "+20 %" in text and "+0 %" in text and "compiling" in text
     ends = {len(line) for line in text.splitlines()}
     assert len(ends) == 1 and ends.pop() <= 80  # numbers stand below one another

@@ -1,0 +1,133 @@
+"""Eigenvalues and eigenvectors of symmetric matrices, also where eigenvalues are equal.
+
+With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j - w_i). Of equal eigenvalues only what they span has a
+derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided; its derivative is divided
+differences of w_bar, which for equal eigenvalues are second derivatives of the function, and known only where w_bar is constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Primitive, bottom, is_plain
+from diffsim.ad.ops.elementwise import where
+from diffsim.ad.ops.matrix import matmul, swap, symmetric
+from diffsim.ad.ops.structure import add_up, getitem, zeros_like
+from diffsim.errors import DerivativeError
+
+_ROUNDING = 64
+"""Of terms that cancel, in units of what one rounding of the largest gives."""
+
+
+def _equal(w: np.ndarray) -> np.ndarray:
+    """Which pairs of different eigenvalues are equal within rounding."""
+    n = w.shape[-1]
+    bound = n * np.finfo(w.dtype).eps * np.abs(w).max(axis=-1, initial=0.0)[..., None, None]
+    return (np.abs(w[..., :, None] - w[..., None, :]) <= bound) & ~np.eye(n, dtype=bool)
+
+
+def _gaps(w: Any) -> Any:
+    """1 / (w_j - w_i), 0 on the diagonal and for equal eigenvalues."""
+    unlike = ~(_equal(bottom(w)) | np.eye(w.shape[-1], dtype=bool))
+    apart = getitem(w, index=(Ellipsis, None, slice(None))) - getitem(w, index=(Ellipsis, slice(None), None))
+    return where(unlike, 1.0 / where(unlike, apart, 1.0), 0.0)
+
+
+def _left(x: Any, equal: np.ndarray) -> np.ndarray:
+    """Where, among pairs of equal eigenvalues, a matrix is not 0 within rounding, or may have a derivative."""
+    if not is_plain(x):
+        return equal
+    bound = _ROUNDING * x.shape[-1] * np.finfo(x.dtype).eps * np.abs(x).max(axis=(-2, -1), initial=0.0, keepdims=True)
+    return equal & ~(np.abs(x) <= bound)
+
+
+def _turned(x: Any, v: Any) -> Any:
+    """v^T x v of the symmetric part of x."""
+    return matmul(swap(v), matmul((x + swap(x)) * 0.5, v))
+
+
+def _turned_back(x: Any, v: Any) -> Any:
+    return matmul(v, matmul(x, swap(v)))
+
+
+def _diagonal(x: Any) -> Any:
+    return add_up(x * np.eye(x.shape[-1], dtype=x.dtype), axis=(x.ndim - 1,), keepdims=False)
+
+
+def _example(w: np.ndarray, pairs: np.ndarray) -> str:
+    *place, i, j = np.argwhere(pairs)[0]
+    values = w[tuple(place)]
+    return f"{min(i, j)} and {max(i, j)} ({values[i]:.6g} and {values[j]:.6g})"
+
+
+def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    w, v = out
+    inner = _turned(tangents[0], v)
+    turn = where(_left(inner, _equal(bottom(w))), np.nan, inner * _gaps(w))
+    return _diagonal(inner), matmul(v, turn)
+
+
+def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    (w_bar, v_bar), (w, v) = ct, out
+    bar = rebuilt(w_bar, args[0], w, v)
+    if is_plain(v_bar) and not v_bar.any():
+        return (bar,)
+    inner = matmul(swap(v), v_bar)
+    inner = (inner - swap(inner)) * 0.5
+    lost = _left(inner, _equal(bottom(w)))
+    if lost.any():
+        raise DerivativeError(
+            f"a derivative of eigenvectors is taken where eigenvalues {_example(bottom(w), lost)} are equal within rounding, so that their "
+            "vectors are not determined; use functions of what these vectors span (v @ v.T) or of the eigenvalues alone, whose first "
+            "derivatives exist, or a matrix whose eigenvalues differ"
+        )
+    return (bar + _turned_back(inner * _gaps(w), v),)
+
+
+def _eigh(a: Any) -> Any:
+    return tuple(np.linalg.eigh(a if np.iscomplexobj(a) else symmetric(a)))
+
+
+eigh: Primitive = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((True,), True), multiple=True)
+"""Eigenvalues and vectors of real symmetric matrices."""
+
+
+def _along(x: Any, args: Any, depends: bool) -> Any:
+    """The change of v diag(d) v^T as the matrix moves along x, which is its own transpose. `depends`: so does d."""
+    d, _, w, v = args
+    inner, plain = _turned(x, v), bottom(d)
+    equal = _equal(bottom(w))
+    differ = np.abs(plain[..., :, None] - plain[..., None, :]) > _ROUNDING * np.finfo(plain.dtype).eps * np.abs(plain).max(initial=0.0)
+    lost = _left(inner, equal if depends else equal & differ)
+    if lost.any():
+        raise DerivativeError(
+            f"a second derivative of a function of eigenvalues is taken where eigenvalues {_example(bottom(w), lost)} are equal within "
+            "rounding; the function's derivatives for the eigenvalues do not determine it there. Write the function with the matrix "
+            "itself, as trace(a @ a) for sum(w**2), or take a matrix whose eigenvalues differ"
+        )
+    apart = getitem(d, index=(Ellipsis, None, slice(None))) - getitem(d, index=(Ellipsis, slice(None), None))
+    return _turned_back(inner * (apart * _gaps(w)), v)
+
+
+def _rebuilt_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    d_dot, a_dot = tangents[:2]
+    if a_dot is None:
+        return zeros_like(out) if d_dot is None else rebuilt(d_dot, *args[1:])
+    moved = _along(a_dot, args, d_dot is not None)
+    return moved if d_dot is None else moved + rebuilt(d_dot, *args[1:])
+
+
+def _rebuilt_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    d_bar = _diagonal(_turned(ct, args[3])) if wanted[0] else None
+    return d_bar, _along(ct, args, wanted[0]) if wanted[1] else None, None, None
+
+
+rebuilt: Primitive = Primitive(
+    "rebuilt",
+    lambda d, a, w, v: np.matmul(v * d[..., None, :], np.swapaxes(v, -1, -2)),
+    jvp=_rebuilt_jvp,
+    vjp=_rebuilt_vjp,
+)
+"""v diag(d) v^T, w and v being the eigenvalues and vectors of a: a function of d and a."""

@@ -1,0 +1,129 @@
+"""NumPy's own tests, each call made inside of a derivative too: python scripts/fuzz/numpy_suite.py [MODULE ...]
+
+The test modules of the installed NumPy run with recorders in place of NumPy's functions, of the methods of arrays and of the operators
+(`numpy_recorder.py` beside this file). A recorder gives a test what NumPy gives, and repeats the call with `diffsim.numpy` twice: with
+the arrays differentiated, and with arrays that are constants. Values, types, shapes and refusals are compared; whether NumPy's test
+passes is not of interest. Modules run in processes of their own, one after the other. The status is 1 if something differs that is not
+in `ACCEPTED`.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    *(f"_core.tests.test_{name}" for name in ("numeric", "umath", "shape_base", "einsum", "function_base")),
+    *(f"_core.tests.test_{name}" for name in ("item_selection", "indexing")),
+    *(
+        f"lib.tests.test_{name}"
+        for name in (
+            "function_base",
+            "shape_base",
+            "twodim_base",
+            "arraysetops",
+            "index_tricks",
+            "nanfunctions",
+            "arraypad",
+            "stride_tricks",
+            "type_check",
+            "ufunclike",
+            "polynomial",
+        )
+    ),
+    "linalg.tests.test_linalg",
+    "fft.tests.test_pocketfft",
+    "fft.tests.test_helper",
+)
+SECONDS = 900
+"""Of a module."""
+
+ACCEPTED: tuple[tuple[str, str, str], ...] = (
+    (".*", "<subclass>|<foreign>", "an array of a class of its own counts as a plain one (matrices and masked arrays are refused)"),
+    (".*", "<O>", "Python objects have no derivative, and NumPy lets them decide on types"),
+    (".*", "<[mM]>", "dates have no derivative"),
+    (".*", "^raised: AssertionError: cotangent of .*<swapped>", "a cotangent has the byte order of the machine"),
+    ("pad", "'empty'|mode=empty", "entries that NumPy leaves undefined are zeros"),
+    ("shares_memory", "^value", "the recorder copies the arguments, which share memory in NumPy's test"),
+    ("diff", "^kind: ndarray where NumPy gives .* parts", "of no differences of a list NumPy gives the list"),
+    ("interp", "^value: .*(inf|nan)", "infinite complex values: NumPy takes real and imaginary parts apart"),
+    (
+        r"linalg\.eigh|linalg\.eigvalsh",
+        "^value",
+        "of a matrix that is not symmetric the symmetric part counts; vectors have any sign or phase",
+    ),
+    ("method.view|apply_along_axis", r"^raised: .*Array.view\(\) takes", "views as another type or class have no derivative"),
+    (
+        "array|asarray",
+        "^value: .*uint64",
+        "NumPy converts the entries of a list one by one, of differentiated ones the list has a type",
+    ),
+    ("geomspace|logspace", "^value: .*int", "whole numbers that rounding puts on one side of an edge or the other"),
+)
+"""Departures that are known: a pattern of functions, a pattern of what differs, and why that is right."""
+
+
+def reason(name: str, text: str) -> str:
+    """Why a difference is accepted; "" if it is not."""
+    return next((why for names, what, why in ACCEPTED if re.fullmatch(names, name) and re.search(what, text)), "")
+
+
+def recorded(module: str, folder: Path) -> dict[str, Any]:
+    """What the recorder found in a module: calls compared and differences, for each function."""
+    path = folder / f"{module}.json"
+    command = [sys.executable, str(Path(__file__).with_name("numpy_recorder.py")), f"numpy.{module}", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"failure": f"took more than {SECONDS} s"}
+    if not path.exists():
+        return {"failure": (done.stderr or done.stdout)[-500:] or f"ended with status {done.returncode}"}
+    return json.loads(path.read_text())
+
+
+def main() -> None:
+    modules = sys.argv[1:] or MODULES
+    calls: collections.Counter[str] = collections.Counter()
+    refusals: collections.Counter[str] = collections.Counter()
+    new: dict[str, list[str]] = collections.defaultdict(list)
+    accepted: collections.Counter[str] = collections.Counter()
+    failures, skipped = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for module in modules:
+            found = recorded(module, Path(folder))
+            if "failure" in found:
+                failures.append(f"{module}: {found['failure']}")
+                continue
+            print(f"{module}: {sum(found['calls'].values())} calls in {found['seconds']} s", flush=True)
+            calls.update(found["calls"])
+            skipped += found["skipped"]
+            for name, texts in found["differences"].items():
+                for text in texts:
+                    why = reason(name, text)
+                    if why:
+                        accepted[why] += 1
+                    elif text.startswith("refused: "):
+                        refusals[name] += 1
+                    else:
+                        new[name].append(text)
+    print(f"\n{'function':32} {'compared':>9} {'refused':>8} {'new':>5}")
+    for name in sorted(calls):
+        print(f"{name:32} {calls[name]:9} {refusals[name]:8} {len(new[name]):5}  {new[name][0][:220] if new[name] else ''}")
+    print(f"\n{sum(calls.values())} calls of {len(calls)} functions, methods and operators compared, {skipped} left out")
+    print(f"{refusals.total()} forms that NumPy takes are refused by a message of diffsim's")
+    for why, count in accepted.most_common():
+        print(f"{count:6} accepted: {why}")
+    for text in failures:
+        print("FAILED", text)
+    print(f"{sum(map(len, new.values()))} differences that are not accepted")
+    sys.exit(bool(failures or any(new.values())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What a user names as a boundary is looked at where it is given, by every solver and for every field."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_args
+
+import pytest
+
+import diffsim as ds
+from diffsim import solvers
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.field import Rule
+
+GRID = ds.Grid((12, 12), 10.0)
+CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
+    "Acoustic": {"boundary": get_args(Rule)},
+    "Heat": {"boundary": get_args(Rule)},
+    "LongWave": {"coordinates": ("plane", "sphere")},
+}
+
+
+def test_every_solver_is_here() -> None:
+    classes = {n for n, v in vars(solvers).items() if inspect.isclass(v) and issubclass(v, ds.Equation) and v is not ds.Equation}
+    assert classes == set(CHOICES)
+
+
+@pytest.mark.parametrize("solver", CHOICES)
+@pytest.mark.parametrize("wrong", ["absorbing", "Zero", "", None, 3, ("zero", "absorbing")])
+def test_a_wrong_word_is_refused_when_the_equation_is_made(solver: str, wrong: Any) -> None:
+    for argument, words in CHOICES[solver].items():
+        with pytest.raises(ParameterError, match=f"{argument}.*{', '.join(words)}"):
+            getattr(solvers, solver)(GRID, 1e-3, **{argument: wrong})
+        getattr(solvers, solver)(GRID, 1e-3, **{argument: words[0]})
+
+
+@pytest.mark.parametrize("solver", ["Acoustic", "Heat"])
+def test_a_wrong_number_of_boundaries_is_refused_when_the_equation_is_made(solver: str) -> None:
+    with pytest.raises(ShapeError, match=r"3 entries, expected one rule, or 2"):
+        getattr(solvers, solver)(GRID, 1e-3, boundary=("zero",) * 3)
+
+
+class Own(ds.Equation):
+    def __init__(self, **rules: Any) -> None:
+        self.grid, self.dt = GRID, 1.0
+        self.states = {"u": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+        self.coefficient_boundaries = rules
+
+    def coefficients(self, k: Any) -> Any:
+        return {"half": 0.5 * k}
+
+    def step(self, u: Any, half: Any) -> Any:
+        return {"u": half * u}
+
+
+def test_fields_and_coefficients_of_an_equation_of_ones_own() -> None:
+    with pytest.raises(ParameterError, match="boundary = 'absorbing' is unknown; choose one of zero, periodic, mirror"):
+        ds.Variable("absorbing")  # type: ignore[arg-type]
+    ds.Simulation(Own(half="mirror"))
+    with pytest.raises(ParameterError, match="choose one of zero, periodic, mirror"):
+        ds.Simulation(Own(half="absorbing"))
+    with pytest.raises(TraceError, match="coefficient_boundaries names hlaf, expected coefficients: half"):
+        ds.Simulation(Own(hlaf="mirror"))
