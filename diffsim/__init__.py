@@ -33,6 +33,7 @@ from diffsim.ad import (
     vjp,
     while_loop,
 )
+from diffsim.boundary import Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
 from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
@@ -46,9 +47,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DiffsimError",
+    "Dirichlet",
     "Equation",
+    "EvenImage",
+    "Extrapolate",
     "Grid",
+    "Neumann",
+    "OddImage",
+    "Outflow",
     "Profile",
+    "Robin",
     "Scene",
     "Simulation",
     "Solution",

@@ -1,4 +1,4 @@
-"""Storage of fields: lane tiles, halos, and the rules that say what lies outside the grid.
+"""Storage of fields: lane tiles and halos.
 
 A field's memory is plain row-major. Its last axis is cut into tiles of `lanes` values, with halo tiles on both sides;
 the other axes have halo rows. So the cells of a field are a NumPy view of its storage, without a copy, and a kernel
@@ -10,23 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from diffsim.arguments import one_of, shown
-from diffsim.errors import ParameterError, ShapeError
-from diffsim.typing import Array
-
-Rule: TypeAlias = Literal["zero", "periodic", "mirror"]
-"""What a field is outside the grid, along one axis.
-
-zero: 0. periodic: the other end. mirror: reflected about the grid's outermost face, so the normal derivative is 0 there.
-"""
-
-Rules: TypeAlias = tuple[Rule, ...]
-"""A rule an axis."""
 
 Location: TypeAlias = tuple[int, ...]
 """Where in its cell a field's values sit, an entry an axis: 0 the centre, 1 the upper face."""
@@ -42,6 +29,7 @@ class Layout:
         lanes: values in a tile of the last axis.
         dtype: element type.
         margin: tiles beside those of the halo, for kernels that compute whole tiles there.
+        joined: rows (in three dimensions, planes) next to a side that one worker has, since a cell beyond it depends on all of them.
     """
 
     shape: tuple[int, ...]
@@ -49,6 +37,7 @@ class Layout:
     lanes: int
     dtype: np.dtype = field(compare=True)
     margin: int = 0
+    joined: int = 1
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -108,82 +97,3 @@ class Layout:
         inner = tuple(slice(h, h + n) for n, h in zip(self.shape, self.halo, strict=True))
         cut: tuple[Any, ...] = (Ellipsis, *inner)
         return self.extended(stored)[cut]
-
-
-def zero_rules(ndim: int) -> Rules:
-    """Zero outside the grid along every axis."""
-    rules: Rules = ("zero",)
-    return rules * ndim
-
-
-def check_words(rules: Any) -> tuple[Rule, ...]:
-    """The rules, one or one an axis, that a boundary names.
-
-    Raises:
-        ParameterError: an unknown rule.
-    """
-    if not isinstance(rules, (str, tuple, list)):
-        raise ParameterError(f"boundary = {shown(rules)}, expected one of {', '.join(get_args(Rule))}, or one an axis; choose")
-    found = (rules,) if isinstance(rules, str) else tuple(rules)
-    for axis, rule in enumerate(found):
-        one_of("boundary" if isinstance(rules, str) else f"boundary along axis {axis}", rule, get_args(Rule))
-    return found
-
-
-def check_rules(rules: Rule | Rules, ndim: int, location: Location) -> Rules:
-    """One rule an axis; a single one stands for all.
-
-    Raises:
-        ParameterError: an unknown rule.
-        ShapeError: a wrong number of rules, or a mirror along an axis on whose faces the field lies.
-    """
-    words = check_words(rules)
-    found: Rules = words * ndim if isinstance(rules, str) else words
-    if len(found) != ndim:
-        raise ShapeError(f"boundary = {found} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
-    for axis, rule in enumerate(found):
-        if rule == "mirror" and location[axis]:
-            raise ShapeError(
-                f"boundary = 'mirror' along axis {axis} needs values at cell centres, this field's lie on the faces; use zero (a wall)"
-            )
-    return found
-
-
-def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
-    """Raise `ShapeError` if a halo is wider than the grid that it is filled from."""
-    for axis, (n, h) in enumerate(zip(shape, halo, strict=True)):
-        if n < h:
-            raise ShapeError(
-                f"the grid has {n} cells along axis {axis}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
-            )
-
-
-def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
-    for axis in reversed(range(extended.ndim)):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
-        n = view.shape[0] - 2 * h
-        if not h:
-            continue
-        if rules[axis] == "zero":
-            view[:h], view[h + n :] = 0, 0
-        elif rules[axis] == "periodic":
-            view[:h], view[h + n :] = view[n : h + n], view[h : 2 * h]
-        else:
-            view[:h], view[h + n :] = view[h : 2 * h][::-1], view[n : h + n][::-1]
-
-
-def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Exact transpose of `extend`: add what lies in the halo to the cells it was copied from, and clear the halo."""
-    for axis in range(extended.ndim):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
-        n = view.shape[0] - 2 * h
-        if not h:
-            continue
-        if rules[axis] == "periodic":
-            view[n : h + n] += view[:h]
-            view[h : 2 * h] += view[h + n :]
-        elif rules[axis] == "mirror":
-            view[h : 2 * h] += view[:h][::-1]
-            view[n : h + n] += view[h + n :][::-1]
-        view[:h], view[h + n :] = 0, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,29 @@ class Overwritten(ds.Equation):
 
     def step(self, p: Any, q: Any, k: Any) -> dict[str, Any]:
         return {"p": 1.2 * p - 0.5 * q + 0.1 * laplacian(p) + 0.1 * k.shifted(0, 1) * q, "q": p}
+
+
+class Sided(ds.Equation):
+    """Fields at the centre and on faces, each with rules of its own, read two cells away along all axes, beside products of neighbours."""
+
+    def __init__(self, grid: ds.Grid, boundary: Sequence[Any], dt: float = 0.1) -> None:
+        self.grid, self.dt = grid, dt
+        first, last = (tuple(int(a == axis % grid.ndim) for a in range(grid.ndim)) for axis in (0, -1))
+        places = (None, first, last)
+        self.states = {name: ds.Variable(rule, at) for name, rule, at in zip("auv", boundary, places, strict=True)}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, a: Any, u: Any, v: Any, k: Any) -> dict[str, Any]:
+        def around(f: Any) -> Any:
+            return sum(f.shifted(axis, 2) * f + f.shifted(axis, 1) + f.shifted(axis, -2) for axis in range(f.ndim)) / (3 * f.ndim)
+
+        square = ds.stage(0.3 * u * u + 0.1 * around(u))
+        flux = diff(u, 0) + diff(v, -1)
+        return {
+            "a": 0.7 * a + 0.1 * around(a) + 0.05 * k * flux * a.shifted(0, -2),
+            "u": 0.7 * u + 0.1 * around(square) + 0.05 * diff(a, 0) * square.shifted(-1, 1),
+            "v": 0.7 * v + 0.1 * around(v) + 0.05 * interpolate(k * a, -1) * v.shifted(0, 1),
+        }
 
 
 @dataclass(frozen=True)
@@ -224,6 +247,28 @@ CASES = [
     ),
 ]
 
-CONTRACT = ("acoustic 2-D mixed", "acoustic 1-D", "heat 2-D", "long wave on the sphere", "staggered acoustic 2-D", "fluxes zero")
+WALLS = (ds.Robin(1.0, 0.5, 0.3), ds.Dirichlet(0.4)), (ds.Neumann(-0.2), ds.OddImage()), (ds.Outflow(0.4), ds.Extrapolate(2))
+"""A pair of rules along an axis; in the cases, each axis of each field has another one."""
+CASES += [
+    Case(
+        f"sides {len(shape)}-D",
+        lambda shape=shape: Sided(ds.Grid(shape, 0.7), [tuple(WALLS[(f + a) % 3] for a in range(len(shape))) for f in range(3)]),
+        10,
+        {},
+        {"a": [[1.1] * len(shape)]},
+        {"k": (0.5, 0.3)},
+    )
+    for shape in ((19,), (11, 18), (9, 10, 13))
+]
+
+CONTRACT = (
+    "acoustic 2-D mixed",
+    "acoustic 1-D",
+    "heat 2-D",
+    "long wave on the sphere",
+    "staggered acoustic 2-D",
+    "fluxes zero",
+    "sides 2-D",
+)
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
+from diffsim.boundary import zero_rules
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.trace import profile_array
@@ -24,7 +25,7 @@ class Reference:
     def __init__(self, simulation: ds.Simulation) -> None:
         self.sim, self.step, self.grid = simulation, simulation._step, simulation.grid
         self.halo = (HALO,) * self.grid.ndim
-        self.zero = ("zero",) * self.grid.ndim
+        self.zero = zero_rules(self.grid.ndim)
         self.profiles = {}
         for name, profile in self.step.profiles.items():
             values = profile_array(profile, self.grid, self.halo, np.float64)

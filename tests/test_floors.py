@@ -15,7 +15,7 @@ FLOORS = [
     {"arguments", "copies"},
     {"system"},
     {"runtime", "buffers"},
-    {"grid", "field"},
+    {"grid", "field", "boundary"},
     {"expr"},
     {"kernels", "stepping"},
     {"checkpoint"},

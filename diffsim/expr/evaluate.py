@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from diffsim.boundary import Rules, extend, extend_transpose, zero_rules
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, ordered
-from diffsim.field import Rules, extend, extend_transpose, zero_rules
 from diffsim.typing import Array
 
 

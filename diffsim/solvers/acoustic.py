@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from diffsim.arguments import positive
+from diffsim.boundary import Boundary, bound
 from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
-from diffsim.field import Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
@@ -35,7 +35,7 @@ class Acoustic(Equation):
         dt: time step, s. Stable while c_max dt sqrt(λ) <= 2, with λ the largest eigenvalue of -∇²ₕ: in two dimensions
             c_max dt / dx <= 0.707 (order 2), 0.612 (4), 0.575 (6), 0.555 (8).
         order: of the Laplacian, 2 to 12.
-        boundary: outside the grid, one rule or one an axis.
+        boundary: outside the grid, see `diffsim.Variable`.
         sponge: cells of absorbing sponge at every edge; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
 
@@ -52,14 +52,14 @@ class Acoustic(Equation):
         grid: Grid,
         dt: float,
         order: int = 8,
-        boundary: Rule | Rules = "zero",
+        boundary: Boundary = "zero",
         sponge: int = 0,
         sponge_speed: float = 2000.0,
     ) -> None:
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order, self.sponge = grid, dt, check_order(order), sponge
-        check_rules(boundary, grid.ndim, (0,) * grid.ndim)
+        bound(boundary, (0,) * grid.ndim, grid.spacing)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from diffsim.boundary import Boundary, Periodic, bound
 from diffsim.expr.operators import diff, div, interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
@@ -29,7 +29,7 @@ class Heat(Equation):
     Args:
         grid: spacing in metres.
         dt: time step, s. Stable while dt kappa_max Σ 4/dx² <= 2, in two dimensions kappa dt / dx² <= 1/4.
-        boundary: outside the grid, one rule or one an axis.
+        boundary: outside the grid, see `diffsim.Variable`.
 
     Good values: kappa dt / dx² of 0.1 to 0.2; a mode of wave number k decays by 1 - 4 r Σ sin²(k dx / 2) a step, r = kappa dt / dx².
 
@@ -39,12 +39,14 @@ class Heat(Equation):
 
     forcings = ("q",)
 
-    def __init__(self, grid: Grid, dt: float, boundary: Rule | Rules = "mirror") -> None:
+    def __init__(self, grid: Grid, dt: float, boundary: Boundary = "mirror") -> None:
         check_common(grid, dt)
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
-        outside = check_rules(boundary, grid.ndim, (0,) * grid.ndim)
-        self.parameters = {"kappa": Variable(tuple("periodic" if rule == "periodic" else "mirror" for rule in outside), unit="m²/s")}
+        outside = bound(boundary, (0,) * grid.ndim, grid.spacing)
+        self.parameters = {
+            "kappa": Variable(tuple("periodic" if isinstance(low.rule, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
+        }
 
     def step(self, T: Symbol, kappa: Symbol, q: Symbol) -> dict[str, Symbol]:
         flux = [interpolate(kappa, axis) * diff(T, axis) for axis in range(self.grid.ndim)]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from diffsim.boundary import Rules
 from diffsim.expr.evaluate import evaluate, pad
-from diffsim.field import Rules
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
 from diffsim.stepping.program import Program

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
+from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Node
 from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
-from diffsim.field import Rules
-from diffsim.stepping.kernel import FIRST, STEPS, Kernel, images
+from diffsim.stepping.kernel import FIRST, STEPS, Kernel, combined, weighted
 from diffsim.stepping.program import Assign, Nest, Strip
 
 UNROLL = 4
@@ -127,13 +127,21 @@ class DeviceKernel(Kernel):
             others = [f"o{a}" for a in range(len(sizes)) if a != stored]
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
-                for cell, image in self.fold_pairs(rules, outside, axis):
-                    rows: list[list[str | int]] = [[x if a == stored else f"o{a}" for a in range(len(sizes))] for x in (image, cell)]
-                    to, of = (row_start(row[:-1], layout.strides) + str(row[-1]) for row in rows)
+                for ghost in self.ghosts(rules, outside, axis):
+                    for target in (self._target(nest.assigns[index]) for index in which):
+                        of = f"{target}{self._along(stored, ghost.position)}]"
+                        for cell, weight in ghost.cells:
+                            to = f"{target}{self._along(stored, cell)}]"
+                            text(f"{to} = {to} + {weighted(weight, of)}")
+                n, halo_cells = layout.shape[axis], layout.halo_tiles if axis == self.ndim - 1 else layout.halo[axis]
+                for cell in (*range(halo_cells - outside[axis], halo_cells), *range(halo_cells + n, halo_cells + n + outside[axis])):
                     for index in which:
-                        target = self._target(nest.assigns[index])
-                        text(f"{target}{to}] = {target}{to}] + {target}{of}]")
-                        text(f"{target}{of}] = F(0.0)")
+                        text(f"{self._target(nest.assigns[index])}{self._along(stored, cell)}] = F(0.0)")
+
+    def _along(self, stored: int, cell: int) -> str:
+        """Address of a cell by its position along one stored axis; the others are the variables of the loop."""
+        row: list[str | int] = [cell if a == stored else f"o{a}" for a in range(len(self.layout.storage))]
+        return row_start(row[:-1], self.layout.strides) + str(row[-1])
 
     def _extend(self, assign: Assign, step: int) -> None:
         """Halo by halo, the last axis first, so that corners are right. Nothing writes the halo of a zero rule."""
@@ -143,14 +151,13 @@ class DeviceKernel(Kernel):
         sizes = layout.storage
         offset = len(sizes) - self.ndim
         for axis in reversed(range(self.ndim)):
-            if not reach[axis] or assign.rules[axis] == "zero":
+            if not reach[axis] or not fills(assign.rules[axis]):
                 continue
-            halo = layout.halo_tiles if axis == self.ndim - 1 else layout.halo[axis]
             stored = axis + offset
             others = [f"o{a}" for a in range(len(sizes)) if a != stored]
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
-                for target, source in images(assign.rules[axis], layout.shape[axis], halo, reach[axis]):
-                    rows: list[list[str | int]] = [[i if a == stored else f"o{a}" for a in range(len(sizes))] for i in (target, source)]
-                    to, of = (row_start(row[:-1], layout.strides) + str(row[-1]) for row in rows)
-                    self.text(f"{name}[{lead}{to}] = {name}[{lead}{of}]")
+                for ghost in self.ghosts(assign.rules, reach, axis):
+                    terms = [(weight, f"{name}[{lead}{self._along(stored, cell)}]") for cell, weight in ghost.cells]
+                    to = f"{name}[{lead}{self._along(stored, ghost.position)}]"
+                    self.text(f"{to} = {combined(terms, ghost.constant, 'F(0.0)')}")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffsim.arguments import instance, real_array, shown, whole
+from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Rule, Rules, check_words
+from diffsim.field import Location
 from diffsim.grid import MAX_DIMENSIONS, Grid
 from diffsim.typing import Array
 
@@ -20,17 +21,18 @@ class Variable:
     """A field of an equation.
 
     Attributes:
-        boundary: what it is outside the grid: "zero", "periodic" or "mirror", one for all axes or one an axis.
+        boundary: what it is outside the grid: "zero", "periodic", "mirror" or a rule such as `diffsim.Dirichlet`; one for all sides or
+            one an axis, where a pair is that of the low and that of the high side: ("periodic", (Dirichlet(1.0), Neumann(0.0))).
         location: where in the cell its values sit, 0 centre or 1 upper face, an entry an axis; None: the centre.
         unit: for labels.
     """
 
-    boundary: Rule | Rules = "zero"
+    boundary: Boundary = "zero"
     location: Location | None = None
     unit: str = ""
 
     def __post_init__(self) -> None:
-        check_words(self.boundary)
+        rules_of(self.boundary)
         if self.location is not None and (not isinstance(self.location, (tuple, list)) or not self.location):
             raise ShapeError(
                 f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"
@@ -83,7 +85,7 @@ class Equation(ABC):
     forcings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}
-    coefficient_boundaries: Mapping[str, Rule | Rules] = {}
+    coefficient_boundaries: Mapping[str, Boundary] = {}
 
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from diffsim.boundary import Ghost, Rules, ghosts
 from diffsim.expr.graph import LANEWISE, Graph
-from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, row_start
-from diffsim.field import Layout, Rules
+from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, literal, row_start
+from diffsim.field import Layout
 from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip
@@ -257,22 +258,24 @@ class Kernel(ABC):
         far = [tuple(max(nest.assigns[i].outside[axis] for i in which) for axis in range(self.ndim)) for which in found.values()]
         return list(zip(found, far, found.values(), strict=True))
 
-    def fold_pairs(self, rules: Rules, outside: tuple[int, ...], axis: int) -> list[tuple[int, int]]:
-        """Along one axis: positions outside the grid, and of the cells that their cotangents are added to, counted in storage."""
+    def ghosts(self, rules: Rules, reach: tuple[int, ...], axis: int) -> list[Ghost]:
+        """Cells beyond both sides of an axis, with positions counted in storage."""
         first = self.first_column if axis == self.ndim - 1 else self.layout.halo[axis]
-        return images(rules[axis], self.layout.shape[axis], first, outside[axis])
+        return [
+            Ghost(first + ghost.position, tuple((first + cell, weight) for cell, weight in ghost.cells), ghost.constant)
+            for ghost in ghosts(rules[axis], self.layout.shape[axis], reach[axis])
+        ]
 
 
-def images(rule: str, n: int, first: int, reach: int) -> list[tuple[int, int]]:
-    """Halo positions and the positions of the cells that they copy, counted in storage, for both ends of an axis.
+def weighted(weight: float, source: str) -> str:
+    """Source of a value times a weight."""
+    return source if weight == 1 else f"{literal(weight)} * {source}"
 
-    Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
-    """
-    out = []
-    for q in range(min(reach, n)):
-        low, high = (q, n - 1 - q) if rule == "mirror" else (n - 1 - q, q)
-        out += [(first - 1 - q, first + low), (first + n + q, first + high)]
-    return out
+
+def combined(terms: Sequence[tuple[float, str]], constant: float, nothing: str) -> str:
+    """Source of a sum of weighted values and a constant; `nothing` is that of 0."""
+    out = " + ".join(weighted(weight, source) for weight, source in terms) or nothing
+    return f"{out} + {literal(constant)}" if constant else out
 
 
 def _lanewise(ti: Any, function: Any, element: Any, lanes: int) -> Any:

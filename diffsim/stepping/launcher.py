@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.boundary import Rules, extend
 from diffsim.expr.graph import Graph
-from diffsim.field import Layout, Rules, extend
+from diffsim.field import Layout
 from diffsim.runtime import BoundKernel, check_generation, lock, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.equation import Profile

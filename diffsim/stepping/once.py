@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from diffsim.boundary import check_halo
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.expr.graph import Node, reads
-from diffsim.field import check_halo
 from diffsim.grid import Grid
 from diffsim.stepping.trace import Placed, TracedMap, profile_array
 from diffsim.typing import Array

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from diffsim.boundary import Rules
 from diffsim.expr.graph import Node, Offset, reads
-from diffsim.field import Rules
 
 
 @dataclass(frozen=True)

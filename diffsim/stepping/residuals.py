@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from diffsim.boundary import zero_rules
 from diffsim.expr.graph import CONDITIONS, Node, ordered
-from diffsim.field import zero_rules
 from diffsim.stepping.adjoint import Adjoint
 from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
 from diffsim.stepping.trace import TracedStep

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
-from diffsim.field import Rules, zero_rules
 from diffsim.stepping.program import Assign, Place
 from diffsim.stepping.sharing import inlined, shared_values
 from diffsim.stepping.trace import Stage, TracedStep
@@ -99,7 +99,7 @@ class Reverse:
 
     def outside(self, name: str, rules: Rules) -> tuple[int, ...]:
         """How far beyond the grid a field is read along the axes where a rule fills its halo."""
-        return tuple(max(ends) if rule != "zero" else 0 for ends, rule in zip(self._where_read(name, self._computed), rules, strict=True))
+        return tuple(max(ends) if fills(sides) else 0 for ends, sides in zip(self._where_read(name, self._computed), rules, strict=True))
 
     def stages(self) -> Iterator[Stage]:
         """Sweep, and stop at each stage whose terms are complete: its cotangent, as `gathered` gives it, is to be stored as `bar`."""

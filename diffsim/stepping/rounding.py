@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.field import Rules
+from diffsim.boundary import Rules
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
 from diffsim.typing import Array

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from diffsim.boundary import check_halo, zero_rules
 from diffsim.errors import PlanError, ScheduleError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
-from diffsim.field import Layout, check_halo, zero_rules
+from diffsim.field import Layout
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
 from diffsim.stepping.backwards import Backwards
@@ -66,7 +67,7 @@ class Stepper:
         reach = self._reach()
         halo = _farthest(reach, step.grid.ndim)
         margin = max((_deepest(program) for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin)
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows())
         self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}

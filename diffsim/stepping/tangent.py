@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from diffsim.boundary import linear
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Node
 from diffsim.stepping.trace import Placed, Stage, TracedMap, TracedStep
@@ -20,7 +21,7 @@ def dot(name: str, order: int = 1) -> str:
 
 def with_tangents(placed: Mapping[str, Placed], order: int = 1) -> dict[str, Placed]:
     """Fields, and after them their tangents at the same places."""
-    return {**placed, **{dot(name, order): place for name, place in placed.items()}}
+    return {**placed, **{dot(name, order): Placed(place.location, linear(place.rules)) for name, place in placed.items()}}
 
 
 def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -> TracedMap:
@@ -51,7 +52,7 @@ def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
     tangents = jvp(graph, roots, tangent_of)
     stages: list[Stage] = []
     for stage, node in zip(step.stages, tangents, strict=False):
-        stages += [stage, Stage(stage.location, stage.rules, dot(stage.name, order), node)]
+        stages += [stage, Stage(stage.location, linear(stage.rules), dot(stage.name, order), node)]
     outputs = dict(step.outputs)
     outputs |= {dot(name, order): node for name, node in zip(names, tangents[len(step.stages) :], strict=True)}
     return TracedStep(

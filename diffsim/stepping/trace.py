@@ -11,26 +11,76 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, real_array, shown
+from diffsim.boundary import Boundary, Periodic, Place, Rules, Zero, bound, depth
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location, Rule, Rules, check_rules
+from diffsim.field import Location
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 
 
 class Trace(Graph):
-    """The graph of a step, with the intermediate fields that it asks to be stored."""
+    """The graph of a step, with the intermediate fields that it asks to be stored.
 
-    def __init__(self) -> None:
+    Args:
+        grid: of the equation.
+        dt: of the equation.
+        placed: fields that change with the steps.
+        fixed: fields that do not.
+    """
+
+    def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed]) -> None:
         super().__init__()
+        self.grid, self.dt = grid, dt
+        self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
+        self.edges: dict[str, Profile] = {}  # which cells are the outermost at a side
+
+    def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
+        """A field in which the outermost cells are what boundary rules say, where they say anything.
+
+        Args:
+            value: the field.
+            placed: its rules.
+            now: the field before the step, if it is a state.
+        """
+        for sides in placed.rules:
+            for side in sides:
+                edge = side.rule.edge(now, side.place, self.dt)
+                if edge is not None:
+                    mask = self._edge(value, side.place, placed.location)
+                    value = value.like((mask > 0.5).combine("select", edge, value).node)
+        return value
+
+    def _edge(self, like: Symbol, place: Place, location: Location) -> Symbol:
+        name = f"outermost cell of axis {place.axis} {'up' if place.high else 'down'}"
+        cells = np.zeros(self.grid.shape[place.axis])
+        cells[-1 if place.high else 0] = 1
+        self.edges[name] = Profile(place.axis, cells, location[place.axis])
+        where = tuple(at if axis == place.axis else None for axis, at in enumerate(location))
+        return like.like(self.read(name, (0,) * self.grid.ndim), where)
+
+    def inherited(self, value: Symbol, location: Location) -> Rules:
+        """The rules of what an expression reads, if they agree."""
+        read = [name for name in reads([value.node]) if name in self.placed] or [n for n in reads([value.node]) if n in self.fixed]
+        fields = {name: (self.placed | self.fixed)[name] for name in read}
+        found = {tuple((low.rule, high.rule) for low, high in field.rules): field.location for field in fields.values()}
+        if len(found) == 1:
+            ((rules, _),) = found.items()
+            anywhere = all(isinstance(rule, (Zero, Periodic)) for pair in rules for rule in pair)
+            if anywhere or all(field.location == location for field in fields.values()):
+                return bound(rules, location, self.grid.spacing)
+        raise TraceError(
+            f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, expected boundary=; "
+            "say what the stored field is outside the grid"
+        )
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A traced field: location and boundary rule along each axis."""
+    """A traced field: location, and what it is outside the grid."""
 
     location: Location
     rules: Rules
@@ -44,7 +94,7 @@ class Stage(Placed):
     node: Node
 
 
-def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
+def stage(value: Symbol, boundary: Boundary | None = None) -> Symbol:
     """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
 
     It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
@@ -52,14 +102,20 @@ def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
 
     Args:
         value: the expression.
-        boundary: what the stored field is outside the grid.
+        boundary: what the stored field is outside the grid, see `Variable`; None: what the fields are that it reads, if these have
+            the same rules and lie where it lies.
+
+    Raises:
+        TraceError: outside a step, or without a boundary where the fields that it reads have unlike ones.
     """
     if not isinstance(value.graph, Trace):
         raise TraceError("stage() was called outside a step; coefficients need none")
-    location = tuple(place or 0 for place in value.location)
-    name = f"stage {len(value.graph.stages)}"
-    value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
-    return value.like(value.graph.read(name, (0,) * value.ndim), location)
+    graph, location = value.graph, tuple(place or 0 for place in value.location)
+    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, value.spacing)
+    name, placed = f"stage {len(graph.stages)}", Placed(location, rules)
+    graph.placed[name] = placed
+    graph.stages.append(Stage(location, rules, name, graph.with_edges(value, placed).node))
+    return value.like(graph.read(name, (0,) * value.ndim), location)
 
 
 @dataclass(frozen=True)
@@ -75,6 +131,11 @@ class TracedStep:
     forcings: tuple[str, ...]
     stages: tuple[Stage, ...]
     outputs: dict[str, Node]
+
+    def joined_rows(self) -> int:
+        """On how many rows next to a side of the first axis a cell beyond it depends, at most."""
+        fields = (*self.states.values(), *self.coefficients.values(), *self.stages)
+        return max((depth(field.rules[0], self.grid.shape[0]) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
         """Which states are earlier values of another: state -> (that state, steps ago); others -> (themselves, 0).
@@ -153,7 +214,7 @@ def _trace_map(
     function: Callable[..., dict[str, Symbol]],
     what: str,
     inputs: dict[str, Placed],
-    rules: Callable[[str], Rule | Rules],
+    rules: Callable[[str], Boundary],
     places: Mapping[str, Location],
 ) -> TracedMap:
     graph, grid = Graph(), equation.grid
@@ -163,7 +224,7 @@ def _trace_map(
     for name, symbol in found.items():
         home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
-        placed[name] = Placed(location, check_rules(rules(name), grid.ndim, location))
+        placed[name] = Placed(location, bound(rules(name), location, grid.spacing))
     return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
 
 
@@ -180,8 +241,8 @@ def trace_step(
     """
     wanted = frozenset(coefficients if active is None else active)
     present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
-    graph, grid = Trace(), equation.grid
-    states = _placed(equation.states, grid)
+    grid, states = equation.grid, _placed(equation.states, equation.grid)
+    graph = Trace(grid, equation.dt, states, coefficients)
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
     symbols |= _profile_symbols(graph, equation)
     for name in equation.forcings:
@@ -195,8 +256,9 @@ def trace_step(
     for name, placed in states.items():
         symbol = _as_symbol(graph, grid, found[name], name)
         _check_location(symbol.location, placed, f"step gives {name}")
-        outputs[name] = symbol.node
-    return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
+        outputs[name] = graph.with_edges(symbol, placed, symbols[name]).node
+    profiles = {**equation.profiles, **graph.edges}
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, tuple(graph.stages), outputs)
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
@@ -282,7 +344,7 @@ def _place(variable: Variable, grid: Grid) -> Placed:
     location = tuple(int(p) if isinstance(p, np.integer) else p for p in variable.location or (0,) * grid.ndim)
     if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
         raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
-    return Placed(location, check_rules(variable.boundary, grid.ndim, location))
+    return Placed(location, bound(variable.boundary, location, grid.spacing))
 
 
 def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:

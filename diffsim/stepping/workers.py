@@ -19,11 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 
+from diffsim.boundary import Ghost, Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import ExpressionWriter, Sources, Text, TileLoader, identifier, ring_row, row_start
-from diffsim.field import Layout, Rules
+from diffsim.field import Layout
 from diffsim.stepping.equation import Profile
-from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, images
+from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
 from diffsim.stepping.program import Assign, Group, Nest, Operation, Place, PointGather, Program, Strip
 from diffsim.stepping.rolling import rows_together
 
@@ -44,7 +45,7 @@ def useful_workers(layout: Layout, threads: int) -> int:
 
 
 def _grain(layout: Layout) -> int:
-    return TALLEST_BLOCK if len(layout.rows) == 1 else 1
+    return TALLEST_BLOCK if len(layout.rows) == 1 else layout.joined
 
 
 def slab_bounds(layout: Layout, workers: int) -> list[int]:
@@ -72,6 +73,7 @@ class WorkerKernel(Kernel):
         program, text = self.program, self.text
         self._defined: dict[str, list[str]] = {}  # arguments of each function
         self._functions = Text()
+        self._weights: dict[float, int] = {}
         text("@ti.kernel")
         with text.block(self.header()):
             text("ti.loop_config(serialize=True)" if self.workers == 1 else "ti.loop_config(block_dim=1)")
@@ -364,38 +366,72 @@ class WorkerKernel(Kernel):
         targets = [nest.assigns[index].target for index in which]
         if self.ndim > 1 and outside[0]:
             halo = layout.row_halo[0]
-            for row, image in self.fold_pairs(rules, outside, 0):
-                with text.block(f"if lo + {halo} <= {image} and {image} < hi + {halo}"):
+            for ghost in self.ghosts(rules, outside, 0):
+                if not ghost.cells:
+                    continue
+                row = ghost.position
+                with text.block(self._owner(ghost)):
                     self._tiles(nest, name, suffix, which, 1, wide | {"first": str(row - halo), "last": str(row - halo + 1)})
-                    self._call(f"{folded}_add", lambda: self._add_rows(targets), {"first": str(row), "last": str(image)})
+                    for cell, weight in ghost.cells:
+                        self._call(
+                            f"{folded}_add_{self._number(weight)}",
+                            lambda weight=weight: self._add_rows(targets, weight),  # type: ignore[misc]
+                            {"first": str(row), "last": str(cell)},
+                        )
+                    self._call(f"{folded}_clear", lambda: self._clear_row(targets), {"first": str(row)})
         if len(self.rows) == 2 and outside[1]:
             self._call(f"{folded}_rows", lambda: self._fold_rows(targets, rules, outside))
         if outside[-1]:
             self._call(f"{folded}_ends", lambda: self._fold_ends(targets, rules, outside, left, right))
 
-    def _add_rows(self, targets: Sequence[Place]) -> None:
-        """Add the row (of three dimensions, the plane) `first` of each target to the row `last`, and clear it."""
+    def _owner(self, ghost: Ghost) -> str:
+        """The condition that a worker fills, or folds, a row outside the grid: the rows that it is made of are its own."""
+        halo, rows = self.layout.row_halo[0], self.layout.rows[0]
+        row = ghost.cells[0][0] if ghost.cells else min(max(ghost.position, halo), halo + rows - 1)
+        return f"if lo + {halo} <= {row} and {row} < hi + {halo}"
+
+    def _number(self, weight: float) -> int:
+        """A number for each weight, for names of functions."""
+        return self._weights.setdefault(weight, len(self._weights))
+
+    def _add_rows(self, targets: Sequence[Place], weight: float) -> None:
+        """Add the row (of three dimensions, the plane) `first` of each target, times a weight, to the row `last`."""
         size = self.layout.strides[0]
-        self._add(targets, size, f"last * {size}", f"first * {size}")
+        self._add(targets, size, f"last * {size}", f"first * {size}", weight)
+
+    def _clear_row(self, targets: Sequence[Place]) -> None:
+        size = self.layout.strides[0]
+        self._clear(targets, size, f"first * {size}")
 
     def _fold_rows(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...]) -> None:
-        """In each plane of the slab, add rows outside the grid to their images, and clear them."""
+        """In each plane of the slab, add rows outside the grid to those that they are made of, and clear them."""
         layout = self.layout
-        with self.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-            for row, image in self.fold_pairs(rules, outside, 1):
-                to, of = (f"k * {layout.strides[0]} + {r * layout.stride}" for r in (image, row))
-                self._add(targets, layout.stride, to, of)
 
-    def _add(self, targets: Sequence[Place], tiles: int, to: str, of: str) -> None:
-        """Add so many tiles that start at `of` to those that start at `to`, and clear them."""
+        def start(row: int) -> str:
+            return f"k * {layout.strides[0]} + {row * layout.stride}"
+
+        with self.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+            for ghost in self.ghosts(rules, outside, 1):
+                for cell, weight in ghost.cells:
+                    self._add(targets, layout.stride, start(cell), start(ghost.position), weight)
+            halo, rows = layout.row_halo[1], layout.rows[1]
+            for row in (*range(halo - outside[1], halo), *range(halo + rows, halo + rows + outside[1])):
+                self._clear(targets, layout.stride, start(row))
+
+    def _add(self, targets: Sequence[Place], tiles: int, to: str, of: str, weight: float) -> None:
+        """Add so many tiles that start at `of`, times a weight, to those that start at `to`."""
         with self.text.block(f"for j in range({tiles})"):
             for place in targets:
                 image, outside = (f"{identifier(place.array)}[{self.lead(place)}{start} + j]" for start in (to, of))
-                self.text(f"{image} = {image} + {outside}")
-                self.text(f"{outside} = Tile(0.0)")
+                self.text(f"{image} = {image} + {weighted(weight, outside)}")
+
+    def _clear(self, targets: Sequence[Place], tiles: int, start: str) -> None:
+        with self.text.block(f"for j in range({tiles})"):
+            for place in targets:
+                self.text(f"{identifier(place.array)}[{self.lead(place)}{start} + j] = Tile(0.0)")
 
     def _fold_ends(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...], left: int, right: int) -> None:
-        """In each row of the slab, add cells beyond its ends to their images, and clear what lies there."""
+        """In each row of the slab, add cells beyond its ends to those that they are made of, and clear what lies there."""
         layout, text = self.layout, self.text
         first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
         with text.block(f"for {self.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
@@ -403,9 +439,11 @@ class WorkerKernel(Kernel):
             loop = f"for i in range({layout.row_halo[-1]}, {layout.row_halo[-1] + layout.rows[-1]})"
             with text.block(loop) if planes else nullcontext():
                 for place in targets:
-                    for cell, image in self.fold_pairs(rules, outside, self.ndim - 1):
-                        to, of = (self.target_cell(place, self.rows, str(x)) for x in (image, cell))
-                        text(f"{to} = {to} + {of}")
+                    for ghost in self.ghosts(rules, outside, self.ndim - 1):
+                        of = self.target_cell(place, self.rows, str(ghost.position))
+                        for cell, weight in ghost.cells:
+                            to = self.target_cell(place, self.rows, str(cell))
+                            text(f"{to} = {to} + {weighted(weight, of)}")
                     start = f"{identifier(place.array)}[{self.lead(place)}{row_start(self.rows, layout.strides)}"
                     for tile in (*range(first - left, first), *range(last, last + right)):
                         text(f"{start}{tile}] = Tile(0.0)")
@@ -422,7 +460,7 @@ class WorkerKernel(Kernel):
         text, layout, rules = self.text, self.layout, assign.rules
         name, lead = identifier(array), self.lead(assign.target)
         planes = len(self.rows) == 2
-        if reach[-1] and (rules[-1] != "zero" or layout.shape[-1] % self.lanes):
+        if reach[-1] and (fills(rules[-1]) or layout.shape[-1] % self.lanes):
             if planes:
                 text(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}):")
                 text.depth += 1
@@ -432,24 +470,28 @@ class WorkerKernel(Kernel):
             with text.block(f"for i in range({bounds})"):
                 self._extend_row(assign, reach[-1])
             text.depth -= planes
-        if planes and reach[1] and rules[1] != "zero":
+        if planes and reach[1] and fills(rules[1]):
             with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
                 text(f"plane = {lead}k * {layout.strides[0]}")
-                for target, source in images(rules[1], layout.rows[1], layout.row_halo[1], reach[1]):
-                    with text.block(f"for j in range({layout.stride})"):
-                        text(f"{name}[plane + {target * layout.stride} + j] = {name}[plane + {source * layout.stride} + j]")
-        if self.ndim > 1 and reach[0] and rules[0] != "zero":
-            h, size = layout.row_halo[0], layout.strides[0]
-            for target, source in images(rules[0], layout.rows[0], h, reach[0]):
-                with text.block(f"if lo + {h} <= {source} and {source} < hi + {h}"), text.block(f"for j in range({size})"):
-                    text(f"{name}[{lead}{target * size} + j] = {name}[{lead}{source * size} + j]")
+                for ghost in self.ghosts(rules, reach, 1):
+                    self._extend_tiles(name, "plane + ", layout.stride, ghost)
+        if self.ndim > 1 and reach[0]:
+            for ghost in self.ghosts(rules, reach, 0):
+                with text.block(self._owner(ghost)):
+                    self._extend_tiles(name, lead, layout.strides[0], ghost)
+
+    def _extend_tiles(self, name: str, lead: str, size: int, ghost: Ghost) -> None:
+        """Fill a row, or a plane, outside the grid."""
+        with self.text.block(f"for j in range({size})"):
+            terms = [(weight, f"{name}[{lead}{cell * size} + j]") for cell, weight in ghost.cells]
+            self.text(f"{name}[{lead}{ghost.position * size} + j] = {combined(terms, ghost.constant, 'Tile(0.0)')}")
 
     def _extend_row(self, assign: Assign, reach: int) -> None:
         n, first = self.layout.shape[-1], self.first_column
-        if assign.rules[-1] == "zero":  # only what whole tiles wrote beyond the last cell
+        if not assign.rules[-1][1].fills:  # what whole tiles wrote beyond the last cell
             for x in range(n, min(n + reach, self.layout.tiles * self.lanes)):
                 self.text(f"{self.target_cell(assign.target, self.rows, str(x + first))} = F(0.0)")
-            return
-        for target, source in images(assign.rules[-1], n, first, reach):
-            to, of = (self.target_cell(assign.target, self.rows, str(x)) for x in (target, source))
-            self.text(f"{to} = {of}")
+        for ghost in self.ghosts(assign.rules, (reach,) * self.ndim, self.ndim - 1):
+            terms = [(weight, self.target_cell(assign.target, self.rows, str(cell))) for cell, weight in ghost.cells]
+            to = self.target_cell(assign.target, self.rows, str(ghost.position))
+            self.text(f"{to} = {combined(terms, ghost.constant, 'F(0.0)')}")

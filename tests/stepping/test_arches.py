@@ -16,7 +16,7 @@ from tests.stepping.run_cases import outputs
 
 SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
 ROUND_OFF = 1e-12
-FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "long wave on the sphere")
+FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "long wave on the sphere", "sides 2-D", "sides 3-D")
 
 
 def run_cases(*arguments: str) -> dict[str, float | str]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.boundary import bound, ghosts
 from diffsim.expr import exp, sqrt, where
 from diffsim.stepping.adjoint import adjoint_program
-from diffsim.stepping.kernel import images
 from tests.cases import Case
 from tests.stepping.run_cases import outputs
 from tests.stepping.test_sharing import traced
@@ -19,7 +19,7 @@ Symbol = ds.expr.Symbol
 class Coupled(ds.Equation):
     """Two states, of which the earlier value of one enters the other: the oldest cotangent of `b` is read at its own cell alone."""
 
-    def __init__(self, a: ds.field.Rules, b: ds.field.Rules, shape: tuple[int, int] = (12, 15)) -> None:
+    def __init__(self, a: ds.boundary.Boundary, b: ds.boundary.Boundary, shape: tuple[int, int] = (12, 15)) -> None:
         self.grid, self.dt = ds.Grid(shape, 1.0), 0.1
         self.states = {"a": ds.Variable(a), "a_1": ds.Variable(a), "b": ds.Variable(b)}
 
@@ -31,7 +31,7 @@ class Coupled(ds.Equation):
 class Wide(ds.Equation):
     """Products of neighbours on both sides, along both axes: an adjoint reads three times as far."""
 
-    def __init__(self, shape: tuple[int, ...], rule: ds.field.Rule) -> None:
+    def __init__(self, shape: tuple[int, ...], rule: str) -> None:
         self.grid, self.dt = ds.Grid(shape, 1.0), 0.1
         self.states, self.parameters = {"u": ds.Variable(rule)}, {"k": ds.Variable(rule)}
 
@@ -66,21 +66,22 @@ def test_values_that_only_conditions_read() -> None:
 
 
 @pytest.mark.parametrize("rules", [("mirror", "zero"), ("zero", "mirror"), ("periodic", "mirror")], ids="-".join)
-def test_states_with_different_rules(rules: ds.field.Rules) -> None:
+def test_states_with_different_rules(rules: ds.boundary.Boundary) -> None:
     check(Coupled(rules, ("periodic", "zero")))
 
 
 @pytest.mark.parametrize("rule", ["mirror", "periodic", "zero"])
 @pytest.mark.parametrize("shape", [(3, 15), (12, 4), (3, 3), (3, 4, 5)], ids=str)
-def test_a_grid_is_as_narrow_as_the_step_allows(shape: tuple[int, ...], rule: ds.field.Rule) -> None:
+def test_a_grid_is_as_narrow_as_the_step_allows(shape: tuple[int, ...], rule: str) -> None:
     check(Wide(shape, rule))
 
 
 @pytest.mark.parametrize("rule", ["mirror", "periodic"])
 def test_halos_are_copied_from_cells(rule: str) -> None:
-    pairs = images(rule, 3, 8, 7)
-    assert len(pairs) == 6
-    assert all(not 8 <= outside < 11 and 8 <= cell < 11 for outside, cell in pairs)
+    (sides,) = bound((rule,), (0,), (1.0,))
+    found = ghosts(sides, 3, 7)
+    assert len(found) == 6
+    assert all(not 0 <= ghost.position < 3 and 0 <= cell < 3 for ghost in found for cell, _ in ghost.cells)
 
 
 def test_no_cotangent_is_overwritten_where_other_rules_read_it() -> None:

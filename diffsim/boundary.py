@@ -1,0 +1,468 @@
+"""What a field is outside the grid: a rule for each side.
+
+A rule says what the cells beyond a side hold (ghost cells): a combination of cells inside on the same line, and a given value times a
+weight. All else follows from that, here and in the kernels: how a halo is filled, the transpose of that, the tangent. To add a rule,
+write a subclass of `Rule`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from diffsim.arguments import number, shown, whole
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.typing import Array
+
+Value: TypeAlias = float
+"""What a rule is given."""
+
+Combination: TypeAlias = tuple[tuple[tuple[int, float], ...], float]
+"""Cells inside, counted from the side, with a weight each; and the weight of the rule's value."""
+
+HIGHEST_EXTRAPOLATION = 3
+"""Order: it reads one cell more, and kernels let the cells beyond a side depend on four."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rule acts.
+
+    Attributes:
+        axis: the axis across the side.
+        high: whether it is the side after the last cell.
+        face: whether the field's values lie on the faces across this axis. The last one then lies on the high side itself, and none on
+            the low side.
+        spacing: of the cells along the axis.
+    """
+
+    axis: int
+    high: bool
+    face: bool = False
+    spacing: float = 1.0
+
+    def image(self, q: int) -> int:
+        """The cell as far inside as the ghost cell `q` is outside; -1: the ghost cell lies on the side itself."""
+        return q if not self.face else q + 1 if self.high else q - 1
+
+    def distance(self, q: int) -> float:
+        """From the side to the ghost cell `q`."""
+        return (q + 0.5 if not self.face else q + 1 if self.high else q) * self.spacing
+
+
+class Rule(ABC):
+    """What a field is beyond one side of the grid."""
+
+    @property
+    def given(self) -> Value:
+        """The value that it is given; 0 if it takes none."""
+        return 0.0
+
+    def giving(self, value: Value) -> Rule:
+        """The same rule with another value."""
+        return self
+
+    @abstractmethod
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
+
+    def edge(self, now: Any, place: Place, dt: float) -> Any:
+        """What the outermost cell of the grid becomes in a step, in place of what the step says; None: what the step says.
+
+        Args:
+            now: the field before the step, a symbol; None for a stage of a step.
+            place: where.
+            dt: of the step.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Zero(Rule):
+    """0 beyond the side: "zero"."""
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        return (), 0.0
+
+
+@dataclass(frozen=True)
+class Periodic(Rule):
+    """The other end of the grid: "periodic". Both sides of an axis have it, or none."""
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        return ((n - 1 - q, 1.0),), 0.0
+
+
+class Condition(Rule):
+    """a u + b ∂u/∂n = value on the side, n pointing outward, to second order.
+
+    A ghost cell and the cell as far inside have the mean and the slope of the side between them. Where the values lie on faces, the last
+    one lies on the high side. With b = 0 it is given then, otherwise the step says what it becomes. None lies on the low side, so the
+    value there follows from the two cells next to it.
+    """
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[float, float]:
+        """a and b."""
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        a, b = self.weights
+        image, distance = place.image(q), place.distance(q)
+        if image < 0:
+            slope = _one_sided(min(n, 2), place.spacing)
+            on_side = a + b * slope[0]
+            return tuple((cell, -b * weight / on_side) for cell, weight in enumerate(slope[1:]) if b), 1 / on_side
+        half, across = a / 2, b / (2 * distance) if distance else 0.0
+        total = half + across
+        return ((image, (across - half) / total),), 1 / total
+
+    def edge(self, now: Any, place: Place, dt: float) -> Any:
+        a, b = self.weights
+        return self.given / a if place.face and place.high and not b else None
+
+
+def _one_sided(cells: int, spacing: float) -> tuple[float, ...]:
+    """Weights of the outward slope on a side: of the value there, and of one or two cells at distances of the spacing."""
+    return (1 / spacing, -1 / spacing) if cells < 2 else (1.5 / spacing, -2 / spacing, 0.5 / spacing)
+
+
+@dataclass(frozen=True)
+class Dirichlet(Condition):
+    """u = value on the side.
+
+    Args:
+        value: in the unit of the field.
+    """
+
+    value: Value
+
+    def __post_init__(self) -> None:
+        _check_value("value of Dirichlet", self.value)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    @property
+    def given(self) -> Value:
+        return self.value
+
+    def giving(self, value: Value) -> Rule:
+        return Dirichlet(value)
+
+
+@dataclass(frozen=True)
+class Neumann(Condition):
+    """∂u/∂n = flux on the side, n pointing out of the grid.
+
+    Args:
+        flux: in the unit of the field over that of the grid's spacing.
+    """
+
+    flux: Value
+
+    def __post_init__(self) -> None:
+        _check_value("flux of Neumann", self.flux)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @property
+    def given(self) -> Value:
+        return self.flux
+
+    def giving(self, value: Value) -> Rule:
+        return Neumann(value)
+
+
+@dataclass(frozen=True)
+class Robin(Condition):
+    """a u + b ∂u/∂n = value on the side, n pointing out of the grid.
+
+    Args:
+        a, b: numbers of one sign, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
+            coefficient h and a conductivity k.
+        value: of the sum.
+    """
+
+    a: float
+    b: float
+    value: Value
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            number(f"{name} of Robin", getattr(self, name), "a finite number", math.isfinite, "correct it")
+        if self.a * self.b < 0 or not (self.a or self.b):
+            raise ParameterError(
+                f"Robin has a = {self.a:g} and b = {self.b:g}, expected numbers of one sign, not both 0; "
+                "correct the signs (n points outward)"
+            )
+        _check_value("value of Robin", self.value)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        return float(self.a), float(self.b)
+
+    @property
+    def given(self) -> Value:
+        return self.value
+
+    def giving(self, value: Value) -> Rule:
+        return dataclasses.replace(self, value=value)
+
+
+@dataclass(frozen=True)
+class OddImage(Condition):
+    """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it."""
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+
+@dataclass(frozen=True)
+class EvenImage(Condition):
+    """The field inside, reflected about the side: no flux through it, "mirror"."""
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+
+@dataclass(frozen=True)
+class Extrapolate(Rule):
+    """The polynomial through the cells next to the side goes on.
+
+    Args:
+        order: of the polynomial, 0 (the last cell's value) to 3.
+    """
+
+    order: int = 0
+
+    def __post_init__(self) -> None:
+        whole("order of Extrapolate", self.order, 0, HIGHEST_EXTRAPOLATION)
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        if n <= self.order:
+            raise ShapeError(
+                f"Extrapolate({self.order}) along axis {place.axis} of {n} cells, expected at least {self.order + 1}; lower the order"
+            )
+        nodes = range(self.order + 1)
+        return tuple((p, math.prod((q + 1 + r) / (r - p) for r in nodes if r != p)) for p in nodes), 0.0
+
+
+@dataclass(frozen=True)
+class Outflow(Rule):
+    """What reaches the side leaves with a given speed: ∂u/∂t + speed ∂u/∂n = 0 for the outermost cell of the grid.
+
+    That cell follows the upwind difference, of first order, in place of what the step says; beyond it, the field goes on linearly.
+
+    Args:
+        speed: outward, in cells' unit of length over that of time; speed dt <= spacing.
+
+    Reference: Orlanski (1976), A simple boundary condition for unbounded hyperbolic flows, J. Comput. Phys. 21, 251-269,
+        doi:10.1016/0021-9991(76)90023-1. Here with a given speed.
+    """
+
+    speed: float
+
+    def __post_init__(self) -> None:
+        number("speed of Outflow", self.speed, "a number of at least 0", lambda x: 0 <= x < math.inf, "give the speed outward")
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        return Extrapolate(min(1, n - 1)).ghost(q, n, place)
+
+    def edge(self, now: Any, place: Place, dt: float) -> Any:
+        courant = self.speed * dt / place.spacing
+        if courant > 1:
+            raise ParameterError(
+                f"Outflow({self.speed:g}) along axis {place.axis} moves {courant:.3g} cells a step, expected at most 1; lower dt"
+            )
+        return None if now is None else now - courant * (now - now.shifted(place.axis, -1 if place.high else 1))
+
+
+WORDS: Mapping[str, Rule] = {"zero": Zero(), "periodic": Periodic(), "mirror": EvenImage()}
+"""Short names of rules."""
+
+Named: TypeAlias = "Rule | str"
+Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
+"""What is outside the grid, as a user writes it: one rule, or one an axis, where a pair is that of the low and that of the high side."""
+
+
+def _check_value(name: str, value: Any) -> None:
+    number(name, value, "a finite number", math.isfinite, "give one")
+
+
+def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules of a boundary, a pair an axis; a single one stands for any number of axes.
+
+    Raises:
+        ParameterError: something that is no rule, or periodic on one side only.
+    """
+    entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
+    single = len(entries) == 1 and entries[0] is boundary
+    found = []
+    for axis, entry in enumerate(entries):
+        what = "boundary" if single else f"boundary along axis {axis}"
+        if isinstance(entry, (tuple, list)):
+            if len(entry) != 2:
+                raise ParameterError(f"{what} = {shown(entry)}, expected one rule, or two: (low side, high side); give those")
+            low, high = (_rule(each, what) for each in entry)
+        else:
+            low = high = _rule(entry, what)
+        if isinstance(low, Periodic) != isinstance(high, Periodic):
+            raise ParameterError(f"{what} is periodic on one side, expected on both; write 'periodic' for the axis")
+        found.append((low, high))
+    return tuple(found)
+
+
+def _rule(given: Any, what: str) -> Rule:
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str) and given in WORDS:
+        return WORDS[given]
+    hint = f"; write {given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "; choose"
+    raise ParameterError(
+        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis{hint}"
+    )
+
+
+@dataclass(frozen=True)
+class Ghost:
+    """A cell outside the grid: its position along the axis (0 the first cell of the grid), the cells that it is made of, and a constant."""
+
+    position: int
+    cells: tuple[tuple[int, float], ...]
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """A rule where it acts."""
+
+    rule: Rule
+    place: Place
+
+    @property
+    def fills(self) -> bool:
+        """Whether there is anything beyond it."""
+        return not isinstance(self.rule, Zero)
+
+    def ghosts(self, n: int, reach: int) -> list[Ghost]:
+        """What is beyond it, as far as `reach`.
+
+        Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
+        """
+        out = []
+        for q in range(min(reach, n) if self.fills else 0):
+            cells, weight = self.rule.ghost(q, n, self.place)
+            inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
+            out.append(Ghost(n + q if self.place.high else -1 - q, inside, weight * self.rule.given))
+        return out
+
+    def linear(self) -> Side:
+        """The rule of a tangent: without its constant."""
+        return dataclasses.replace(self, rule=self.rule.giving(0.0))
+
+
+Sides: TypeAlias = tuple[Side, Side]
+"""The low and the high side of an axis."""
+
+Rules: TypeAlias = tuple[Sides, ...]
+"""Both sides of each axis."""
+
+
+def bound(boundary: Any, location: tuple[int, ...], spacing: tuple[float, ...]) -> Rules:
+    """A boundary of a field at its location on a grid of this spacing.
+
+    Raises:
+        ParameterError: see `rules_of`.
+        ShapeError: a wrong number of rules.
+    """
+    found, ndim = rules_of(boundary), len(spacing)
+    if not isinstance(boundary, (tuple, list)):
+        found *= ndim
+    if len(found) != ndim:
+        raise ShapeError(f"boundary = {shown(boundary)} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
+    return tuple(
+        (
+            _side(low, Place(axis, False, bool(location[axis]), spacing[axis])),
+            _side(high, Place(axis, True, bool(location[axis]), spacing[axis])),
+        )
+        for axis, (low, high) in enumerate(found)
+    )
+
+
+def _side(rule: Rule, place: Place) -> Side:
+    """A rule at its place; those that act alike everywhere are equal."""
+    return Side(rule, Place(place.axis, place.high) if isinstance(rule, (Zero, Periodic)) else place)
+
+
+def zero_rules(ndim: int) -> Rules:
+    """Zero outside the grid along every axis."""
+    return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
+
+
+def linear(rules: Rules) -> Rules:
+    """The rules of a tangent."""
+    return tuple((low.linear(), high.linear()) for low, high in rules)
+
+
+def fills(sides: Sides) -> bool:
+    """Whether there is anything beyond one of two sides."""
+    return any(side.fills for side in sides)
+
+
+def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
+    """What is beyond both sides of an axis of `n` cells, as far as `reach`."""
+    low, high = (side.ghosts(n, reach) for side in sides)
+    return [ghost for pair in zip_longest(low, high) for ghost in pair if ghost is not None]
+
+
+def depth(sides: Sides, n: int) -> int:
+    """On how many cells next to a side a single ghost cell depends, at most."""
+    return max([len(ghost.cells) for ghost in ghosts(sides, n, 1)] + [1])
+
+
+def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
+    """Raise `ShapeError` if a halo is wider than the grid that it is filled from."""
+    for axis, (n, h) in enumerate(zip(shape, halo, strict=True)):
+        if n < h:
+            raise ShapeError(
+                f"the grid has {n} cells along axis {axis}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
+            )
+
+
+def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
+    """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
+    for axis in reversed(range(extended.ndim)):
+        h, view = halo[axis], np.moveaxis(extended, axis, 0)
+        n = view.shape[0] - 2 * h
+        if not h:
+            continue
+        view[:h], view[h + n :] = 0, 0
+        for ghost in ghosts(rules[axis], n, h):
+            parts = [weight * view[h + cell] for cell, weight in ghost.cells]
+            view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant
+
+
+def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
+    """Exact transpose of `extend`: add what lies in the halo to the cells it was made of, and clear the halo."""
+    for axis in range(extended.ndim):
+        h, view = halo[axis], np.moveaxis(extended, axis, 0)
+        n = view.shape[0] - 2 * h
+        if not h:
+            continue
+        for ghost in ghosts(rules[axis], n, h):
+            for cell, weight in ghost.cells:
+                view[h + cell] += weight * view[h + ghost.position]
+        view[:h], view[h + n :] = 0, 0
