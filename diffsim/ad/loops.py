@@ -50,7 +50,8 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
         stepper = LoopStepper(step, first, steps, state, captured)
-        recorded = 1 if policy.slots else max(Record(step, first, state, captured).nbytes(), 1)
+        counted = policy.slots is not None and policy.slots < steps  # states are what is asked for, whatever the record of a step takes
+        recorded = None if counted else max(Record(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
         guard = ReplayGuard(stepper.compared) if policy.verify else None
         growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))

@@ -92,9 +92,9 @@ def _lines(
         scaled = {name: 0.1 * move for name, move in moves.items()}
         yield from slope_lines(label, taylor(lambda t, s=scaled: along(t, s), np.zeros(1), value, 0.1 * slope, np.ones(1)))  # type: ignore[misc]
     for slots in SLOTS:
-        if slots > steps or Binomial(steps, slots).advances > MOST_REPEATED * steps:
+        if slots >= steps or Binomial(steps, slots).advances > MOST_REPEATED * steps:
             continue
-        again, checkpointed = gradient(Policy(slots=slots, verify=False))  # the bits themselves are the proof here
+        again, checkpointed = gradient(Policy(schedule=Binomial(steps, slots), verify=False))  # the bits themselves are the proof here
         note = f"{Binomial(steps, slots).advances / steps:.2f} forward steps a step; numbers that differ are counted"
         both = ({**checkpointed, "value": np.array(again)}, {**stored, "value": np.array(value)})
         yield same_bits(f"{slots} slot{'s' if slots > 1 else ''} against all stored", *both, note)

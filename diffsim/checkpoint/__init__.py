@@ -5,6 +5,7 @@ from diffsim.checkpoint.actions import Advance as Advance
 from diffsim.checkpoint.actions import EndForward as EndForward
 from diffsim.checkpoint.actions import Fetch as Fetch
 from diffsim.checkpoint.actions import Free as Free
+from diffsim.checkpoint.actions import Keep as Keep
 from diffsim.checkpoint.actions import Load as Load
 from diffsim.checkpoint.actions import Record as Record
 from diffsim.checkpoint.actions import Reverse as Reverse
@@ -47,6 +48,7 @@ from diffsim.checkpoint.schedules.reversible import Reversible as Reversible
 from diffsim.checkpoint.schedules.spilling import Spilling as Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll as StoreAll
 from diffsim.checkpoint.schedules.weighted import Weighted as Weighted
+from diffsim.checkpoint.stepper import Keeping as Keeping
 from diffsim.checkpoint.stepper import Portable as Portable
 from diffsim.checkpoint.stepper import Stepper as Stepper
 from diffsim.checkpoint.stepper import Undoable as Undoable

@@ -2,8 +2,9 @@
 
 *State n* is what the primal holds before step n, so step n takes state n to state n + 1 and a run of `steps` steps ends in
 state `steps`. The *working state* is the one the primal runs on. A *slot* keeps a copy of one state; slots are counted from 0 in
-each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* keeps what the adjoints of a row of steps need,
-which for a step whose adjoint reads only its input is that row's states. Records form a stack: the newest is reversed first.
+each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* keeps what the adjoints of consecutive steps need, in
+memory of its own; a *kept run* is the states of consecutive steps, in free slots of tier 0. Both form one stack: the newest is
+reversed first.
 """
 
 from __future__ import annotations
@@ -26,6 +27,17 @@ class Advance:
 @dataclass(frozen=True, slots=True)
 class Record:
     """Run the primal as `Advance` does, and keep states start..stop-1 until their steps are reversed."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Run the primal as `Advance` does, and keep states start..stop-1, each in a free slot of tier 0, until their steps are reversed.
+
+    Only for steps whose adjoint needs no more than the step's input.
+    """
 
     start: int
     stop: int
@@ -77,8 +89,9 @@ class EndForward:
 class Reverse:
     """Run the adjoint of steps stop-1 down to `start`.
 
-    It needs the newest record to be of these steps, which it drops; the working state is undefined afterwards: load one before the next
-    use. Or else stop == start + 1 and the working state is state `start`, and stays so.
+    It needs the newest record or kept run to be of these steps, which it drops; or a kept run of all but the last of them, with the
+    working state at that last one. The working state is undefined afterwards: load one before the next use. Or else stop == start + 1
+    and the working state is state `start`, and stays so.
     """
 
     start: int
@@ -93,4 +106,4 @@ class Undo:
     stop: int
 
 
-Action: TypeAlias = Advance | Record | Save | Load | Fetch | Free | EndForward | Reverse | Undo
+Action: TypeAlias = Advance | Record | Keep | Save | Load | Fetch | Free | EndForward | Reverse | Undo

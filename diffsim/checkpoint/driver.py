@@ -10,9 +10,10 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
+from diffsim.checkpoint.one_by_one import OneByOne
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of, undone_of
 from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.splits import Kept
@@ -62,9 +63,9 @@ class Sweep:
         stores: one for each tier of the schedule after the first.
         guard: compares states that are computed again with those of the first run.
         on_action: called with each action after it is done, for a display. It may raise to stop the run.
-        on_piece: called likewise, but with the parts of `Advance`, `Record` and `Reverse`, which are then cut so that it gets its turn
-            every quarter of a second, and some 24 to 200 times on the way back over a long record. Needs a stepper that keeps several
-            records.
+        on_piece: called likewise, but with the parts of `Advance`, `Record`, `Keep` and `Reverse`, which are then cut so that it gets
+            its turn every quarter of a second, and some 24 to 200 times on the way back over a long record. Needs a stepper that keeps
+            several records.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
 
     Attributes:
@@ -100,14 +101,15 @@ class Sweep:
         self.schedule = schedule
         self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
         self.drift = 0.0
-        self._stepper: Any = stepper  # which of the protocols is needed depends on the actions
+        self._stepper: Any = stepper if hasattr(stepper, "keep") else OneByOne(stepper, schedule.slots, guard)
+        # which of the protocols is needed depends on the actions
         self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
         self._actions = self._first_actions()
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
-        self._records: list[tuple[int, int]] = []  # the pieces of the records that are not reversed yet, the newest last
+        self._records: list[tuple[int, int, bool]] = []  # pieces of records (True) and kept runs to be reversed, the newest last
         self._since = 0  # the state that the working one was computed from
         self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
@@ -184,9 +186,10 @@ class Sweep:
         if self._phase is not _Phase.AT_END:
             raise self._stale("reverse")
         self._phase = _Phase.REVERSE
+        online = isinstance(self.schedule, OnlineSchedule)
         for action in self._actions:
             self._execute(action)
-            if self._times is not None and (isinstance(action, Reverse) or isinstance(self.schedule, OnlineSchedule)):
+            if self._times is not None and self.remaining and not self._records and (online or isinstance(action, Reverse)):
                 self._replan(self._times)
                 self._times = None
                 if self.replanned is not None:
@@ -241,6 +244,8 @@ class Sweep:
             for tier, slot in sorted(self._in_use, reverse=True):
                 if tier == 0:
                     stack.callback(self._stepper.free, slot)
+            if isinstance(self._stepper, OneByOne):
+                stack.callback(self._stepper.close)
             self._in_use.clear()
 
     def __enter__(self) -> Sweep:
@@ -271,9 +276,9 @@ class Sweep:
                 else:
                     self._stepper.free(slot)
                 self._in_use.pop((tier, slot), None)
-            case Record(start, stop):
+            case Record(start, stop) | Keep(start, stop):
                 self._require_at(start, action)
-                self._record(start, stop)
+                self._hold(action, start, stop)
             case Undo(start, stop):
                 _require_undo(self._stepper)
                 self._require_at(stop, action)
@@ -286,7 +291,7 @@ class Sweep:
                     self._guard.ended()
             case _:
                 raise ScheduleError(f"expected an action of diffsim.checkpoint.actions, got {action!r}; check the schedule with simulate()")
-        if self._on_piece is not None and not isinstance(action, (Advance, Record, Reverse)):
+        if self._on_piece is not None and not isinstance(action, (Advance, Record, Keep, Reverse)):
             self._on_piece(action)
         if self._on_action is not None:
             self._on_action(action)
@@ -320,26 +325,32 @@ class Sweep:
             if ends:
                 return
 
-    def _record(self, start: int, stop: int) -> None:
-        for begin, end in self._pieces("record", start, stop):
-            self._timed("record", self._stepper.record, begin, end)
-            self._records.append((begin, end))
+    def _hold(self, action: Record | Keep, start: int, stop: int) -> None:
+        """Record steps, or keep their states."""
+        recorded = isinstance(action, Record)
+        call = self._stepper.record if recorded else self._stepper.keep
+        for begin, end in self._pieces("record" if recorded else "keep", start, stop):
+            self._timed("record" if recorded else "advance", call, begin, end)
+            self._records.append((begin, end, recorded))
             self._at = end
-            if self._guard is not None and not self._undone and self._phase is _Phase.REVERSE:
+            if self._guard is not None and not self._undone and (not recorded or self._phase is _Phase.REVERSE):
                 self._guard.reached(end, self._since)
             if self._on_piece is not None:
-                self._on_piece(Record(begin, end))
+                self._on_piece(type(action)(begin, end))
 
     def _reverse(self, start: int, stop: int) -> None:
-        """Reverse the pieces of the newest record, or one step from the working state."""
+        """Reverse the pieces of the newest record or kept run, or one step from the working state, with the kept run below it."""
         while start < stop:
-            held = bool(self._records) and self._records[-1][1] == stop and self._records[-1][0] >= start
+            begin, end, recorded = self._records[-1] if self._records else (-1, -1, True)
+            held = start <= begin and (end == stop or (end == stop - 1 == self._at and not recorded))
             if held:
-                begin, self._at = self._records.pop()[0], None
+                self._records.pop()
             else:
-                begin = start
-                self._require_at(start, Reverse(start, stop))
+                begin = stop - 1
+                self._require_at(begin, Reverse(start, stop))
             self._timed("reverse", self._stepper.reverse, begin, stop)
+            if held:
+                self._at = None
             if self._on_piece is not None:
                 self._on_piece(Reverse(begin, stop))
             stop = begin
@@ -349,9 +360,9 @@ class Sweep:
         whole = stop - start
         while start < stop:
             end = stop
-            if self._guard is not None and not self._undone and (kind == "advance" or self._phase is _Phase.REVERSE):
+            if self._guard is not None and not self._undone and (kind != "record" or self._phase is _Phase.REVERSE):
                 end = self._guard.next(start, stop)
-            if self._times is not None and self._phase is _Phase.FORWARD and kind == "advance":
+            if self._times is not None and self._phase is _Phase.FORWARD and kind != "record":
                 end = min(end, start + self._timed_steps())
             if self._on_piece is not None:
                 end = min(end, start + self._steps_a_turn(kind, whole))
@@ -368,11 +379,14 @@ class Sweep:
 
     def _steps_a_turn(self, kind: str, whole: int) -> int:
         """Steps of a piece of an action of `whole` steps."""
-        pace = self.clock.step_seconds(kind)
+        pace = self.clock.step_seconds("record" if kind == "record" else "advance")
         if pace is None:
             return whole if whole < FEW_STEPS else whole // MOST_PIECES + 1
         if kind == "advance":
             return max(int(TURN_SECONDS / max(pace, 1e-9)), 1)
+        if kind == "keep":
+            steps = whole if self.end is None or self.end < FEW_STEPS else self.end // LEAST_PIECES
+            return max(min(steps, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
         least = 1 if whole < FEW_STEPS else LEAST_PIECES
         pieces = min(max(int(whole * pace / SHORT_SECONDS), least), MOST_PIECES)
         return max(min(whole // pieces, int(RECORD_SECONDS / max(pace, 1e-9))), 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Undo
+from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of, undone_of
 from diffsim.errors import ScheduleError
 
@@ -16,14 +16,15 @@ class Summary:
     """What executing a schedule took.
 
     Attributes:
-        advances: steps run by `Advance`.
+        advances: steps run by `Advance` and `Keep`.
         recorded: steps run by `Record`.
         undone: steps run by `Undo`.
         writes: number of saves, one entry a tier.
         reads: number of loads, one entry a tier.
-        peak_slots: most slots in use at a time, one entry a tier.
+        peak_slots: most slots in use at a time, those of kept runs included, one entry a tier.
         peak_record: most steps in records at a time.
         peak_states: most states kept in slots of the first tier and records together at a time.
+        starts: of runs over consecutive steps: the number of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
         cost: steps run forward or undone, and saves and loads at the cost of their tiers, in steps of the primal.
     """
 
@@ -35,6 +36,7 @@ class Summary:
     peak_slots: tuple[int, ...]
     peak_record: int
     peak_states: int
+    starts: int
     cost: float
 
 
@@ -73,10 +75,11 @@ class _Machine:
         self.working: int | None = 0  # step of the working state, None while it is undefined
         self.slots: list[dict[int, int]] = [{} for _ in self.tiers]  # slot: step of the state in it
         self.fetched: set[tuple[int, int]] = set()  # tier, slot
-        self.records: list[range] = []  # steps of each, the newest last
+        self.records: list[range] = []  # steps of each record and kept run, the newest last
+        self.runs: list[range] = []  # the kept runs among them
         self.remaining = self.steps  # steps 0..remaining-1 are still to be reversed
         self.forward_ended = False
-        self.count = 0
+        self.count = self.starts = 0
         self.action: Action | None = None
         self.advances = self.recorded = self.undone = 0
         self.writes, self.reads = [0] * len(self.tiers), [0] * len(self.tiers)
@@ -91,6 +94,7 @@ class _Machine:
     def execute(self, action: Action) -> None:
         self.count += 1
         self.action = action
+        self.starts += isinstance(action, (Advance, Record, Keep, Undo, Reverse))
         if self.remaining == 0 and not isinstance(action, Free):
             self._refuse("nothing but Free after the last step is reversed", "a further action", "end the schedule there")
         match action:
@@ -104,6 +108,8 @@ class _Machine:
                 self.records.append(range(start, stop))
                 self.recorded += stop - start
                 self._note_peaks()
+            case Keep(start, stop):
+                self._keep(start, stop)
             case Undo(start, stop):
                 self._undo(start, stop)
             case Save(step, slot, tier):
@@ -157,6 +163,7 @@ class _Machine:
             tuple(self.peak_slots),
             self.peak_record,
             self.peak_states,
+            self.starts,
             cost,
         )
 
@@ -167,6 +174,20 @@ class _Machine:
         if stop > self.remaining:
             self._refuse(f"a stop of at most {self.remaining}, the steps still to be reversed", f"{stop}", "stop earlier")
         self.working = stop
+
+    def _keep(self, start: int, stop: int) -> None:
+        self._run(start, stop)
+        self.advances += stop - start
+        self.runs.append(range(start, stop))
+        self.records.append(self.runs[-1])
+        free = self.tiers[0].slots - self._in_use(0) + stop - start
+        if stop - start > free:
+            self._refuse(f"at most {free} states, for which there are free slots", f"{stop - start}", "Keep fewer, or Free slots first")
+        self._note_peaks()
+
+    def _in_use(self, tier: int) -> int:
+        """Slots of a tier that hold a state."""
+        return len(self.slots[tier]) + (0 if tier else sum(map(len, self.runs)))
 
     def _undo(self, start: int, stop: int) -> None:
         if not 0 <= start < stop:
@@ -183,10 +204,14 @@ class _Machine:
             self._refuse(limit, f"{_slot(slot, tier)}", "Free a slot and use that")
         if slot in self.slots[tier]:
             self._refuse(f"{_slot(slot, tier)} empty", f"state {self.slots[tier][slot]} in it", "Free it first")
+        if self._in_use(tier) == self.tiers[tier].slots:
+            kept = sum(map(len, self.runs))
+            self._refuse(
+                "a slot that no kept run takes", f"{kept} states of kept runs in slots", "Reverse the run first, or Keep fewer states"
+            )
         self.slots[tier][slot] = step
         self.writes[tier] += 1
-        self.peak_slots[tier] = max(self.peak_slots[tier], len(self.slots[tier]))
-        self._note_peaks()
+        self._note_peaks(tier)
 
     def _fetch(self, step: int, slot: int, tier: int) -> None:
         self._require_in_slot(slot, tier, step)
@@ -211,11 +236,15 @@ class _Machine:
             self._refuse("0 <= start < stop", f"start = {start}, stop = {stop}", "reverse at least one step")
         if stop != self.remaining:
             self._refuse(f"stop = {self.remaining}, the steps still to be reversed", f"stop = {stop}", "reverse from the last step down")
-        if self.records and self.records[-1] == range(start, stop):
+        newest = self.records[-1] if self.records else range(0)
+        joined = bool(self.runs) and newest is self.runs[-1] and newest == range(start, stop - 1) and self.working == stop - 1
+        if newest == range(start, stop) or joined:
             self.records.pop()
+            if self.runs and newest is self.runs[-1]:
+                self.runs.pop()
             self.working = None
         elif stop != start + 1 or self.working != start:
-            held = f"the newest record of {_steps(self.records[-1])}" if self.records else "no record"
+            held = f"the newest record of {_steps(newest)}" if self.records else "no record"
             self._refuse(
                 f"a record of {_steps(range(start, stop))}, or a single step with the working state at {start}",
                 f"{held}, working state {_name(self.working)}",
@@ -238,8 +267,10 @@ class _Machine:
         if step is not None and self.slots[tier][slot] != step:
             self._refuse(f"state {step} in {_slot(slot, tier)}", f"state {self.slots[tier][slot]}", "Load the state that the slot keeps")
 
-    def _note_peaks(self) -> None:
-        recorded, states = sum(map(len, self.records)), len(self.slots[0])
+    def _note_peaks(self, tier: int = 0) -> None:
+        self.peak_slots[tier] = max(self.peak_slots[tier], self._in_use(tier))
+        states = self._in_use(0)
+        recorded = sum(map(len, self.records)) - sum(map(len, self.runs))
         self.peak_record = max(self.peak_record, recorded)
         self.peak_states = max(self.peak_states, states + recorded)
         if self.shared is not None:

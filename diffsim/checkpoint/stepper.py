@@ -41,6 +41,19 @@ class Stepper(Protocol):
         """
 
 
+class Keeping(Stepper, Protocol):
+    """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one."""
+
+    def keep(self, start: int, stop: int) -> None:
+        """Do what `advance` does, bit for bit, and keep states start..stop-1, each in the memory of a slot that is free."""
+
+    def reverse(self, start: int, stop: int) -> None:
+        """Run the adjoint of steps stop-1 down to `start`, as any `Stepper` does.
+
+        If they are the newest kept run, or that and the step above it, whose input is the working state, drop the run.
+        """
+
+
 class Portable(Stepper, Protocol):
     """A stepper whose state can be kept elsewhere: in slower tiers, and in the file of an interrupted run."""
 

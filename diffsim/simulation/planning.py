@@ -275,6 +275,7 @@ class _Bench:
     def __init__(self, stepper: Stepper, count: int, slots: int, record: int, seconds: float) -> None:
         self._stepper, self._count, self._slots, self._record = stepper, count, slots, record
         self._seconds, self._piece = seconds, min(PIECE, seconds / 40)
+        self._kept = min(slots, count) - 1  # states of a kept run: one slot keeps the first state
         self._long = 1  # steps of an advance that hides its start
         self._times: dict[str, list[float]] = {}
 
@@ -298,14 +299,14 @@ class _Bench:
         stepper.free(0)
         usual = {name: _usual(times) for name, times in self._times.items()}
         advance, single = usual["advance"], usual["reverse"]
+        reverse = max(usual["run"] - single, 0.0) / self._kept if self._kept else single
         call = usual["start"] - advance
         if few is not None:
-            others = few.steps - 1
-            call = (usual["sweep"] - (few.advances - others) * advance) / others - single
+            call = (usual["sweep"] - (few.advances - few.steps + 1) * advance - few.steps * reverse) / few.starts
         undo = usual.get("undo")
         if undo is not None and "sample" in usual:
             undo += max(usual["sample"] - single, 0.0) / SPACING
-        return Costs(advance, usual["record"], single, usual["reverse recorded"], undo, max(call, 0.0), *disk, *host, once)
+        return Costs(advance, usual["record"], reverse, usual["reverse recorded"], undo, max(call, 0.0), *disk, *host, once)
 
     def _warm_up(self, undone: bool) -> None:
         """Compile everything, and find how many steps a long advance has."""
@@ -358,6 +359,10 @@ class _Bench:
         stepper.load(0, 0)
         for _ in range(ROUNDS):
             self._note("reverse", _timed(lambda: stepper.reverse(0, 1)))
+        if self._kept:
+            stepper.keep(0, self._kept)
+            self._note("run", _timed(lambda: stepper.reverse(0, self._kept + 1)))
+            stepper.load(0, 0)
         if few is not None:
             stepper.free(0)  # the working state is that of step 0 still, and so it is after the sweep
             with Sweep(few, stepper) as sweep:

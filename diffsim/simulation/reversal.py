@@ -62,7 +62,7 @@ class UntilStepper:
     def __init__(self, stepper: Stepper, until: Until | None, most: int, every: int = 1) -> None:
         self._stepper, self._until, self._most, self._every = stepper, until, most, every if until else most
         self._end: int | None = None
-        for name in ("record", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
+        for name in ("record", "keep", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
             setattr(self, name, getattr(stepper, name))
 
     def advance(self, start: int, stop: int) -> int | None:

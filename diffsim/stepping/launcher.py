@@ -156,9 +156,9 @@ class Launcher:
 
     def pace(self, program: Program) -> Pace:
         """How fast the program's launches go."""
-        return self._paces.setdefault(
-            program.name, Pace(useful_workers(self.layout, settings().threads) if settings().arch == "cpu" else 1)
-        )
+        if program.name not in self._paces:
+            self._paces[program.name] = Pace(useful_workers(self.layout, settings().threads) if settings().arch == "cpu" else 1)
+        return self._paces[program.name]
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.

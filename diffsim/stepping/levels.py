@@ -148,3 +148,32 @@ class Ring:
     def release(self, slot: int) -> None:
         for level in self.slots.pop(slot):
             self._drop(level)
+
+
+class Residuals:
+    """Which levels hold the residuals of recorded steps: records are a stack, and so are their levels.
+
+    Args:
+        capacity: levels.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._ends = [0]  # of the levels of each record, the newest last
+
+    def record(self, steps: int) -> IntArray:
+        """Levels for the residuals of so many steps, the newest record."""
+        begin = self._ends[-1]
+        if begin + steps > self.capacity:
+            raise ScheduleError(f"no free level among {self.capacity}: the schedule records more steps than it announced in `recorded`")
+        self._ends.append(begin + steps)
+        return np.arange(begin, begin + steps, dtype=np.int32)
+
+    def recorded_before(self, last: int, steps: int) -> IntArray:
+        """Levels of the last of the newest record's first `last` steps, of the one before it, and so on, `steps` in all."""
+        end = self._ends[-2] + last
+        return np.arange(end - 1, end - steps - 1, -1, dtype=np.int32)
+
+    def drop_record(self) -> None:
+        """Give up the newest record."""
+        self._ends.pop()

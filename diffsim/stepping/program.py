@@ -201,6 +201,12 @@ class Program:
                     note(assign.target.array, assign.outside)
         return out
 
+    def depth(self) -> int:
+        """Tiles beside the halo along the last axis that the kernels may touch, since they work on whole tiles."""
+        along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in nest.groups) for nest in self.nests]
+        ends = [bool(a.outside and a.outside[-1]) for nest in self.nests for a in nest.assigns]
+        return max(along, default=0) + any(ends)
+
     def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
         """Every expression, with how far beyond the grid it is computed."""
         for operation in self.operations:

@@ -22,7 +22,7 @@ from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
 from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
-from diffsim.stepping.levels import Ring
+from diffsim.stepping.levels import Residuals, Ring
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
@@ -66,14 +66,14 @@ class Stepper:
         check_halo(step.grid.shape, _farthest(self.forward.reach(), step.grid.ndim))
         reach = self._reach()
         halo = _farthest(reach, step.grid.ndim)
-        margin = max((_deepest(program) for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
+        margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows())
         self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
-        self._records: list[range] = []  # steps of each record, the newest last
-        self._residuals: list[IntArray] = []  # levels of the residuals of each
+        self._records: list[tuple[range, bool]] = []  # steps of each, and whether it keeps residuals, not states; the newest last
+        self._residuals = Residuals(0)
         self._pending: dict[str, dict[int, Array]] = {}
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
@@ -238,7 +238,8 @@ class Stepper:
         """
         check_generation(self.launcher.generation)
         self._require_storage(self.rings)
-        self.steps, self._records, self._residuals = steps, [], []
+        self.steps, self._records = steps, []
+        self._residuals = Residuals(self.launcher.arrays[self.recorded.names[0]].shape[0] if self.recorded else 0)
         for ring in self.rings.values():
             ring.clear()
         for name in self.delays:
@@ -386,50 +387,52 @@ class Stepper:
         Raises:
             ScheduleError: steps are undone in this run, and damped cells kept, which a record does not.
         """
-        if self._undoing is not None and self._undoing.forward is not self.forward:
-            raise ScheduleError(f"steps {start} to {stop} cannot be recorded in a run whose steps are undone; advance them, and undo them")
-        if self._rounding is not None and self._rounding.forked:
-            raise ScheduleError(
-                f"steps {start} to {stop} cannot be recorded from a state that was computed backwards; load a kept one first"
-            )
-        if not self.needs_primal:
-            self.advance(start, stop)
-        elif self.recorded:
-            names, levels = self.recorded.names, self._free_residuals(stop - start)
+        if not (self.needs_primal and self.recorded):
+            self.keep(start, stop)
+            return
+        self._require_recordable(start, stop)
+        names, levels = self.recorded.names, self._residuals.record(stop - start)
 
-            def residual_levels(done: int, count: int) -> dict[str, IntArray]:
-                return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
+        def residual_levels(done: int, count: int) -> dict[str, IntArray]:
+            return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
 
-            self.launcher.sweep(self.recorded.forward, start, stop - start, residual_levels)
-            self._residuals.append(levels)
-        else:
+        self.launcher.sweep(self.recorded.forward, start, stop - start, residual_levels)
+        self._records.append((range(start, stop), True))
+
+    def keep(self, start: int, stop: int) -> None:
+        """The same, keeping every state if the adjoints need any, in levels that are free; those of slots are enough for as many states.
+
+        Raises:
+            ScheduleError: as `record`.
+        """
+        self._require_recordable(start, stop)
+        if self.needs_primal:
             tables = {name: ring.record(stop - start, start) for name, ring in self.rings.items()}
 
             def state_levels(done: int, count: int) -> dict[str, IntArray]:
                 return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
 
             self.launcher.sweep(self.forward, start, stop - start, state_levels)
-        self._records.append(range(start, stop))
-
-    def _free_residuals(self, steps: int) -> IntArray:
-        """Levels for the residuals of so many steps."""
-        assert self.recorded is not None
-        capacity = self.launcher.arrays[self.recorded.names[0]].shape[0]
-        if not self._residuals:
-            free = np.arange(min(steps, capacity), dtype=np.int32)
         else:
-            free = np.setdiff1d(np.arange(capacity, dtype=np.int32), np.concatenate(self._residuals))[:steps]
-        if len(free) < steps:
-            raise ScheduleError(f"no free level among {capacity}: the schedule records more steps than it announced in `recorded`")
-        return free
+            self.advance(start, stop)
+        self._records.append((range(start, stop), False))
+
+    def _require_recordable(self, start: int, stop: int) -> None:
+        if self._undoing is not None and self._undoing.forward is not self.forward:
+            raise ScheduleError(f"steps {start} to {stop} cannot be recorded in a run whose steps are undone; advance them, and undo them")
+        if self._rounding is not None and self._rounding.forked:
+            raise ScheduleError(
+                f"steps {start} to {stop} cannot be recorded from a state that was computed backwards; load a kept one first"
+            )
 
     def reverse(self, start: int, stop: int) -> None:
-        """Adjoints of steps stop - 1 down to start: of the newest record, or of one step from the working state."""
+        """Adjoints of steps stop - 1 down to start: the newest record, or one step from the working state, or both if states are kept."""
         assert self.adjoint is not None
-        held = bool(self._records) and self._records[-1] == range(start, stop)
+        steps, residuals = self._records[-1] if self._records else (range(0), False)
+        held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
         if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
-        program = self.recorded.adjoint if self.recorded and held else self.adjoint.program
+        program = self.recorded.adjoint if self.recorded and held and residuals else self.adjoint.program
         rounding = None if held or self._undoing is None else self._undoing.rounding
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
@@ -451,9 +454,9 @@ class Stepper:
         self.launcher.sweep(program, stop - 1, count, levels)
 
     def _drop_record(self) -> None:
-        self._records.pop()
-        if self.needs_primal and self.recorded:
-            self._residuals.pop()
+        _, residuals = self._records.pop()
+        if residuals:
+            self._residuals.drop_record()
         elif self.needs_primal:
             for ring in self.rings.values():
                 ring.drop_record()
@@ -462,12 +465,12 @@ class Stepper:
         """Levels of what the adjoints of steps stop - 1, stop - 2, ... read of the forward run."""
         if not self.needs_primal:
             return {}
-        if self.recorded and held:
-            first = stop - self._records[-1].start
-            return dict.fromkeys(self.recorded.names, self._residuals[-1][first - count : first][::-1])
-        return {
-            name: ring.recorded_before(stop, count) if held else np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()
-        }
+        if not held:
+            return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()}
+        steps, residuals = self._records[-1]
+        if self.recorded and residuals:
+            return dict.fromkeys(self.recorded.names, self._residuals.recorded_before(stop - steps.start, count))
+        return {name: ring.recorded_before(stop, count) for name, ring in self.rings.items()}
 
     # steps run backwards
 
@@ -585,13 +588,6 @@ class Stepper:
 def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
     """How far along each axis any array is read."""
     return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))
-
-
-def _deepest(program: Program) -> int:
-    """Tiles beside the halo that the kernels of a program may touch, since they work on whole tiles."""
-    along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in nest.groups) for nest in program.nests]
-    ends = [bool(a.outside and a.outside[-1]) for nest in program.nests for a in nest.assigns]
-    return max(along, default=0) + any(ends)
 
 
 def _max_abs(values: Array) -> float:

@@ -83,7 +83,7 @@ def test_a_state_that_grows_alike_is_no_chaos(state_rate, alarm):
 def test_a_run_that_ends_early_is_sampled_as_finely():
     calls = []
     monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 1e-7)
-    for action in Online(5).online_actions(lambda: 150):
+    for action in Online(2).online_actions(lambda: 150):
         if isinstance(action, Reverse):
             monitor(action)
     assert len(calls) == 50

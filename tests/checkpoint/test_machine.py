@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from diffsim.checkpoint import Advance, EndForward, Fetch, Free, Load, Record, Reverse, Save, Shared, Summary, Tier, Undo, simulate
+from diffsim.checkpoint import Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Shared, Summary, Tier, Undo, simulate
 from diffsim.errors import ScheduleError
 
 from .toy_model import Segments, Tiered, Together, scripted
@@ -22,7 +22,7 @@ def with_change(index, *actions, drop=1):
 def test_the_legal_schedule_passes():
     summary = simulate(scripted(2, 1, LEGAL))
     assert summary == Summary(
-        advances=1, recorded=1, undone=0, writes=(1,), reads=(1,), peak_slots=(1,), peak_record=1, peak_states=2, cost=2.0
+        advances=1, recorded=1, undone=0, writes=(1,), reads=(1,), peak_slots=(1,), peak_record=1, peak_states=2, starts=4, cost=2.0
     )
 
 
@@ -34,10 +34,30 @@ def test_a_schedule_of_several_records_passes(length):
     assert summary.peak_states == Segments(12, length).slots + (12 % length or min(length, 12))
 
 
+def test_kept_runs_pass():
+    """A run is reversed alone, or with the step above it, and takes the slots that others leave."""
+    listed = (Save(0, 0), Advance(0, 2), Keep(2, 4), Record(4, 5), EndForward(5), Reverse(4, 5), Reverse(2, 4))
+    summary = simulate(scripted(5, 3, (*listed, Load(0, 0), Free(0), Keep(0, 1), Reverse(0, 2))))
+    assert summary == Summary(
+        advances=5, recorded=1, undone=0, writes=(1,), reads=(1,), peak_slots=(3,), peak_record=1, peak_states=4, starts=7, cost=6.0
+    )
+
+
 ILLEGAL = {
     "advance from elsewhere": (with_change(1, Advance(1, 2)), r"the working state at 1, got it is at 0"),
     "advance by nothing": (with_change(1, Advance(0, 0)), r"start < stop, got start = 0, stop = 0"),
     "advance backwards": (with_change(2, Advance(1, 0)), r"start < stop, got start = 1, stop = 0"),
+    "keep from elsewhere": (with_change(1, Keep(1, 2)), r"the working state at 1, got it is at 0"),
+    "keep more than there are slots": (with_change(1, Keep(0, 1)), r"at most 0 states, for which there are free slots, got 1"),
+    "save where a run is": ((Keep(0, 1), Save(1, 0)), r"a slot that no kept run takes, got 1 states of kept runs in slots"),
+    "reverse a record and a kept run at once": (
+        (Keep(0, 1), Record(1, 2), EndForward(2), Reverse(0, 2)),
+        r"a record of steps 0\.\.1, or .* got the newest record of steps 1\.\.1",
+    ),
+    "reverse a kept run and a step that was left": (
+        (Keep(0, 1), Advance(1, 2), EndForward(2), Reverse(0, 2)),
+        r"a record of steps 0\.\.1, or .* got the newest record of steps 0\.\.0, working state at 2",
+    ),
     "advance past the end": (with_change(1, Advance(0, 3)), r"a stop of at most 2, .* got 3"),
     "advance past the adjoint": (with_change(6, Advance(0, 2)), r"a stop of at most 1, .* got 2"),
     "advance from an undefined state": (with_change(5, Advance(1, 2)), r"the working state at 1, got it is undefined"),

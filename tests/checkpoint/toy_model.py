@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier, Undo
+from diffsim.checkpoint import Action, EndForward, Free, Keep, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier, Undo
 from diffsim.checkpoint.actions import Advance
 
 COUPLING = 0.1
@@ -150,7 +150,7 @@ class Together(Scripted):
 def scripted(steps: int, slots: int, listed: Iterable[Action]) -> Schedule:
     """Return the schedule of these actions that declares the advances, the largest record and the steps undone that are found in them."""
     listed = tuple(listed)
-    advances = sum(action.stop - action.start for action in listed if isinstance(action, Advance))
+    advances = sum(action.stop - action.start for action in listed if isinstance(action, (Advance, Keep)))
     recorded = max((action.stop - action.start for action in listed if isinstance(action, Record)), default=0)
     undone = sum(action.stop - action.start for action in listed if isinstance(action, Undo))
     return Scripted(steps, slots, advances, recorded, listed, undone=undone)

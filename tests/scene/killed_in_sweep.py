@@ -1,4 +1,4 @@
-"""A scene's run that is killed after so many reversed steps, or goes on after that.
+"""A scene's run that is killed after so many reversed steps, or a few more, or goes on after that.
 
 Usage: python -m tests.scene.killed_in_sweep FOLDER KILL_AFTER [resume]: prints how many steps were reversed.
 """
@@ -14,6 +14,8 @@ import diffsim as ds
 from diffsim.checkpoint import Reverse, Sweep
 from diffsim.scene.objective import Objective
 from tests.scene.tiny import ACOUSTIC, scene
+
+SLOTS = 3
 
 
 def main() -> None:
@@ -31,12 +33,13 @@ def main() -> None:
         execute(self, action)  # type: ignore[arg-type]
         if isinstance(action, Reverse) and count >= 0:
             count += action.stop - action.start
-            if count == most:
+            if 0 <= most <= count:
+                print(count, flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
 
     Objective.__init__ = begun  # type: ignore[method-assign, assignment]
     Sweep._execute = counted  # type: ignore[method-assign]
-    scene(ACOUSTIC, checkpoint={"slots": 3, "resume": 1e-9}, optimise={"iterations": 3}).run(folder, resume="resume" in sys.argv)
+    scene(ACOUSTIC, checkpoint={"slots": SLOTS, "resume": 1e-9}, optimise={"iterations": 3}).run(folder, resume="resume" in sys.argv)
     print(count)
 
 

@@ -72,7 +72,7 @@ def digest(arrays: list[np.ndarray]) -> str:
 
 def schedules(steps: int = STEPS, state: int = 2, record: int = 2) -> list[Any]:
     return [
-        *(Binomial(steps, slots) for slots in (1, 2, 7, steps)),
+        *(Binomial(steps, slots) for slots in (1, 2, 7, steps - 1, steps)),
         *(Online(slots) for slots in (1, 4, 30)),
         MultiTier(steps, [("device", 2, 0, 0), ("disk", 5, 2.0, 1.0)]),
         MultiTier(steps, [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]),

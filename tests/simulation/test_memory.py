@@ -133,7 +133,7 @@ def test_simulations_without_a_folder_have_files_of_their_own(stored: bytes) -> 
 def test_more_slots_than_steps_are_as_many_as_steps(stored: bytes) -> None:
     made = chaotic.simulation()
     assert gradient(made, STEPS + 7).tobytes() == stored
-    assert made.schedule(10, 20).slots == 10
+    assert made.schedule(10, 20) == StoreAll(10)
 
 
 def test_value_and_grad_takes_what_vjp_takes(monkeypatch: pytest.MonkeyPatch) -> None:

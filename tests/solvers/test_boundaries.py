@@ -58,7 +58,7 @@ def test_fields_and_coefficients_of_an_equation_of_ones_own() -> None:
     with pytest.raises(ParameterError, match="boundary = 'absorbing', expected one of zero, periodic, mirror"):
         ds.Variable("absorbing")  # type: ignore[arg-type]
     ds.Simulation(Own(half="mirror"))
-    with pytest.raises(ParameterError, match="choose one of zero, periodic, mirror"):
+    with pytest.raises(ParameterError, match="expected one of zero, periodic, mirror"):
         ds.Simulation(Own(half="absorbing"))
     with pytest.raises(TraceError, match="coefficient_boundaries names hlaf, expected coefficients: half"):
         ds.Simulation(Own(hlaf="mirror"))

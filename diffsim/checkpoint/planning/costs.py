@@ -9,8 +9,10 @@ from math import isfinite
 import numpy as np
 
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of, undone_of
+from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier
+from diffsim.checkpoint.schedules.online import Online
 from diffsim.checkpoint.schedules.reversible import Reversible
 from diffsim.checkpoint.schedules.spilling import Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll
@@ -106,10 +108,10 @@ class Costs:
     Attributes:
         advance: of a step forward.
         record: of a step forward that is recorded.
-        reverse: of the adjoint of a step, from the step's state.
+        reverse: of the adjoint of a step, from the step's state, in a run of such steps.
         reverse_recorded: of the adjoint of a step in a longer record.
         undo: of a step backwards; None: it cannot be undone.
-        call: of what comes with each piece of a run beside its steps: launches, and the schedule's own work.
+        call: of what comes with each start beside its steps: a launch, and the schedule's own work.
         disk_write: until a state is on disk.
         disk_read: until a state is back from disk.
         host_write: of a copy of a state to the host's memory.
@@ -152,19 +154,26 @@ class Costs:
                 1.0, schedule.recorded / (schedule.slots + 1)
             )  # of records, about: those between two kept states; each of them is three launches, not two
             return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + 1.5 * rows * self.call
-        single = steps * (self.reverse + self.call)
+        adjoint = steps * self.reverse + _starts(schedule, steps) * self.call
         if isinstance(schedule, Reversible):
             undo = self.advance if self.undo is None else self.undo
-            return schedule.advances * self.advance + schedule.undone * (undo + self.call) + single
+            return schedule.advances * self.advance + schedule.undone * (undo + self.call) + adjoint
         if isinstance(schedule, OnlineSchedule):
-            return schedule.advances_of(steps) * self.advance + single
-        return schedule.advances * self.advance + self.record + single + self._transfers(schedule)
+            return schedule.advances_of(steps) * self.advance + adjoint
+        return schedule.advances * self.advance + self.record + adjoint + self._transfers(schedule)
 
     def _transfers(self, schedule: Schedule) -> float:
         """Of states to slower tiers and back, as far as the steps do not hide them."""
         if isinstance(schedule, (MultiTier, Spilling)):
             return (schedule.cost - schedule.advances - 1) * self.advance  # its tiers count in steps
         return 0.0
+
+
+def _starts(schedule: Schedule | OnlineSchedule, steps: int) -> int:
+    """How often a run of consecutive steps begins: as the schedule tells, or once for the adjoint of each step."""
+    if isinstance(schedule, Online):
+        return schedule.starts_of(steps)
+    return schedule.starts if isinstance(schedule, (Binomial, MultiTier, Spilling)) else steps
 
 
 def forward_steps(schedule: Schedule | OnlineSchedule, steps: int) -> int:

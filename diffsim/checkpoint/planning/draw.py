@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from diffsim.checkpoint.actions import Action, Advance, Free, Record, Reverse, Save, Undo
+from diffsim.checkpoint.actions import Action, Advance, Free, Keep, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT
 from diffsim.checkpoint.planning.costs import Costs, forward_steps
 from diffsim.checkpoint.planning.memory import grouped, memory_text
@@ -213,17 +213,20 @@ def _drawn(schedule: Schedule | OnlineSchedule, steps: int, weights: _Weights) -
     names = [tier.name for tier in tiers_of(schedule)]
     kept: dict[tuple[int, int], tuple[int, float]] = {}
     records: list[tuple[int, int, float, float]] = []
+    runs: list[tuple[int, int, float]] = []
     work = 0.0
     for action in _actions(schedule, steps):
         begin = work
         match action:
-            case Advance(start, stop) | Record(start, stop):
+            case Advance(start, stop) | Record(start, stop) | Keep(start, stop):
                 stop = min(stop, steps)
                 work += stop - start
                 recorded = isinstance(action, Record) and tells
                 drawing.line(RECORDED if recorded else FORWARD, (begin, start), (work, stop))
                 if recorded:
                     records.append((start, stop, begin, work))
+                if isinstance(action, Keep):
+                    runs.append((start, stop, begin))
                 drawing.last = work if stop == steps else drawing.last
             case Undo(start, stop):
                 work += weights.undo * (stop - start)
@@ -235,6 +238,10 @@ def _drawn(schedule: Schedule | OnlineSchedule, steps: int, weights: _Weights) -
                     *_, x0, x1 = records.pop()
                     if stop - start > drawing.up:
                         drawing.records.append([(x0, start), (x1, stop), (begin, stop), (work, start)])
+                elif runs and runs[-1][0] == start:
+                    _, end, since = runs.pop()
+                    for step in range(start, end):
+                        drawing.bar(names[0], step, since + step - start, work - weights.reverse * (step + 1 - start))
             case Save(step, slot, tier):
                 kept[tier, slot] = step, work
             case Free(slot, tier):

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from diffsim.errors import ParameterError
 
+AUTO_FRACTION = 0.5  # of the available memory: the rest is for what is allocated later, by this process and by others
 _UNITS = {
     "b": 1,
     "byte": 1,

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from math import gcd
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
+from diffsim.checkpoint.planning.everything import simplified
 from diffsim.checkpoint.planning.memory import least_text, parse_memory
 from diffsim.checkpoint.policy import Policy
 from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier
@@ -38,6 +39,7 @@ class Request:
         sizes: bytes.
         costs: seconds, or None if they were not measured.
         budget: bytes of memory that may be used; None: no limit but the policy's slots.
+        online: whether the run may end before `steps`.
     """
 
     policy: Policy
@@ -45,6 +47,7 @@ class Request:
     sizes: Sizes
     costs: Costs | None = None
     budget: int | None = None
+    online: bool = False
 
     @property
     def compressed(self) -> bool:
@@ -72,10 +75,17 @@ class Request:
 def build(kind: str, request: Request) -> Found:
     """The best schedule of a kind, or the least memory that there is one for.
 
+    A kind that would keep each step's state gives way to `StoreAll`, where that fits and the number of steps is known. Within a memory
+    and with seconds measured it does not: the faster one is chosen there.
+
     Raises:
         PlanError: there is none with any memory.
     """
-    return _BUILDERS[kind](request)
+    found = _BUILDERS[kind](request)
+    if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
+        return found
+    stored = simplified(found, request.steps, request.sizes)
+    return stored if request.fits(request.sizes.peak(stored)) else found
 
 
 def _store_all(request: Request) -> Found:

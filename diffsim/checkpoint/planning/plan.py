@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from diffsim.checkpoint.planning.costs import Costs, Sizes, forward_steps
+from diffsim.checkpoint.planning.everything import keeps_all, simplified
+from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.memory import grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.options import Request, build
 from diffsim.checkpoint.policy import Checkpoint, Policy
@@ -15,7 +17,6 @@ from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.errors import PlanError, ScheduleError
 from diffsim.system import available_memory
 
-AUTO_FRACTION = 0.5  # of the available memory: the rest is for what is allocated later, by this process and by others
 MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 """By how much, relative to the prediction, what happens may differ from it."""
 
@@ -168,10 +169,11 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
         ScheduleError: the schedule is for another number of steps, or not for a run that may end early.
     """
     steps = require_count("steps", steps)
-    request = Request(policy, steps, sizes, costs, None if policy.slots is not None else _budget(policy))
+    request = Request(policy, steps, sizes, costs, None if policy.slots is not None else _budget(policy), online)
     if not isinstance(policy.schedule, str):
         _require_fitting(policy.schedule, steps, online)
-        chosen = Option.of(policy.schedule, replace(request, budget=None))
+        schedule = policy.schedule if online else simplified(policy.schedule, steps, sizes)
+        chosen = Option.of(schedule, replace(request, budget=None))
         request = replace(request, policy=replace(policy, schedule="auto"))
         return Plan(policy, steps, sizes, costs, None, chosen, _others(request, chosen, online))
     if online and policy.schedule not in ("auto", "online"):
@@ -188,7 +190,7 @@ def _kinds(request: Request, online: bool) -> tuple[str, ...]:
         return ("online",)
     slower = ("multi_tier", "spilling") if request.tiers else ()
     if request.policy.slots is not None:
-        return ("binomial", *slower)
+        return ("store_all",) if keeps_all(request.policy.slots, request.steps, request.sizes) else ("binomial", *slower)
     return ("store_all", "binomial", *(() if request.costs is None else ("mixed",)), *slower)
 
 
@@ -277,7 +279,7 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
     policy = Policy.of(checkpoint)
     if not isinstance(policy.schedule, str):
         _require_fitting(policy.schedule, steps, online)
-        return policy.schedule
+        return policy.schedule if online else simplified(policy.schedule, steps, sizes)
     return choose(policy, steps, sizes, online=online).schedule
 
 

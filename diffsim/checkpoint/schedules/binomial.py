@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.schedule import require_count
-from diffsim.checkpoint.schedules.splits import Pool, beta, fewest_advances, repetitions, reverse_segment
+from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, repetitions, reverse_segment, starts
 from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
 class Binomial:
-    """The schedule with the fewest advances and, among those, the fewest saves.
+    """The schedule with the fewest advances and, among those, one with few starts: what fits into the slots is kept and reversed in one go.
 
     Args:
         steps: number of primal steps, at least 1.
@@ -51,12 +51,9 @@ class Binomial:
         return fewest_advances(self.steps, self.slots)
 
     @property
-    def writes(self) -> int:
-        """Number of saves: beta(s-1, r-1) on the flat part of the staircase over l, l - beta(s, r-1) on the rising one."""
-        if self.steps == 1:
-            return 0
-        r = self.repetitions
-        return max(beta(self.slots - 1, r - 1), self.steps - beta(self.slots, r - 1))
+    def starts(self) -> int:
+        """Number of `Advance`, `Keep` and `Reverse`, but for the one or two actions that the recorded last step adds."""
+        return starts(self.steps, self.slots)
 
     @property
     def recorded(self) -> int:

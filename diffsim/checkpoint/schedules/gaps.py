@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from diffsim.checkpoint.actions import Action, Fetch, Load
 from diffsim.checkpoint.schedule import require_count
-from diffsim.checkpoint.schedules.splits import Kept, Pool, fewest_advances, reverse_segment
+from diffsim.checkpoint.schedules.splits import Kept, Pool, fewest_advances, reverse_segment, starts
 from diffsim.errors import ScheduleError
 
 
@@ -66,6 +66,18 @@ def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
     for base in reversed(kept):
         free += base.tier == 0
         total += fewest_advances(stop - base.step, max(free, 1))
+        stop = base.step
+    return total
+
+
+def gaps_starts(kept: Sequence[Kept], stop: int, slots: int) -> int:
+    """Return how often `reverse_gaps` begins a run of consecutive steps; arguments as of `gaps_advances`."""
+    require_kept(kept, stop, slots)
+    free = slots - sum(base.tier == 0 for base in kept)
+    total = 0
+    for base in reversed(kept):
+        free += base.tier == 0
+        total += starts(stop - base.step, max(free, 1))
         stop = base.step
     return total
 

@@ -49,7 +49,7 @@ class Plain:
         base = None if self.slot < 0 else Kept(self.start, self.slot)
         share = Share(pool, self.s - (base is not None))
         recorded = -1
-        for action in reverse_segment(self.start, self.stop, share, base, self.stop == steps):
+        for action in reverse_segment(self.start, self.stop, share, base, self.stop == steps, runs=False):
             if isinstance(action, Record):
                 recorded = action.stop
             elif isinstance(action, Reverse) and action.stop != recorded:

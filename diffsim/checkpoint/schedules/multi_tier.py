@@ -25,12 +25,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
-from diffsim.checkpoint.actions import Action, Fetch, Load
+from diffsim.checkpoint.actions import Action, Advance, Fetch, Load
 from diffsim.checkpoint.schedule import Tier, require_count
-from diffsim.checkpoint.schedules.splits import Pool, reverse_segment
+from diffsim.checkpoint.schedules.splits import Pool, reverse_segment, starts
 from diffsim.checkpoint.schedules.tier_plan import Leaf, Plan, best_plan
 from diffsim.errors import PlanError
 
@@ -74,6 +74,14 @@ class MultiTier:
     def advances(self) -> int:
         """Primal steps run by `Advance`."""
         return self._plan.advances
+
+    @cached_property
+    def starts(self) -> int:
+        """How often a run of consecutive steps begins, but for the one or two times that the recorded last step adds."""
+        leaf = lru_cache(maxsize=None)(starts)
+        return sum(
+            leaf(move.stop - move.start, self.slots) if isinstance(move, Leaf) else isinstance(move, Advance) for move in self._plan.moves()
+        )
 
     @property
     def cost(self) -> float:

@@ -21,7 +21,7 @@ from math import isqrt
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Save
 from diffsim.checkpoint.schedule import require_count
-from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
+from diffsim.checkpoint.schedules.gaps import gaps_advances, gaps_starts, reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept, fewest_advances
 
 GAP_SHARE = 50
@@ -59,6 +59,16 @@ class Online:
     def advances_of(self, steps: int) -> int:
         """Return the advances of a run of `steps` steps, that of every step in the forward run included."""
         return steps + gaps_advances(self.kept(steps), steps, self.slots)
+
+    def starts_of(self, steps: int) -> int:
+        """Return how often a run of consecutive steps begins: in the forward run as often as a state may be kept, and on the way back."""
+        kept, forward = [Kept(0, 0)], 1
+        for step, evicted in _placements(self.slots, kept):
+            if step >= steps:
+                break
+            _keep(kept, step, evicted)
+            forward += 1
+        return forward + gaps_starts(kept, steps, self.slots)
 
     def kept(self, steps: int) -> list[Kept]:
         """Return the states that are kept when the run ends after `steps` steps."""

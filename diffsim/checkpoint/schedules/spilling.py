@@ -16,7 +16,7 @@ from math import ceil, isfinite
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Save
 from diffsim.checkpoint.schedule import Tier, require_count
-from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, reverse_segment
+from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, reverse_segment, starts
 from diffsim.errors import PlanError
 
 
@@ -78,6 +78,12 @@ class Spilling:
         """Primal steps run by `Advance`."""
         last = self.steps - self.spilled * self._every
         return self.spilled * (self._every + fewest_advances(self._every, self.slots)) + fewest_advances(last, self.slots)
+
+    @property
+    def starts(self) -> int:
+        """How often a run of consecutive steps begins, but for the one or two times that the recorded last step adds."""
+        last = self.steps - self.spilled * self._every
+        return self.spilled * (1 + starts(self._every, self.slots)) + starts(last, self.slots)
 
     @property
     def cost(self) -> float:

@@ -182,11 +182,12 @@ def test_seconds_add_up():
     steps = 100
     assert COSTS.seconds(StoreAll(steps), steps) == pytest.approx(100 * (1.2 + 2.5) + 0.2)
     binomial = Binomial(steps, 5)
-    assert COSTS.seconds(binomial, steps) == pytest.approx(binomial.advances + 1.2 + 100 * 3.1)
-    assert COSTS.seconds(Online(5), steps) == pytest.approx(Online(5).advances_of(steps) + 100 * 3.1)
+    assert COSTS.seconds(binomial, steps) == pytest.approx(binomial.advances + 1.2 + 100 * 3.0 + 0.1 * binomial.starts)
+    online = Online(5)
+    assert COSTS.seconds(online, steps) == pytest.approx(online.advances_of(steps) + 100 * 3.0 + 0.1 * online.starts_of(steps))
     assert COSTS.seconds(Reversible(steps), steps) == pytest.approx(100 * (1 + 1.1 + 0.1) + 100 * 3.1)
     spilling = Spilling(steps, 5, Tier("disk", 10, 4.0, 2.0))
-    assert COSTS.seconds(spilling, steps) == pytest.approx((spilling.cost - 1) + 1.2 + 100 * 3.1)
+    assert COSTS.seconds(spilling, steps) == pytest.approx((spilling.cost - 1) + 1.2 + 100 * 3.0 + 0.1 * spilling.starts)
 
 
 def test_disk_is_counted_and_kept_within_its_limit(tmp_path):

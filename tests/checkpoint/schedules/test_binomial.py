@@ -10,27 +10,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, Binomial, EndForward, Free, Load, Record, Reverse, Save, simulate
+from diffsim.checkpoint import Advance, Binomial, EndForward, Free, Keep, Load, Record, Reverse, Save, simulate
 from diffsim.errors import PlanError, ScheduleError
 
 MOST_STEPS, MOST_SLOTS = 130, 9
+MOST_STARTS = 1.25  # times the fewest that go with the fewest advances: 1.22 is the most found, for 65 steps in 7 slots
 TRACED_STEPS = 100_000
 TRACED_BYTES = 20_000  # some 5 kB are used; a list of all steps would take 800 kB
 
 
 @pytest.fixture(scope="module")
 def best():
-    """(steps, slots) -> fewest (advances, saves beyond that of the first state), in this order, by dynamic programming."""
-    table = {(1, slots): (0, 0) for slots in range(MOST_SLOTS + 1)}
+    """(steps, slots) -> fewest (advances, starts), in this order, by dynamic programming; what fits into the slots is kept in one run."""
+    table = {(1, slots): (0, 1) for slots in range(MOST_SLOTS + 1)}
     for slots in range(1, MOST_SLOTS + 1):
         for steps in range(2, MOST_STEPS + 1):
-            splits = []
+            splits = [(steps - 1, 2)] if steps <= slots + 1 else []
             for k in range(1, steps):
                 if (steps - k, slots - 1) in table:  # with no slot left only a single step can be reversed
                     left, right = table[k, slots], table[steps - k, slots - 1]
-                    splits.append((k + left[0] + right[0], (steps - k > 1) + left[1] + right[1]))
+                    splits.append((k + left[0] + right[0], 1 + left[1] + right[1]))
             table[steps, slots] = min(splits)
     return table
+
+
+def starts(schedule):
+    """Starts of a schedule on a machine, but for those that the end adds: the last step is recorded, and reversed by itself."""
+    actions = list(schedule.actions())
+    record = next(n for n, action in enumerate(actions) if isinstance(action, Record))
+    return simulate(schedule).starts - 1 - isinstance(actions[record - 1], Keep)
 
 
 @pytest.mark.parametrize("slots", range(1, MOST_SLOTS + 1))
@@ -38,10 +46,10 @@ def test_every_small_schedule_is_legal_and_optimal(best, slots):
     for steps in range(slots, MOST_STEPS + 1):
         schedule = Binomial(steps, slots)
         found = simulate(schedule)
-        advances, later_saves = best[steps, slots]
-        saves = later_saves + (steps > 1)
-        assert (found.advances, found.writes) == (advances, (saves,)), schedule
-        assert (schedule.advances, schedule.writes) == (advances, saves), schedule
+        advances, fewest = best[steps, slots]
+        assert found.advances == schedule.advances == advances, schedule
+        assert starts(schedule) == schedule.starts, schedule
+        assert fewest <= schedule.starts <= MOST_STARTS * fewest, schedule
         assert found.peak_slots == (min(slots, steps - 1),), schedule
 
 
@@ -54,8 +62,8 @@ def test_published_counts(steps, slots, advances):
     assert simulate(Binomial(steps, slots)).advances == advances
 
 
-def test_saves_of_ten_thousand_steps():
-    assert Binomial(10_000, 25).writes == simulate(Binomial(10_000, 25)).writes[0] == 6724
+def test_starts_of_ten_thousand_steps():
+    assert Binomial(10_000, 25).starts == starts(Binomial(10_000, 25)) == 3171
 
 
 def test_million_steps_in_closed_form():
@@ -68,16 +76,16 @@ def test_million_steps_in_closed_form():
 def test_million_steps_by_iteration():
     found = simulate(Binomial(10**6, 50))
     assert found.advances == 4_658_945
-    assert found.writes == (Binomial(10**6, 50).writes,)
+    assert found.starts - Binomial(10**6, 50).starts in (1, 2)
 
 
 def test_actions_of_the_smallest_schedules():
     assert list(Binomial(1, 1).actions()) == [Record(0, 1), EndForward(1), Reverse(0, 1)]
     assert list(Binomial(3, 1).actions()) == [
         *(Save(0, 0), Advance(0, 2), Record(2, 3), EndForward(3), Reverse(2, 3)),
-        *(Load(0, 0), Advance(0, 1), Reverse(1, 2)),
-        *(Load(0, 0), Free(0), Reverse(0, 1)),
+        *(Load(0, 0), Free(0), Keep(0, 1), Reverse(0, 2)),
     ]
+    assert list(Binomial(3, 3).actions()) == [Keep(0, 2), Record(2, 3), EndForward(3), Reverse(2, 3), Reverse(0, 2)]
 
 
 @settings(deadline=None, max_examples=60)
@@ -86,8 +94,7 @@ def test_larger_schedules_keep_the_promises(data, steps):
     slots = data.draw(st.integers(1, min(steps, 400)), label="slots")
     schedule = Binomial(steps, slots)
     found = simulate(schedule)
-    assert (found.advances, found.writes) == (schedule.advances, (schedule.writes,))
-    assert found.reads == (steps - 1,)  # the working state is lost in every reversal but the last, and only there
+    assert (found.advances, starts(schedule)) == (schedule.advances, schedule.starts)
     assert (found.recorded, found.peak_record) == (1, 1)
 
 
@@ -97,7 +104,7 @@ def test_no_step_is_advanced_over_more_often_than_declared(data, steps):
     slots = data.draw(st.integers(1, steps), label="slots")
     runs = [0] * steps
     for action in Binomial(steps, slots).actions():
-        if isinstance(action, Advance):
+        if isinstance(action, (Advance, Keep)):
             for n in range(action.start, action.stop):
                 runs[n] += 1
     assert max(runs) == Binomial(steps, slots).repetitions

@@ -42,7 +42,7 @@ def test_a_state_is_fetched_while_the_segment_above_is_reversed(steps, slots, ev
     loads = [n for n, action in enumerate(actions) if isinstance(action, Load) and action.tier == 1]
     assert len(fetches) == len(loads) == (steps - 1) // every
     for fetch, load in zip(fetches, loads, strict=True):
-        reversed_meanwhile = sum(isinstance(action, Reverse) for action in actions[fetch:load])
+        reversed_meanwhile = sum(action.stop - action.start for action in actions[fetch:load] if isinstance(action, Reverse))
         assert reversed_meanwhile == min(every, steps - actions[fetch].step - every)
 
 

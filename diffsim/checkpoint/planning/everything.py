@@ -1,0 +1,35 @@
+"""Requests for so many states that every step's record can be kept: no step need be run twice then."""
+
+from __future__ import annotations
+
+from diffsim.checkpoint.planning.costs import Sizes
+from diffsim.checkpoint.planning.memory import AUTO_FRACTION
+from diffsim.checkpoint.schedule import OnlineSchedule, Schedule
+from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedules.multi_tier import MultiTier
+from diffsim.checkpoint.schedules.online import Online
+from diffsim.checkpoint.schedules.spilling import Spilling
+from diffsim.checkpoint.schedules.store_all import StoreAll
+from diffsim.system import available_memory
+
+KEEPS_STATES = (Binomial, Online, MultiTier, Spilling)
+"""Schedules that keep states in slots, and nothing else."""
+
+
+def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
+    """Whether so many states are as good as a record of each step.
+
+    They are if the records take no more memory than the states would. A state for each step means that all is to be kept: then records
+    may take more, up to half of the memory that is available.
+    """
+    records = sizes.peak(StoreAll(steps))
+    if records <= sizes.peak(Binomial(steps, min(slots, steps))):
+        return True
+    return slots >= steps and records <= AUTO_FRACTION * available_memory()
+
+
+def simplified(schedule: Schedule | OnlineSchedule, steps: int, sizes: Sizes) -> Schedule | OnlineSchedule:
+    """`StoreAll` in place of a schedule that has a slot for each step of a run whose end is known; any other schedule as it is."""
+    if isinstance(schedule, KEEPS_STATES) and schedule.slots >= steps and keeps_all(schedule.slots, steps, sizes):
+        return StoreAll(steps)
+    return schedule
