@@ -10,7 +10,27 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr import diff, diff_centred, div, exp, interpolate, laplacian, maximum, tanh, where
+from diffsim.expr import (
+    arccos,
+    arcsin,
+    arctan,
+    arctan2,
+    clip,
+    cosh,
+    diff,
+    diff_centred,
+    div,
+    exp,
+    floor,
+    interpolate,
+    laplacian,
+    maximum,
+    sign,
+    sinh,
+    tan,
+    tanh,
+    where,
+)
 from diffsim.solvers import Acoustic, Heat, LongWave
 
 
@@ -105,6 +125,24 @@ class Overwritten(ds.Equation):
 
     def step(self, p: Any, q: Any, k: Any) -> dict[str, Any]:
         return {"p": 1.2 * p - 0.5 * q + 0.1 * laplacian(p) + 0.1 * k.shifted(0, 1) * q, "q": p}
+
+
+class Functions(ds.Equation):
+    """Functions, remainders and joined conditions, with numbers and neighbours among their arguments."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"a": ds.Variable("periodic"), "b": ds.Variable("mirror")}
+
+    def step(self, a: Any, b: Any) -> dict[str, Any]:
+        small, ahead = tanh(a), b.shifted(-1, 1)
+        angles = arctan2(a, ahead) + arctan2(0.3, b) - arctan2(a.shifted(-1, -1), 0.2) + arctan(b)
+        curves = tan(0.5 * small) + sinh(small) - cosh(ahead) + arcsin(0.9 * small) * arccos(0.9 * tanh(b))
+        jumps = floor(2 * a) * b + sign(a) * ahead + clip(a, -0.5, ahead)
+        rests = a % 0.7 + b % (small - 1.5) - 1.0 % (0.4 + b * b)
+        mask = ((a > 0) & ~(ahead < 0.2)) | (a.shifted(0, -1) <= -0.3) & True
+        found = where(mask, angles + curves, jumps + rests)
+        return {"a": 0.7 * a + 0.1 * found, "b": 0.6 * b - 0.1 * found.shifted(-1, 1) + 0.05 * where(~mask, angles, rests)}
 
 
 @dataclass(frozen=True)
@@ -210,6 +248,7 @@ CASES = [
         Case(f"fluxes {boundary}", lambda boundary=boundary: Fluxes(ds.Grid((9, 21), 1.0), boundary), 12, {}, {}, {"k": (0.5, 0.3)})
         for boundary in ("zero", "mirror", "periodic")
     ),
+    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 8, {}, {"b": [[3.0, 5.2]]}, {}),
     Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(
         Case(
@@ -224,6 +263,14 @@ CASES = [
     ),
 ]
 
-CONTRACT = ("acoustic 2-D mixed", "acoustic 1-D", "heat 2-D", "long wave on the sphere", "staggered acoustic 2-D", "fluxes zero")
+CONTRACT = (
+    "acoustic 2-D mixed",
+    "acoustic 1-D",
+    "heat 2-D",
+    "long wave on the sphere",
+    "staggered acoustic 2-D",
+    "fluxes zero",
+    "functions",
+)
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -1,23 +1,28 @@
 """The expression graph: nodes, operators, derivatives, and their Taichi source."""
 
-from diffsim.expr.graph import OPERATIONS, Graph, Node
-from diffsim.expr.operators import (
+from diffsim.expr.functions import (
+    arccos,
+    arcsin,
+    arctan,
+    arctan2,
+    clip,
     cos,
-    diff,
-    diff_centred,
-    div,
+    cosh,
     exp,
-    grad,
-    interpolate,
-    laplacian,
+    floor,
     log,
     maximum,
     minimum,
+    sign,
     sin,
+    sinh,
     sqrt,
+    tan,
     tanh,
     where,
 )
+from diffsim.expr.graph import OPERATIONS, Graph, Node
+from diffsim.expr.operators import diff, diff_centred, div, grad, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 
 __all__ = [
@@ -25,19 +30,29 @@ __all__ = [
     "Graph",
     "Node",
     "Symbol",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "arctan2",
+    "clip",
     "cos",
+    "cosh",
     "diff",
     "diff_centred",
     "div",
     "exp",
+    "floor",
     "grad",
     "interpolate",
     "laplacian",
     "log",
     "maximum",
     "minimum",
+    "sign",
     "sin",
+    "sinh",
     "sqrt",
+    "tan",
     "tanh",
     "where",
 ]

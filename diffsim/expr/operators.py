@@ -1,4 +1,4 @@
-"""Discrete operators that a step is written with: differences, interpolations and elementary functions.
+"""Discrete operators that a step is written with: differences and interpolations.
 
 All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 
-from diffsim.errors import ShapeError, TraceError
-from diffsim.expr.symbol import Operand, Symbol
+from diffsim.errors import ShapeError
+from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import centred, check_order, staggered
 
 
@@ -64,56 +64,6 @@ def add(terms: Iterable[Symbol]) -> Symbol:
     for term in others:
         first = first + term
     return first
-
-
-def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
-    """a where the condition holds, b elsewhere; the condition is read, not differentiated."""
-    return _symbol(condition, "where").combine("select", a, b)
-
-
-def minimum(a: Operand, b: Operand) -> Symbol:
-    """The smaller; a tie gives the whole derivative to `a`."""
-    return _lifted(a, b, "minimum").combine("min", b)
-
-
-def maximum(a: Operand, b: Operand) -> Symbol:
-    """The larger; a tie gives the whole derivative to `a`."""
-    return _lifted(a, b, "maximum").combine("max", b)
-
-
-def sqrt(f: Symbol) -> Symbol:
-    return _symbol(f, "sqrt").combine("sqrt")
-
-
-def exp(f: Symbol) -> Symbol:
-    return _symbol(f, "exp").combine("exp")
-
-
-def log(f: Symbol) -> Symbol:
-    return _symbol(f, "log").combine("log")
-
-
-def sin(f: Symbol) -> Symbol:
-    return _symbol(f, "sin").combine("sin")
-
-
-def cos(f: Symbol) -> Symbol:
-    return _symbol(f, "cos").combine("cos")
-
-
-def tanh(f: Symbol) -> Symbol:
-    return _symbol(f, "tanh").combine("tanh")
-
-
-def _symbol(value: Symbol, what: str) -> Symbol:
-    if not isinstance(value, Symbol):
-        raise TraceError(f"{what}() of a {type(value).__name__}, expected a field of the step; compute numbers with math or NumPy")
-    return value
-
-
-def _lifted(a: Operand, b: Operand, what: str) -> Symbol:
-    """The first operand as a symbol, where only the second is one."""
-    return a if isinstance(a, Symbol) else _symbol(b, what)._lift(a)  # type: ignore[arg-type]
 
 
 def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:

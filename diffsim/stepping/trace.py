@@ -56,6 +56,7 @@ def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
     """
     if not isinstance(value.graph, Trace):
         raise TraceError("stage() was called outside a step; coefficients need none")
+    value.expect(False, "stage")
     location = tuple(place or 0 for place in value.location)
     name = f"stage {len(value.graph.stages)}"
     value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
@@ -304,6 +305,7 @@ def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) ->
 
 def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
     if isinstance(value, Symbol):
+        value.expect(False, "step")
         return value
     if isinstance(value, (int, float)):
         return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.spacing)
