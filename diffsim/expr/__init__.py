@@ -22,6 +22,7 @@ from diffsim.expr.functions import (
     where,
 )
 from diffsim.expr.graph import OPERATIONS, Graph, Node
+from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_leer, weno5
 from diffsim.expr.operators import diff, diff_centred, div, grad, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 
@@ -47,12 +48,18 @@ __all__ = [
     "laplacian",
     "log",
     "maximum",
+    "mc",
     "minimum",
+    "minmod",
+    "muscl",
     "sign",
     "sin",
     "sinh",
     "sqrt",
+    "superbee",
     "tan",
     "tanh",
+    "van_leer",
+    "weno5",
     "where",
 ]

@@ -66,11 +66,21 @@ def add(terms: Iterable[Symbol]) -> Symbol:
     return first
 
 
-def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
-    axis, order = _check_axis(f, axis), check_order(order)
+def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
+    """The axis, counted from 0, and where along it `f` lies: 0 the centre, 1 the upper face.
+
+    Raises:
+        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+    """
+    axis = _check_axis(f, axis)
     place = f.location[axis]
     if place is None:
-        raise ShapeError(f"diff or interpolate along axis {axis} of an expression that does not vary along it")
+        raise ShapeError(f"{what} along axis {axis} of an expression that does not vary along it; give one that does")
+    return axis, place
+
+
+def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
+    (axis, place), order = place_along(f, axis, "diff or interpolate"), check_order(order)
     weights = staggered(derivative, order)
     scale = 1 / f.spacing[axis] if derivative else 1.0
     first = -order // 2 + (0 if place else 1)  # centre i and face i + 1/2: face <- centres -order/2+1 .. order/2
@@ -80,9 +90,7 @@ def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
         left, right = f.shifted(axis, first + half - 1 - k), f.shifted(axis, first + half + k)
         pair = right - left if derivative else left + right
         terms.append(weights[half + k] * scale * pair)
-    location = tuple(1 - place if a == axis else p for a, p in enumerate(f.location))
-    total = add(terms)
-    return total.like(total.node, location)
+    return add(terms).across(axis)
 
 
 def _check_axis(f: Symbol, axis: int) -> int:

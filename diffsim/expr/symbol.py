@@ -93,6 +93,10 @@ class Symbol:
         offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
         return self.like(self.graph.shift(self.node, offset))
 
+    def across(self, axis: int) -> Symbol:
+        """The same values, said to lie on the faces of `axis` instead of the centres, or the other way round."""
+        return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
+
     def __add__(self, other: Operand) -> Symbol:
         return self.combine("add", other)
 
