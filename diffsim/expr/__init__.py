@@ -23,8 +23,9 @@ from diffsim.expr.functions import (
 )
 from diffsim.expr.graph import OPERATIONS, Graph, Node
 from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_leer, weno5
-from diffsim.expr.operators import diff, diff_centred, div, grad, interpolate, laplacian
+from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import curl, div, grad, strain
 
 __all__ = [
     "OPERATIONS",
@@ -38,6 +39,7 @@ __all__ = [
     "clip",
     "cos",
     "cosh",
+    "curl",
     "diff",
     "diff_centred",
     "div",
@@ -56,6 +58,7 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
+    "strain",
     "superbee",
     "tan",
     "tanh",

@@ -6,7 +6,7 @@ All take and give `Symbol`s. Operators whose result lies elsewhere on the cell s
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol
@@ -46,16 +46,6 @@ def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     reach = order // 2
     terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
     return add(terms)
-
-
-def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
-    """∇f, component `a` on the faces of axis `a`."""
-    return tuple(diff(f, axis, order) for axis in range(f.ndim))
-
-
-def div(components: Sequence[Symbol], order: int = 2) -> Symbol:
-    """∇·u of face values, component `a` on the faces of axis `a`; the result lies at the centre."""
-    return add([diff(u, axis, order) for axis, u in enumerate(components)])
 
 
 def add(terms: Iterable[Symbol]) -> Symbol:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffsim.expr.operators import diff, div, interpolate
+from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import div
 from diffsim.field import Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
