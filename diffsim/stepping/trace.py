@@ -21,11 +21,12 @@ from diffsim.typing import Array
 
 
 class Trace(Graph):
-    """The graph of a step, with the intermediate fields that it asks to be stored."""
+    """The graph of a step, with the intermediate fields that it asks to be stored, and the boundary rules of all that are stored."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stages: list[Stage] = []
+        self.rules: dict[str, Rules] = {}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Stage(Placed):
     node: Node
 
 
-def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
+def stage(value: Symbol, boundary: Rule | Rules | Symbol = "zero") -> Symbol:
     """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
 
     It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
@@ -52,15 +53,30 @@ def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
 
     Args:
         value: the expression.
-        boundary: what the stored field is outside the grid.
+        boundary: what the stored field is outside the grid: a rule, one an axis, or the field of the step whose rules it takes.
+
+    Raises:
+        TraceError: it is called outside a step, of a condition, or with the rules of an expression that is not stored.
     """
     if not isinstance(value.graph, Trace):
         raise TraceError("stage() was called outside a step; coefficients need none")
     value.expect(False, "stage")
     location = tuple(place or 0 for place in value.location)
     name = f"stage {len(value.graph.stages)}"
-    value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
+    rules = check_rules(_rules_of(boundary) if isinstance(boundary, Symbol) else boundary, value.ndim, location)
+    value.graph.stages.append(Stage(location, rules, name, value.node))
+    value.graph.rules[name] = rules
     return value.like(value.graph.read(name, (0,) * value.ndim), location)
+
+
+def _rules_of(field: Symbol) -> Rules:
+    """The boundary rules of a stored field."""
+    node, known = field.node, getattr(field.graph, "rules", {})
+    if node.op != "read" or any(node.data[1]) or node.data[0] not in known:
+        raise TraceError(
+            "boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give the one it stands for"
+        )
+    return known[node.data[0]]
 
 
 @dataclass(frozen=True)
@@ -184,6 +200,7 @@ def trace_step(
     graph, grid = Trace(), equation.grid
     states = _placed(equation.states, grid)
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
+    graph.rules = {name: placed.rules for name, placed in {**states, **coefficients}.items()}
     symbols |= _profile_symbols(graph, equation)
     for name in equation.forcings:
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
