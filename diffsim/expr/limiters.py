@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from diffsim.arguments import positive
+from diffsim.errors import ShapeError
 from diffsim.expr.functions import where
+from diffsim.expr.metric import metric, stretched_diff
 from diffsim.expr.operators import place_along
 from diffsim.expr.symbol import Symbol
 
@@ -61,10 +63,23 @@ def muscl(f: Symbol, axis: int, limiter: Limiter = mc) -> tuple[Symbol, Symbol]:
         doi:10.1016/0021-9991(79)90145-1.
     """
     axis, place = place_along(f, axis, "muscl")
-    jump = f - f.shifted(axis, -1)
-    half = 0.5 * limiter(jump, jump.shifted(axis, 1))
-    below, above = (f + half).shifted(axis, -place), (f - half).shifted(axis, 1 - place)
+    up, down = _half_steps(f, axis, place, limiter)
+    below, above = (f + up).shifted(axis, -place), (f - down).shifted(axis, 1 - place)
     return below.across(axis), above.across(axis)
+
+
+def _half_steps(f: Symbol, axis: int, place: int, limiter: Limiter) -> tuple[Symbol, Symbol]:
+    """Change of f from its place to half a cell above, and from half a cell below to its place, with a limited slope."""
+    if f.spacing[axis] is not None:
+        jump = f - f.shifted(axis, -1)
+        half = 0.5 * limiter(jump, jump.shifted(axis, 1))
+        return half, half
+    slope = stretched_diff(f, axis).across(axis).shifted(axis, place - 1)
+    half = 0.5 * limiter(slope, slope.shifted(axis, 1))
+    width = metric(f, "width", axis)
+    if not place:
+        return width * half, width * half
+    return width.across(axis).shifted(axis, 1) * half, width.across(axis) * half
 
 
 def weno5(f: Symbol, axis: int, eps: float = 1e-6) -> tuple[Symbol, Symbol]:
@@ -80,13 +95,15 @@ def weno5(f: Symbol, axis: int, eps: float = 1e-6) -> tuple[Symbol, Symbol]:
         above sees it (the mirror image).
 
     Raises:
-        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+        ShapeError: an axis that the grid has not, that is stretched, or along which `f` does not vary.
         ParameterError: `eps` is not positive.
 
     Reference: Jiang and Shu (1996), Efficient implementation of weighted ENO schemes, J. Comput. Phys. 126, 202-228,
         doi:10.1006/jcph.1996.0130.
     """
     axis, place = place_along(f, axis, "weno5")
+    if f.spacing[axis] is None:
+        raise ShapeError(f"weno5 along axis {axis}, which is stretched, expected cells of one size; use muscl, or a uniform axis")
     eps = positive("eps", eps, "give the square of a change of f that is negligible")
     cells = [f.shifted(axis, k - place) for k in range(-2, 4)]
     return _jiang_shu(cells[:5], eps).across(axis), _jiang_shu(cells[:0:-1], eps).across(axis)

@@ -1,14 +1,16 @@
 """Discrete operators that a step is written with: differences and interpolations.
 
-All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12.
+All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12;
+along stretched axes 2.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError
+from diffsim.expr.metric import check_second_order, stretched_diff, stretched_diff_centred, stretched_interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import centred, check_order, staggered
 
@@ -16,13 +18,25 @@ from diffsim.expr.weights import centred, check_order, staggered
 def laplacian(f: Symbol, order: int = 2) -> Symbol:
     """∇²f with central differences of the given order; same location."""
     order = check_order(order)
+    terms, even = [], []
+    for axis, h in enumerate(f.spacing):
+        if h is None:
+            check_second_order(order, axis, "laplacian")
+            terms.append(stretched_diff(stretched_diff(f, axis), axis))
+        else:
+            even.append((axis, h))
+    return add([_uniform_laplacian(f, even, order), *terms] if even else terms)
+
+
+def _uniform_laplacian(f: Symbol, axes: Sequence[tuple[int, float]], order: int) -> Symbol:
+    """Second derivatives along axes of given spacings, summed."""
     reach = order // 2
     weights = centred(2, order)
-    total = sum(weights[reach] / h**2 for h in f.spacing) * f
+    total = sum(weights[reach] / h**2 for _, h in axes) * f
     for k in range(1, reach + 1):
         # neighbours of equal weight are added before they are multiplied
         groups: dict[float, list[Symbol]] = {}
-        for axis, h in enumerate(f.spacing):
+        for axis, h in axes:
             groups.setdefault(weights[reach + k] / h**2, []).append(f.shifted(axis, -k) + f.shifted(axis, k))
         for weight, pairs in groups.items():
             total = total + weight * add(pairs)
@@ -42,9 +56,14 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis at the same location, by central differences."""
     axis, order = _check_axis(f, axis), check_order(order)
+    h = f.spacing[axis]
+    if h is None:
+        axis, _ = place_along(f, axis, "diff_centred")
+        check_second_order(order, axis, "diff_centred")
+        return stretched_diff_centred(f, axis)
     weights = centred(1, order)
     reach = order // 2
-    terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
+    terms = [weights[reach + k] / h * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
     return add(terms)
 
 
@@ -71,8 +90,12 @@ def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
 
 def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
     (axis, place), order = place_along(f, axis, "diff or interpolate"), check_order(order)
+    h = f.spacing[axis]
+    if h is None:
+        check_second_order(order, axis, "diff" if derivative else "interpolate")
+        return (stretched_diff if derivative else stretched_interpolate)(f, axis)
     weights = staggered(derivative, order)
-    scale = 1 / f.spacing[axis] if derivative else 1.0
+    scale = 1 / h if derivative else 1.0
     first = -order // 2 + (0 if place else 1)  # centre i and face i + 1/2: face <- centres -order/2+1 .. order/2
     half = order // 2
     terms = []

@@ -34,11 +34,14 @@ SIGNS = {
 
 
 class Symbol:
-    """A symbolic field or an expression of symbolic fields."""
+    """A symbolic field or an expression of symbolic fields.
+
+    `spacing` is the distance of cell centres along each axis, None where the grid is stretched.
+    """
 
     __slots__ = ("graph", "location", "node", "spacing")
 
-    def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float, ...]) -> None:
+    def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float | None, ...]) -> None:
         self.graph = graph
         self.node = node
         self.location = location

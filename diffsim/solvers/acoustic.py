@@ -75,4 +75,4 @@ class Acoustic(Equation):
         check_sign("wave speed c", parameters["c"], "m/s")
         fastest = float(parameters["c"].max())
         limit = 2 / (fastest * math.sqrt(laplacian_bound(self.grid, self.order)))
-        check_step(self.dt, limit, f"c_max = {fastest:.4g} m/s, dx = {min(self.grid.spacing):.4g} m, order {self.order}")
+        check_step(self.dt, limit, f"c_max = {fastest:.4g} m/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")

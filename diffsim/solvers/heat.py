@@ -55,5 +55,5 @@ class Heat(Equation):
         check_sign("diffusivity kappa", parameters["kappa"], "m²/s", positive=False)
         largest = float(parameters["kappa"].max())
         if largest:
-            bound = sum(4 / h**2 for h in self.grid.spacing)
-            check_step(self.dt, 2 / (largest * bound), f"kappa_max = {largest:.4g} m²/s, dx = {min(self.grid.spacing):.4g} m")
+            bound = sum(4 / h**2 for h in self.grid.smallest)
+            check_step(self.dt, 2 / (largest * bound), f"kappa_max = {largest:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m")

@@ -17,6 +17,7 @@ from diffsim.expr.symbol import Symbol, describe
 from diffsim.field import Location, Rule, Rules, check_rules
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.metric import check_not_periodic, metrics
 from diffsim.typing import Array
 
 
@@ -181,7 +182,8 @@ def _trace_map(
         home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
         placed[name] = Placed(location, check_rules(rules(name), grid.ndim, location))
-    return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
+    check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
+    return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
 
 
 def trace_step(
@@ -214,7 +216,9 @@ def trace_step(
         symbol = _as_symbol(graph, grid, found[name], name)
         _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = symbol.node
-    return TracedStep(graph, grid, states, dict(coefficients), wanted, dict(equation.profiles), present, tuple(graph.stages), outputs)
+    check_not_periodic(grid, graph.rules)
+    profiles = {**equation.profiles, **metrics(grid)}
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, tuple(graph.stages), outputs)
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
@@ -239,7 +243,7 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
         )
     if not np.isfinite(values).all():
         raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; correct them")
-    return np.pad(values, halo[profile.axis], mode="edge")
+    return profile.extended(values, halo[profile.axis])
 
 
 def check_declared(equation: Equation) -> None:
@@ -304,7 +308,7 @@ def _place(variable: Variable, grid: Grid) -> Placed:
 
 
 def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:
-    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.spacing)
+    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.uniform_spacing)
 
 
 def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
@@ -325,7 +329,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
         value.expect(False, "step")
         return value
     if isinstance(value, (int, float)):
-        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.spacing)
+        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
     raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
 
 

@@ -17,7 +17,7 @@ from tests.stepping.run_cases import outputs
 SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
 LOOSE = 4e-4  # Vulkan lets its drivers round sines and arcs to 2^-11
 ROUND_OFF = 1e-12
-FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "functions", "long wave on the sphere")
+FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "functions", "stretched", "long wave on the sphere")
 
 
 def run_cases(*arguments: str) -> dict[str, float | str]:
@@ -35,7 +35,7 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16])
-@pytest.mark.parametrize("name", FEW[:5])
+@pytest.mark.parametrize("name", FEW[:6])
 def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
     case = next(c for c in CASES if c.name == name)
