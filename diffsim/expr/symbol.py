@@ -27,7 +27,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """What NumPy calls the operators of its numbers, such as * in np.float64(2) * f."""
 SIGNS = {
-    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**",
+    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/",
     "lt": "a comparison", "le": "a comparison", "select": "where()", "min": "minimum()", "max": "maximum()", "abs": "abs()",
 }  # fmt: skip
 """What a step writes for operations of the graph."""
@@ -67,7 +67,7 @@ class Symbol:
         """Apply an operation of the graph to this and other operands of the same location."""
         symbols = [self, *map(self._lift, others)]
         for number, symbol in enumerate(symbols):
-            symbol.expect(op in LOGIC or (op == "select" and not number), op)
+            symbol.expect(op in LOGIC or (op == "select" and not number), SIGNS.get(op, f"{op}()"))
         location = self.location
         for other in symbols[1:]:
             location = merge_locations(location, other.location)
@@ -83,13 +83,13 @@ class Symbol:
 
         Args:
             condition: whether a condition is expected.
-            what: the operation that takes it.
+            what: what takes it, for the message.
 
         Raises:
             TraceError: it is the other.
         """
         if self.node.op != "const" and self.is_condition is not condition:
-            raise refusals.of_kind(SIGNS.get(what, f"{what}()"), condition)
+            raise refusals.of_kind(what, condition)
 
     def shifted(self, axis: int, cells: int) -> Symbol:
         """The value `cells` cells further along `axis`."""
@@ -128,7 +128,7 @@ class Symbol:
         """The remainder of division by `other`, with its sign: a - b floor(a / b)."""
         b = self._lift(other)
         for operand in (self, b):
-            operand.expect(False, "mod")
+            operand.expect(False, "%")
         return self.like(self.graph.remainder(self.node, b.node), merge_locations(self.location, b.location))
 
     def __rmod__(self, other: Operand) -> Symbol:
@@ -154,13 +154,13 @@ class Symbol:
         return self.combine(op, other)
 
     def __neg__(self) -> Symbol:
-        self.expect(False, "sub")
+        self.expect(False, "-")
         return self.like(self.graph.negative(self.node))
 
     def __pow__(self, exponent: float) -> Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
-        self.expect(False, "pow")
+        self.expect(False, "**")
         return self.like(self.graph.apply("pow", self.node, data=float(exponent)))
 
     def __lt__(self, other: Operand) -> Symbol:

@@ -61,7 +61,7 @@ def stage(value: Symbol, boundary: Rule | Rules | Symbol = "zero") -> Symbol:
     """
     if not isinstance(value.graph, Trace):
         raise TraceError("stage() was called outside a step; coefficients need none")
-    value.expect(False, "stage")
+    value.expect(False, "stage()")
     location = tuple(place or 0 for place in value.location)
     name = f"stage {len(value.graph.stages)}"
     rules = check_rules(_rules_of(boundary) if isinstance(boundary, Symbol) else boundary, value.ndim, location)
@@ -326,7 +326,7 @@ def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) ->
 
 def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
     if isinstance(value, Symbol):
-        value.expect(False, "step")
+        value.expect(False, name)
         return value
     if isinstance(value, (int, float)):
         return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
