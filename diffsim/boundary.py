@@ -40,21 +40,30 @@ class Place:
         high: whether it is the side after the last cell.
         face: whether the field's values lie on the faces across this axis. The last one then lies on the high side itself, and none on
             the low side.
-        spacing: of the cells along the axis.
+        sizes: the width of all cells along the axis, or of each, from the side inward; cells outside are mirror images of those inside.
     """
 
     axis: int
     high: bool
     face: bool = False
-    spacing: float = 1.0
+    sizes: float | tuple[float, ...] = 1.0
 
     def image(self, q: int) -> int:
         """The cell as far inside as the ghost cell `q` is outside; -1: the ghost cell lies on the side itself."""
         return q if not self.face else q + 1 if self.high else q - 1
 
-    def distance(self, q: int) -> float:
-        """From the side to the ghost cell `q`."""
-        return (q + 0.5 if not self.face else q + 1 if self.high else q) * self.spacing
+    def inside(self, p: int) -> float:
+        """Distance from the side to the value of cell `p` inside; 0 for p = -1."""
+        if p < 0:
+            return 0.0
+        whole = p if not self.face or self.high else p + 1
+        if isinstance(self.sizes, tuple):
+            return sum(self.sizes[:whole]) + (0.0 if self.face else 0.5 * self.sizes[whole])
+        return (whole if self.face else whole + 0.5) * self.sizes
+
+    def outside(self, q: int) -> float:
+        """Distance from the side to the ghost cell `q`."""
+        return self.inside(self.image(q))
 
 
 class Rule(ABC):
@@ -115,9 +124,9 @@ class Condition(Rule):
 
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         a, b = self.weights
-        image, distance = place.image(q), place.distance(q)
+        image, distance = place.image(q), place.outside(q)
         if image < 0:
-            slope = _one_sided(min(n, 2), place.spacing)
+            slope = _one_sided([place.inside(p) for p in range(min(n, 2))])
             on_side = a + b * slope[0]
             return tuple((cell, -b * weight / on_side) for cell, weight in enumerate(slope[1:]) if b), 1 / on_side
         half, across = a / 2, b / (2 * distance) if distance else 0.0
@@ -129,9 +138,13 @@ class Condition(Rule):
         return self.given / a if place.face and place.high and not b else None
 
 
-def _one_sided(cells: int, spacing: float) -> tuple[float, ...]:
-    """Weights of the outward slope on a side: of the value there, and of one or two cells at distances of the spacing."""
-    return (1 / spacing, -1 / spacing) if cells < 2 else (1.5 / spacing, -2 / spacing, 0.5 / spacing)
+def _one_sided(distances: list[float]) -> tuple[float, ...]:
+    """Weights of the outward slope on a side: of the value there, and of one or two cells at these distances from it."""
+    near, *others = distances
+    if not others:
+        return 1 / near, -1 / near
+    (far,) = others
+    return 1 / near + 1 / far, -far / (near * (far - near)), near / (far * (far - near))
 
 
 @dataclass(frozen=True)
@@ -256,8 +269,9 @@ class Extrapolate(Rule):
             raise ShapeError(
                 f"Extrapolate({self.order}) along axis {place.axis} of {n} cells, expected at least {self.order + 1}; lower the order"
             )
-        nodes = range(self.order + 1)
-        return tuple((p, math.prod((q + 1 + r) / (r - p) for r in nodes if r != p)) for p in nodes), 0.0
+        at, nodes = -place.outside(q), [place.inside(p) for p in range(self.order + 1)]
+        weights = [math.prod((at - other) / (node - other) for other in nodes if other != node) for node in nodes]
+        return tuple(enumerate(weights)), 0.0
 
 
 @dataclass(frozen=True)
@@ -282,7 +296,7 @@ class Outflow(Rule):
         return Extrapolate(min(1, n - 1)).ghost(q, n, place)
 
     def edge(self, now: Any, place: Place, dt: float) -> Any:
-        courant = self.speed * dt / place.spacing
+        courant = self.speed * dt / (place.inside(1) - place.inside(0))
         if courant > 1:
             raise ParameterError(
                 f"Outflow({self.speed:g}) along axis {place.axis} moves {courant:.3g} cells a step, expected at most 1; lower dt"
@@ -381,25 +395,37 @@ Rules: TypeAlias = tuple[Sides, ...]
 """Both sides of each axis."""
 
 
-def bound(boundary: Any, location: tuple[int, ...], spacing: tuple[float, ...]) -> Rules:
-    """A boundary of a field at its location on a grid of this spacing.
+def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules of a boundary of a grid of so many axes.
 
     Raises:
         ParameterError: see `rules_of`.
         ShapeError: a wrong number of rules.
     """
-    found, ndim = rules_of(boundary), len(spacing)
+    found = rules_of(boundary)
     if not isinstance(boundary, (tuple, list)):
         found *= ndim
     if len(found) != ndim:
         raise ShapeError(f"boundary = {shown(boundary)} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
-    return tuple(
-        (
-            _side(low, Place(axis, False, bool(location[axis]), spacing[axis])),
-            _side(high, Place(axis, True, bool(location[axis]), spacing[axis])),
-        )
-        for axis, (low, high) in enumerate(found)
-    )
+    return found
+
+
+def bound(boundary: Any, location: tuple[int, ...], sizes: tuple[Any, ...]) -> Rules:
+    """A boundary of a field at its location, on a grid of cells of these sizes (`diffsim.grid.Grid.cell_sizes`).
+
+    Raises:
+        ParameterError, ShapeError: see `per_axis`.
+    """
+    out = []
+    for axis, ((low, high), at, size) in enumerate(zip(per_axis(boundary, len(sizes)), location, sizes, strict=True)):
+        from_above = size[::-1] if isinstance(size, tuple) else size
+        out.append((_side(low, Place(axis, False, bool(at), size)), _side(high, Place(axis, True, bool(at), from_above))))
+    return tuple(out)
+
+
+def unplaced(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules without their places, as a boundary."""
+    return tuple((low.rule, high.rule) for low, high in rules)
 
 
 def _side(rule: Rule, place: Place) -> Side:

@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.arguments import names, real_array, shape_of, shown, whole
 from diffsim.errors import ShapeError
 from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3
+EVEN = 1e-9
+"""Cells whose widths differ by less than this part are of one size."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Grid:
     """A uniform grid of cells in one to three dimensions; arrays over it are C-ordered, the last axis contiguous.
 
-    Cell i of an axis has its centre at `origin + i * spacing` and its upper face half a spacing further.
+    Cell i of an axis has its centre at `origin + i * spacing` and its upper face half a spacing further. `Grid.from_faces` makes a grid
+    whose cells differ in size.
 
     Args:
         shape: cells along each axis.
@@ -33,9 +37,12 @@ class Grid:
     """
 
     shape: tuple[int, ...]
-    spacing: tuple[float, ...]
+    uniform_spacing: tuple[float | None, ...]
+    """Distance of cell centres along each axis, None where it is not the same everywhere."""
     origin: tuple[float, ...]
     axes: tuple[str, ...]
+    faces: tuple[tuple[float, ...] | None, ...]
+    """Coordinates of the faces along each axis that is stretched, None for the others."""
 
     def __init__(
         self,
@@ -46,8 +53,9 @@ class Grid:
     ) -> None:
         shape = shape_of("grid shape", shape, MAX_DIMENSIONS)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "spacing", _per_axis("spacing", spacing, len(shape)))
+        object.__setattr__(self, "uniform_spacing", _per_axis("spacing", spacing, len(shape)))
         object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape)))
+        object.__setattr__(self, "faces", (None,) * len(shape))
         if not all(0 < h < math.inf for h in self.spacing):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
@@ -56,6 +64,60 @@ class Grid:
         if len(found) != len(shape):
             raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
         object.__setattr__(self, "axes", found)
+
+    @classmethod
+    def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None) -> Grid:
+        """A grid from the coordinates of its faces; the centre of a cell is half-way between its faces.
+
+        Args:
+            faces: for each axis the increasing coordinates of all faces, both ends included: one more than cells. An axis on which they
+                are equally spaced is a uniform one.
+            axes: names of the axes, for figures and messages.
+
+        Raises:
+            ShapeError: a number of axes other than 1 to 3, fewer than two faces, or coordinates that do not increase.
+        """
+        if not isinstance(faces, (list, tuple)) or not 1 <= len(faces) <= MAX_DIMENSIONS:
+            raise ShapeError(
+                f"grid faces = {shown(faces)}, expected 1 to {MAX_DIMENSIONS} arrays in a tuple; give the faces along each axis"
+            )
+        found = [_increasing(axis, along) for axis, along in enumerate(faces)]
+        widths = [np.diff(along) for along in found]
+        even = [bool(np.ptp(along) <= EVEN * along.mean()) for along in widths]
+        mean = [(along[-1] - along[0]) / (len(along) - 1) for along in found]
+        grid = cls([len(w) for w in widths], mean, [along[0] + 0.5 * w[0] for along, w in zip(found, widths, strict=True)], axes)
+        object.__setattr__(grid, "uniform_spacing", tuple(float(h) if same else None for h, same in zip(mean, even, strict=True)))
+        object.__setattr__(grid, "faces", tuple(None if same else tuple(a.tolist()) for a, same in zip(found, even, strict=True)))
+        return grid
+
+    def __repr__(self) -> str:
+        sizes = [f"{min(self.widths(a)):g} to {max(self.widths(a)):g}" if h is None else h for a, h in enumerate(self.uniform_spacing)]
+        return f"Grid(shape={self.shape}, spacing=({', '.join(map(str, sizes))}), origin={self.origin}, axes={self.axes})"
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        """Distance of neighbouring cell centres along each axis.
+
+        Raises:
+            ShapeError: the grid is stretched along an axis.
+        """
+        for axis, h in enumerate(self.uniform_spacing):
+            if h is None:
+                raise ShapeError(
+                    f"spacing of a grid that is stretched along {self.axes[axis]}, expected the same everywhere; what asks for it needs a "
+                    "uniform grid, Grid(shape, spacing), or can use grid.widths(axis), diffsim.expr.diff and the like"
+                )
+        return tuple(h for h in self.uniform_spacing if h is not None)
+
+    @property
+    def cell_sizes(self) -> tuple[float | tuple[float, ...], ...]:
+        """The width of all cells along each axis, or that of each where the grid is stretched."""
+        return tuple(tuple(self.widths(axis).tolist()) if h is None else h for axis, h in enumerate(self.uniform_spacing))
+
+    @property
+    def smallest(self) -> tuple[float, ...]:
+        """The smallest width of a cell along each axis, for limits of stability."""
+        return tuple(float(self.widths(axis).min()) if h is None else h for axis, h in enumerate(self.uniform_spacing))
 
     @property
     def ndim(self) -> int:
@@ -72,9 +134,26 @@ class Grid:
 
     def coordinates(self, axis: int, location: int = 0) -> Array:
         """Coordinates along `axis`, of cell centres (location 0) or of upper faces (location 1)."""
+        axis, location = self._place(axis, location)
+        faces, h = self.faces[axis], self.uniform_spacing[axis]
+        if h is None:
+            along = np.array(faces)
+            return along[1:] if location else 0.5 * (along[:-1] + along[1:])
+        return self.origin[axis] + h * (np.arange(self.shape[axis]) + 0.5 * location)
+
+    def widths(self, axis: int, location: int = 0) -> Array:
+        """Widths of the cells along `axis` (location 0), or distances of the centres on both sides of upper faces (location 1).
+
+        Beyond the last cell there is one of the same width.
+        """
+        axis, location = self._place(axis, location)
+        h = self.uniform_spacing[axis]
+        found = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
+        return 0.5 * (found + np.append(found[1:], found[-1])) if location else found
+
+    def _place(self, axis: int, location: int) -> tuple[int, int]:
         axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
-        location = whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
-        return self.origin[axis] + self.spacing[axis] * (np.arange(self.shape[axis]) + 0.5 * location)
+        return axis, whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
 
 
 def _per_axis(name: str, value: float | Sequence[float], ndim: int) -> tuple[float, ...]:
@@ -82,3 +161,12 @@ def _per_axis(name: str, value: float | Sequence[float], ndim: int) -> tuple[flo
     if array.shape not in ((1,), (ndim,)):
         raise ShapeError(f"grid {name} = {shown(value)} has shape {array.shape}, expected one number, or {ndim} (one an axis); give those")
     return tuple(np.broadcast_to(array, ndim).tolist())
+
+
+def _increasing(axis: int, faces: npt.ArrayLike) -> Array:
+    found = real_array(f"grid faces along axis {axis}", faces, float)
+    if found.ndim != 1 or len(found) < 2:
+        raise ShapeError(f"grid faces along axis {axis} have shape {found.shape}, expected (cells + 1,); give the coordinates of all faces")
+    if not np.isfinite(found).all() or not (np.diff(found) > 0).all():
+        raise ShapeError(f"grid faces along axis {axis} do not increase, expected finite, increasing coordinates; sort them, each once")
+    return found

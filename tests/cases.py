@@ -10,7 +10,29 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr import diff, diff_centred, div, exp, interpolate, laplacian, maximum, tanh, where
+from diffsim.expr import (
+    arccos,
+    arcsin,
+    arctan,
+    arctan2,
+    clip,
+    cosh,
+    diff,
+    diff_centred,
+    div,
+    exp,
+    floor,
+    grad,
+    interpolate,
+    laplacian,
+    maximum,
+    muscl,
+    sign,
+    sinh,
+    tan,
+    tanh,
+    where,
+)
 from diffsim.solvers import Acoustic, Heat, LongWave
 
 
@@ -130,6 +152,45 @@ class Sided(ds.Equation):
         }
 
 
+class Functions(ds.Equation):
+    """Functions, remainders and joined conditions, with numbers and neighbours among their arguments."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"a": ds.Variable("periodic"), "b": ds.Variable("mirror")}
+
+    def step(self, a: Any, b: Any) -> dict[str, Any]:
+        small, ahead = tanh(a), b.shifted(-1, 1)
+        angles = arctan2(a, ahead) + arctan2(0.3, b) - arctan2(a.shifted(-1, -1), 0.2) + arctan(b)
+        curves = tan(0.5 * small) + sinh(small) - cosh(ahead) + arcsin(0.9 * small) * arccos(0.9 * tanh(b))
+        jumps = floor(2 * a) * b + sign(a) * ahead + clip(a, -0.5, ahead)
+        rests = a % 0.7 + b % (small - 1.5) - 1.0 % (0.4 + b * b)
+        mask = ((a > 0) & ~(ahead < 0.2)) | (a.shifted(0, -1) <= -0.3) & True
+        found = where(mask, angles + curves, jumps + rests)
+        return {"a": 0.7 * a + 0.1 * found, "b": 0.6 * b - 0.1 * found.shifted(-1, 1) + 0.05 * where(~mask, angles, rests)}
+
+
+class Stretched(ds.Equation):
+    """Every operator that knows stretched axes, at centres and at faces, with a stage."""
+
+    forcings = ("f",)
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.005
+        self.states = {
+            "a": ds.Variable("mirror"),
+            "u": ds.Variable(("mirror",) * (grid.ndim - 1) + ("zero",), (0,) * (grid.ndim - 1) + (1,)),
+        }
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, a: Any, u: Any, k: Any, f: Any) -> dict[str, Any]:
+        pushed = ds.stage(u + self.dt * (interpolate(k, -1) * diff(a, -1) - u * diff_centred(u, -1) + laplacian(u)), boundary=u)
+        below, above = muscl(pushed, -1)
+        flux = interpolate(pushed, -1) * a + 0.1 * below * above
+        rate = diff_centred(flux, 0) + 0.2 * div(grad(a)) + k * laplacian(a) - muscl(a, 0)[0].shifted(0, -1).across(0) + f
+        return {"a": a + self.dt * rate, "u": pushed}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
@@ -233,6 +294,16 @@ CASES = [
         Case(f"fluxes {boundary}", lambda boundary=boundary: Fluxes(ds.Grid((9, 21), 1.0), boundary), 12, {}, {}, {"k": (0.5, 0.3)})
         for boundary in ("zero", "mirror", "periodic")
     ),
+    Case(
+        "stretched",
+        lambda: Stretched(ds.Grid.from_faces((np.linspace(1, 3, 12) ** 2, np.geomspace(2, 9, 21)))),
+        8,
+        {"f": [[1.3, 4.1], [8.2, 2.2]]},
+        {"a": [[6.0, 8.4]], "u": [[2.0, 3.3]]},
+        {"k": (0.3, 0.1)},
+    ),
+    Case("stretched 1-D", lambda: Stretched(ds.Grid.from_faces((np.geomspace(1, 9, 24),))), 8, {}, {"u": [[3.3]]}, {"k": (0.3, 0.1)}),
+    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 8, {}, {"b": [[3.0, 5.2]]}, {}),
     Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(
         Case(
@@ -268,6 +339,7 @@ CONTRACT = (
     "long wave on the sphere",
     "staggered acoustic 2-D",
     "fluxes zero",
+    "functions",
     "sides 2-D",
 )
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]

@@ -18,7 +18,7 @@ FLOORS = [
     {"grid", "field", "boundary"},
     {"expr"},
     {"kernels", "stepping"},
-    {"checkpoint"},
+    {"checkpoint", "integrators"},
     {"ad"},
     {"numpy"},
     {"simulation", "solvers", "losses"},

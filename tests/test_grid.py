@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 
+from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Grid
 
 
@@ -26,3 +31,58 @@ def test_sizes(shape: tuple[int, ...], spacing: float | tuple[float, ...], volum
     assert grid.size == np.zeros(shape).size
     assert grid.axes == axes
     assert grid.origin == (0.0,) * len(shape)
+
+
+FACES = (np.array([0.0, 1.0, 3.0, 3.5]), np.linspace(-1.0, 1.0, 5))
+"""Stretched along the first axis, equally spaced along the second one."""
+
+
+def test_a_stretched_grid_has_its_centres_half_way_between_faces() -> None:
+    grid = Grid.from_faces(FACES)
+    assert grid.shape == (3, 4) and grid.axes == ("y", "x") and grid.size == 12
+    np.testing.assert_allclose(grid.coordinates(0), [0.5, 2.0, 3.25])
+    np.testing.assert_allclose(grid.coordinates(0, 1), [1.0, 3.0, 3.5])
+    np.testing.assert_allclose(grid.widths(0), [1.0, 2.0, 0.5])
+    np.testing.assert_allclose(grid.widths(0, 1), [1.5, 1.25, 0.5])
+    np.testing.assert_allclose(grid.widths(1), 0.5)
+    np.testing.assert_allclose(grid.coordinates(1), [-0.75, -0.25, 0.25, 0.75])
+    assert grid.uniform_spacing == (None, 0.5) and grid.smallest == (0.5, 0.5) and grid.origin == (0.5, -0.75)
+    assert repr(grid) == "Grid(shape=(3, 4), spacing=(0.5 to 2, 0.5), origin=(0.5, -0.75), axes=('y', 'x'))"
+
+
+def test_stretched_grids_compare_and_travel() -> None:
+    grid = Grid.from_faces(FACES)
+    other = Grid.from_faces((FACES[0] * [1, 1, 1.01, 1.2], FACES[1]))
+    assert grid == Grid.from_faces(FACES) == copy.deepcopy(grid) == pickle.loads(pickle.dumps(grid)) and grid != other
+    assert hash(grid) == hash(Grid.from_faces(FACES))
+
+
+def test_equally_spaced_faces_make_a_uniform_grid() -> None:
+    grid, same = Grid.from_faces([FACES[1]]), Grid((4,), 0.5, -0.75)
+    assert grid == same and grid.spacing == (0.5,) and grid.cell_volume == 0.5 and grid.faces == (None,)
+
+
+@pytest.mark.parametrize("name", ["spacing", "cell_volume"])
+def test_a_stretched_grid_has_no_spacing(name: str) -> None:
+    with pytest.raises(ShapeError, match=r"stretched along y, expected the same everywhere; .*grid\.widths\(axis\)"):
+        getattr(Grid.from_faces(FACES), name)
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "no tuple": (FACES[0], "expected 1 to 3 arrays in a tuple"),
+    "four": ((FACES[0],) * 4, "expected 1 to 3 arrays"),
+    "number": ((1.0,), r"axis 0 have shape \(\), expected \(cells \+ 1,\)"),
+    "one face": ((FACES[1], [1.0]), r"axis 1 have shape \(1,\)"),
+    "falling": ((FACES[0][::-1],), "do not increase, expected finite, increasing"),
+    "twice": (([0.0, 1.0, 1.0],), "do not increase"),
+    "infinite": (([0.0, 1.0, np.inf],), "do not increase, expected finite"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_faces(what: str) -> None:
+    faces, message = WRONG[what]
+    with pytest.raises(ShapeError, match=message):
+        Grid.from_faces(faces)
+    with pytest.raises(ParameterError, match="grid faces along axis 0"):
+        Grid.from_faces(["north"])  # type: ignore[list-item]

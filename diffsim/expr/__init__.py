@@ -1,43 +1,68 @@
 """The expression graph: nodes, operators, derivatives, and their Taichi source."""
 
-from diffsim.expr.graph import OPERATIONS, Graph, Node
-from diffsim.expr.operators import (
+from diffsim.expr.functions import (
+    arccos,
+    arcsin,
+    arctan,
+    arctan2,
+    clip,
     cos,
-    diff,
-    diff_centred,
-    div,
+    cosh,
     exp,
-    grad,
-    interpolate,
-    laplacian,
+    floor,
     log,
     maximum,
     minimum,
+    sign,
     sin,
+    sinh,
     sqrt,
+    tan,
     tanh,
     where,
 )
+from diffsim.expr.graph import OPERATIONS, Graph, Node
+from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_leer, weno5
+from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import curl, div, grad, strain
 
 __all__ = [
     "OPERATIONS",
     "Graph",
     "Node",
     "Symbol",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "arctan2",
+    "clip",
     "cos",
+    "cosh",
+    "curl",
     "diff",
     "diff_centred",
     "div",
     "exp",
+    "floor",
     "grad",
     "interpolate",
     "laplacian",
     "log",
     "maximum",
+    "mc",
     "minimum",
+    "minmod",
+    "muscl",
+    "sign",
     "sin",
+    "sinh",
     "sqrt",
+    "strain",
+    "superbee",
+    "tan",
     "tanh",
+    "van_leer",
+    "weno5",
     "where",
 ]

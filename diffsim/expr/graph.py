@@ -140,9 +140,17 @@ class Graph:
                     return args[1]
                 if first.op == "const":
                     return args[1] if first.data else args[2]
-            case "min" | "max" | "and" | "or":
+            case "min" | "max":
                 if first is second:
                     return first
+            case "and" | "or":
+                assert second is not None
+                if first is second:
+                    return first
+                if first.op == "const":
+                    first, second = second, first
+                if second.op == "const":  # True decides "or", False decides "and"
+                    return second if bool(second.data) == (op == "or") else first
             case "not":
                 if first.op == "not":
                     return first.args[0]
@@ -162,6 +170,13 @@ class Graph:
 
     def negative(self, a: Node) -> Node:
         return self.mul(self.const(-1), a)
+
+    def remainder(self, a: Node, b: Node) -> Node:
+        """a - b floor(a / b), with the sign of b and smaller than b: a quotient that rounding took across a whole number is put right."""
+        rest = self.sub(a, self.mul(b, self.apply("floor", self.div(a, b))))
+        product = self.mul(rest, b)
+        below, above = self.apply("lt", product, self.const(0)), self.apply("le", self.mul(b, b), product)
+        return self.apply("select", below, self.add(rest, b), self.apply("select", above, self.sub(rest, b), rest))
 
     def all_zero(self, nodes: Iterable[Node]) -> Node:
         """The condition that every node is 0; there must be one."""
@@ -331,7 +346,9 @@ OPERATIONS: dict[str, Operation] = {
 }
 """Every operation, one entry each: to add one is to add a line here."""
 
-CONDITIONS = ("lt", "le", "eq", "and", "or", "not")
+LOGIC = ("and", "or", "not")
+"""Operations on conditions."""
+CONDITIONS = ("lt", "le", "eq", *LOGIC)
 """Operations whose value is a condition, no number."""
 
 LANEWISE = ("exp", "log", "sin", "cos", "tan", "tanh", "asin", "acos", "atan2", "floor", "pow")

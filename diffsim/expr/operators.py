@@ -1,6 +1,7 @@
-"""Discrete operators that a step is written with: differences, interpolations and elementary functions.
+"""Discrete operators that a step is written with: differences and interpolations.
 
-All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12.
+All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12;
+along stretched axes 2.
 """
 
 from __future__ import annotations
@@ -8,21 +9,34 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 
-from diffsim.errors import ShapeError, TraceError
-from diffsim.expr.symbol import Operand, Symbol
+from diffsim.errors import ShapeError
+from diffsim.expr.metric import check_second_order, stretched_diff, stretched_diff_centred, stretched_interpolate
+from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import centred, check_order, staggered
 
 
 def laplacian(f: Symbol, order: int = 2) -> Symbol:
     """∇²f with central differences of the given order; same location."""
     order = check_order(order)
+    terms, even = [], []
+    for axis, h in enumerate(f.spacing):
+        if h is None:
+            check_second_order(order, axis, "laplacian")
+            terms.append(stretched_diff(stretched_diff(f, axis), axis))
+        else:
+            even.append((axis, h))
+    return add([_uniform_laplacian(f, even, order), *terms] if even else terms)
+
+
+def _uniform_laplacian(f: Symbol, axes: Sequence[tuple[int, float]], order: int) -> Symbol:
+    """Second derivatives along axes of given spacings, summed."""
     reach = order // 2
     weights = centred(2, order)
-    total = sum(weights[reach] / h**2 for h in f.spacing) * f
+    total = sum(weights[reach] / h**2 for _, h in axes) * f
     for k in range(1, reach + 1):
         # neighbours of equal weight are added before they are multiplied
         groups: dict[float, list[Symbol]] = {}
-        for axis, h in enumerate(f.spacing):
+        for axis, h in axes:
             groups.setdefault(weights[reach + k] / h**2, []).append(f.shifted(axis, -k) + f.shifted(axis, k))
         for weight, pairs in groups.items():
             total = total + weight * add(pairs)
@@ -42,20 +56,15 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis at the same location, by central differences."""
     axis, order = _check_axis(f, axis), check_order(order)
+    h = f.spacing[axis]
+    if h is None:
+        axis, _ = place_along(f, axis, "diff_centred")
+        check_second_order(order, axis, "diff_centred")
+        return stretched_diff_centred(f, axis)
     weights = centred(1, order)
     reach = order // 2
-    terms = [weights[reach + k] / f.spacing[axis] * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
+    terms = [weights[reach + k] / h * (f.shifted(axis, k) - f.shifted(axis, -k)) for k in range(1, reach + 1)]
     return add(terms)
-
-
-def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
-    """∇f, component `a` on the faces of axis `a`."""
-    return tuple(diff(f, axis, order) for axis in range(f.ndim))
-
-
-def div(components: Sequence[Symbol], order: int = 2) -> Symbol:
-    """∇·u of face values, component `a` on the faces of axis `a`; the result lies at the centre."""
-    return add([diff(u, axis, order) for axis, u in enumerate(components)])
 
 
 def add(terms: Iterable[Symbol]) -> Symbol:
@@ -66,63 +75,27 @@ def add(terms: Iterable[Symbol]) -> Symbol:
     return first
 
 
-def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
-    """a where the condition holds, b elsewhere; the condition is read, not differentiated."""
-    return _symbol(condition, "where").combine("select", a, b)
+def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
+    """The axis, counted from 0, and where along it `f` lies: 0 the centre, 1 the upper face.
 
-
-def minimum(a: Operand, b: Operand) -> Symbol:
-    """The smaller; a tie gives the whole derivative to `a`."""
-    return _lifted(a, b, "minimum").combine("min", b)
-
-
-def maximum(a: Operand, b: Operand) -> Symbol:
-    """The larger; a tie gives the whole derivative to `a`."""
-    return _lifted(a, b, "maximum").combine("max", b)
-
-
-def sqrt(f: Symbol) -> Symbol:
-    return _symbol(f, "sqrt").combine("sqrt")
-
-
-def exp(f: Symbol) -> Symbol:
-    return _symbol(f, "exp").combine("exp")
-
-
-def log(f: Symbol) -> Symbol:
-    return _symbol(f, "log").combine("log")
-
-
-def sin(f: Symbol) -> Symbol:
-    return _symbol(f, "sin").combine("sin")
-
-
-def cos(f: Symbol) -> Symbol:
-    return _symbol(f, "cos").combine("cos")
-
-
-def tanh(f: Symbol) -> Symbol:
-    return _symbol(f, "tanh").combine("tanh")
-
-
-def _symbol(value: Symbol, what: str) -> Symbol:
-    if not isinstance(value, Symbol):
-        raise TraceError(f"{what}() of a {type(value).__name__}, expected a field of the step; compute numbers with math or NumPy")
-    return value
-
-
-def _lifted(a: Operand, b: Operand, what: str) -> Symbol:
-    """The first operand as a symbol, where only the second is one."""
-    return a if isinstance(a, Symbol) else _symbol(b, what)._lift(a)  # type: ignore[arg-type]
+    Raises:
+        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+    """
+    axis = _check_axis(f, axis)
+    place = f.location[axis]
+    if place is None:
+        raise ShapeError(f"{what} along axis {axis} of an expression that does not vary along it; give one that does")
+    return axis, place
 
 
 def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
-    axis, order = _check_axis(f, axis), check_order(order)
-    place = f.location[axis]
-    if place is None:
-        raise ShapeError(f"diff or interpolate along axis {axis} of an expression that does not vary along it")
+    (axis, place), order = place_along(f, axis, "diff or interpolate"), check_order(order)
+    h = f.spacing[axis]
+    if h is None:
+        check_second_order(order, axis, "diff" if derivative else "interpolate")
+        return (stretched_diff if derivative else stretched_interpolate)(f, axis)
     weights = staggered(derivative, order)
-    scale = 1 / f.spacing[axis] if derivative else 1.0
+    scale = 1 / h if derivative else 1.0
     first = -order // 2 + (0 if place else 1)  # centre i and face i + 1/2: face <- centres -order/2+1 .. order/2
     half = order // 2
     terms = []
@@ -130,9 +103,7 @@ def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
         left, right = f.shifted(axis, first + half - 1 - k), f.shifted(axis, first + half + k)
         pair = right - left if derivative else left + right
         terms.append(weights[half + k] * scale * pair)
-    location = tuple(1 - place if a == axis else p for a, p in enumerate(f.location))
-    total = add(terms)
-    return total.like(total.node, location)
+    return add(terms).across(axis)
 
 
 def _check_axis(f: Symbol, axis: int) -> int:

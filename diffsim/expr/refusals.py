@@ -7,16 +7,18 @@ from typing import Any
 
 from diffsim.errors import TraceError
 
-ELEMENTARY = ("sqrt", "exp", "log", "sin", "cos", "tanh", "minimum", "maximum", "where")
-"""Functions of `diffsim.expr` that NumPy has too, by the same name."""
+ELEMENTARY = {
+    "sqrt": "f", "exp": "f", "log": "f", "sin": "f", "cos": "f", "tan": "f", "sinh": "f", "cosh": "f", "tanh": "f", "arcsin": "f",
+    "arccos": "f", "arctan": "f", "arctan2": "a, b", "floor": "f", "sign": "f", "clip": "f, low, high", "minimum": "a, b",
+    "maximum": "a, b", "where": "condition, a, b",
+}  # fmt: skip
+"""Functions of `diffsim.expr` that NumPy has too, by the same name, and their arguments."""
 INSTEAD = {
     "fmin": "diffsim.expr.minimum(a, b)",
     "fmax": "diffsim.expr.maximum(a, b)",
-    "clip": "diffsim.expr.minimum(diffsim.expr.maximum(f, low), high)",
-    "sign": "diffsim.expr.where(f > 0, 1, diffsim.expr.where(f < 0, -1, 0))",
-    "logical_and": "diffsim.expr.where(a, diffsim.expr.where(b, x, y), y)",
-    "logical_or": "diffsim.expr.where(a, x, diffsim.expr.where(b, x, y))",
-    "logical_not": "diffsim.expr.where(a, y, x), the other way round",
+    "logical_and": "a & b",
+    "logical_or": "a | b",
+    "logical_not": "~a",
     "fabs": "abs(f)",
     "square": "f**2",
     "cbrt": "f ** (1 / 3), for f > 0",
@@ -28,17 +30,16 @@ INSTEAD = {
     "log1p": "diffsim.expr.log(1 + f)",
     "log2": "diffsim.expr.log(f) / math.log(2)",
     "log10": "diffsim.expr.log(f) / math.log(10)",
-    "tan": "diffsim.expr.sin(f) / diffsim.expr.cos(f)",
-    "sinh": "0.5 * (diffsim.expr.exp(f) - diffsim.expr.exp(-f))",
-    "cosh": "0.5 * (diffsim.expr.exp(f) + diffsim.expr.exp(-f))",
+    "ceil": "-diffsim.expr.floor(-f)",
+    "rint": "diffsim.expr.floor(f + 0.5)",
+    "floor_divide": "diffsim.expr.floor(a / b)",
     "roll": "f.shifted(axis, -cells)",
     "diff": "diffsim.expr.diff(f, axis)",
     "gradient": "diffsim.expr.diff_centred(f, axis)",
     "zeros_like": "the number 0.0",
     "ones_like": "the number 1.0",
     "full_like": "the number itself",
-} | {name: f"diffsim.expr.{name}{'(a, b)' if name in ('minimum', 'maximum') else '(f)'}" for name in ELEMENTARY if name != "where"}
-INSTEAD["where"] = "diffsim.expr.where(condition, a, b)"
+} | {name: f"diffsim.expr.{name}({arguments})" for name, arguments in ELEMENTARY.items()}
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "dot", "vdot", "trapezoid", "norm")
 """What joins the values of many cells."""
 
@@ -58,8 +59,25 @@ def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
     elif name in INSTEAD and how == "__call__":
         remedy = f"write {INSTEAD[name]}"
     else:
-        remedy = f"write it with + - * / **, abs and the functions {', '.join(ELEMENTARY)} of diffsim.expr"
+        remedy = f"write it with + - * / % **, abs and the functions {', '.join(ELEMENTARY)} of diffsim.expr"
     return TraceError(f"a step calls {called} on a field, expected a function of symbolic fields, got one of numbers; {remedy}")
+
+
+def of_kind(what: str, condition: bool, value: Any = None) -> TraceError:
+    """A number where a condition is expected, or a condition where a number is.
+
+    Args:
+        what: what takes it.
+        condition: whether a condition is expected.
+        value: what was given, if it is no field.
+    """
+    if condition:
+        got = "numbers" if value is None else type(value).__name__
+        return TraceError(
+            f"{what} expected a condition, such as f > 0, got {got}; compare first, and put each comparison in parentheses: "
+            "(a > 0) & (b < 1)"
+        )
+    return TraceError(f"{what} expected numbers, got a condition; write where(condition, 1.0, 0.0), and join conditions with & | ~")
 
 
 def of_numbers(what: str) -> TraceError:

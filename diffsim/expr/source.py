@@ -212,7 +212,10 @@ def literal(value: float) -> str:
 def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
     """Source of an operation on named arguments, tiles of `lanes` values."""
     data = None if node.data is None else literal(node.data)
-    return OPERATIONS[node.op].source.format(*(names[a.id] for a in node.args), data=data, call="ti." if lanes == 1 else "tile_")
+    args = [names[a.id] for a in node.args]
+    if node.op == "arctan2" and lanes > 1:  # it takes its lanes from two tiles
+        args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
+    return OPERATIONS[node.op].source.format(*args, data=data, call="ti." if lanes == 1 else "tile_")
 
 
 def cell(array: str, lead: str, x: str, lanes: int) -> str:

@@ -14,24 +14,34 @@ import numpy as np
 
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr import refusals
-from diffsim.expr.graph import Graph, Node
+from diffsim.expr.graph import CONDITIONS, LOGIC, Graph, Node
 
 PartialLocation: TypeAlias = tuple[int | None, ...]
 Operand: TypeAlias = Union["Symbol", float, int]
+Condition: TypeAlias = Union["Symbol", bool]
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "power": operator.pow,
     "negative": operator.neg, "positive": operator.pos, "absolute": operator.abs, "less": operator.lt, "less_equal": operator.le,
-    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
+    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne, "remainder": operator.mod,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
 }  # fmt: skip
 """What NumPy calls the operators of its numbers, such as * in np.float64(2) * f."""
+SIGNS = {
+    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/",
+    "lt": "a comparison", "le": "a comparison", "select": "where()", "min": "minimum()", "max": "maximum()", "abs": "abs()",
+}  # fmt: skip
+"""What a step writes for operations of the graph."""
 
 
 class Symbol:
-    """A symbolic field or an expression of symbolic fields."""
+    """A symbolic field or an expression of symbolic fields.
+
+    `spacing` is the distance of cell centres along each axis, None where the grid is stretched.
+    """
 
     __slots__ = ("graph", "location", "node", "spacing")
 
-    def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float, ...]) -> None:
+    def __init__(self, graph: Graph, node: Node, location: PartialLocation, spacing: tuple[float | None, ...]) -> None:
         self.graph = graph
         self.node = node
         self.location = location
@@ -56,15 +66,39 @@ class Symbol:
     def combine(self, op: str, *others: Operand) -> Symbol:
         """Apply an operation of the graph to this and other operands of the same location."""
         symbols = [self, *map(self._lift, others)]
+        for number, symbol in enumerate(symbols):
+            symbol.expect(op in LOGIC or (op == "select" and not number), SIGNS.get(op, f"{op}()"))
         location = self.location
         for other in symbols[1:]:
             location = merge_locations(location, other.location)
         return self.like(self.graph.apply(op, *(s.node for s in symbols)), location)
 
+    @property
+    def is_condition(self) -> bool:
+        """Whether the value is a condition, such as f > 0, and no number."""
+        return self.node.op in CONDITIONS
+
+    def expect(self, condition: bool, what: str) -> None:
+        """Raise unless the value is a condition, or unless it is a number. A constant is both.
+
+        Args:
+            condition: whether a condition is expected.
+            what: what takes it, for the message.
+
+        Raises:
+            TraceError: it is the other.
+        """
+        if self.node.op != "const" and self.is_condition is not condition:
+            raise refusals.of_kind(what, condition)
+
     def shifted(self, axis: int, cells: int) -> Symbol:
         """The value `cells` cells further along `axis`."""
         offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
         return self.like(self.graph.shift(self.node, offset))
+
+    def across(self, axis: int) -> Symbol:
+        """The same values, said to lie on the faces of `axis` instead of the centres, or the other way round."""
+        return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
 
     def __add__(self, other: Operand) -> Symbol:
         return self.combine("add", other)
@@ -90,12 +124,43 @@ class Symbol:
     def __rtruediv__(self, other: Operand) -> Symbol:
         return self._lift(other).combine("div", self)
 
+    def __mod__(self, other: Operand) -> Symbol:
+        """The remainder of division by `other`, with its sign: a - b floor(a / b)."""
+        b = self._lift(other)
+        for operand in (self, b):
+            operand.expect(False, "%")
+        return self.like(self.graph.remainder(self.node, b.node), merge_locations(self.location, b.location))
+
+    def __rmod__(self, other: Operand) -> Symbol:
+        return self._lift(other) % self
+
+    def __and__(self, other: Condition) -> Symbol:
+        """The condition that both hold."""
+        return self._logic("and", other)
+
+    def __or__(self, other: Condition) -> Symbol:
+        """The condition that at least one holds."""
+        return self._logic("or", other)
+
+    def __invert__(self) -> Symbol:
+        """The condition that this one does not hold."""
+        return self.combine("not")
+
+    __rand__, __ror__ = __and__, __or__
+
+    def _logic(self, op: str, other: Condition) -> Symbol:
+        if not isinstance(other, (Symbol, bool, np.bool_)):
+            raise refusals.of_kind(SIGNS[op], True, other)
+        return self.combine(op, other)
+
     def __neg__(self) -> Symbol:
+        self.expect(False, "-")
         return self.like(self.graph.negative(self.node))
 
     def __pow__(self, exponent: float) -> Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+        self.expect(False, "**")
         return self.like(self.graph.apply("pow", self.node, data=float(exponent)))
 
     def __lt__(self, other: Operand) -> Symbol:
@@ -122,7 +187,7 @@ class Symbol:
         raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
 
     def __abs__(self) -> Symbol:
-        return self.like(self.graph.apply("abs", self.node))
+        return self.combine("abs")
 
     def __bool__(self) -> bool:
         raise TraceError("a step branches on the value of a field, which differs from cell to cell; use where(condition, a, b)")
@@ -134,6 +199,8 @@ class Symbol:
 
     def _operand(self, value: Any) -> Operand:
         """An operand without NumPy's operators, which would lead back here."""
+        if isinstance(value, np.bool_):
+            return bool(value)
         if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
             return float(value)
         return value if isinstance(value, (Symbol, int, float)) else self._lift(value)

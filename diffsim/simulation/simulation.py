@@ -233,12 +233,12 @@ class Simulation:
         out = {}
         for f, coordinates in sources.items():
             place = forcing_location(step, f)
-            out[source_points(f)] = linear_table(self.grid, place, coordinates, 1 / self.grid.cell_volume, f"source of {f}")
+            out[source_points(f)] = linear_table(self.grid, place, coordinates, f"source of {f}", density=True)
         return out
 
     def _receiver_tables(self, step: TracedStep, receivers: Mapping[str, npt.ArrayLike]) -> dict[str, PointTable]:
         states = step.states
-        return {receiver_points(s): linear_table(self.grid, states[s].location, c, 1.0, f"receiver of {s}") for s, c in receivers.items()}
+        return {receiver_points(s): linear_table(self.grid, states[s].location, c, f"receiver of {s}") for s, c in receivers.items()}
 
     def _with_tangents(self, points: Mapping[str, PointTable], order: int) -> dict[str, PointTable]:
         """Point tables of the tangent: it has the same places as its primal."""
@@ -454,7 +454,17 @@ class Simulation:
         """What tells a run from all others. How its states are kept counts only where it rounds them."""
         kind, grid = type(self.equation), self.grid
         step, before, start = self._traced.step, self._traced.coefficients, self._traced.initial
-        parts = [kind.__module__, kind.__qualname__, steps, self.dtype, self.wrt, self.receivers, grid.shape, grid.spacing, step.states]
+        parts = [
+            kind.__module__,
+            kind.__qualname__,
+            steps,
+            self.dtype,
+            self.wrt,
+            self.receivers,
+            grid.shape,
+            grid.uniform_spacing,
+            step.states,
+        ]
         parts += [step.coefficients, sorted(step.active), step.forcings, before.placed, start.placed]
         parts += [settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
         parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]

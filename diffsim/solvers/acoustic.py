@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from diffsim.arguments import positive
-from diffsim.boundary import Boundary, bound
+from diffsim.boundary import Boundary, per_axis
 from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
@@ -59,7 +59,7 @@ class Acoustic(Equation):
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order, self.sponge = grid, dt, check_order(order), sponge
-        bound(boundary, (0,) * grid.ndim, grid.spacing)
+        per_axis(boundary, grid.ndim)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
         self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}
@@ -75,4 +75,4 @@ class Acoustic(Equation):
         check_sign("wave speed c", parameters["c"], "m/s")
         fastest = float(parameters["c"].max())
         limit = 2 / (fastest * math.sqrt(laplacian_bound(self.grid, self.order)))
-        check_step(self.dt, limit, f"c_max = {fastest:.4g} m/s, dx = {min(self.grid.spacing):.4g} m, order {self.order}")
+        check_step(self.dt, limit, f"c_max = {fastest:.4g} m/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffsim.boundary import Boundary, Periodic, bound
-from diffsim.expr.operators import diff, div, interpolate
+from diffsim.boundary import Boundary, Periodic, per_axis
+from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import div
 from diffsim.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
@@ -43,9 +44,9 @@ class Heat(Equation):
         check_common(grid, dt)
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
-        outside = bound(boundary, (0,) * grid.ndim, grid.spacing)
+        outside = per_axis(boundary, grid.ndim)
         self.parameters = {
-            "kappa": Variable(tuple("periodic" if isinstance(low.rule, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
+            "kappa": Variable(tuple("periodic" if isinstance(low, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
         }
 
     def step(self, T: Symbol, kappa: Symbol, q: Symbol) -> dict[str, Symbol]:
@@ -56,5 +57,5 @@ class Heat(Equation):
         check_sign("diffusivity kappa", parameters["kappa"], "m²/s", positive=False)
         largest = float(parameters["kappa"].max())
         if largest:
-            bound = sum(4 / h**2 for h in self.grid.spacing)
-            check_step(self.dt, 2 / (largest * bound), f"kappa_max = {largest:.4g} m²/s, dx = {min(self.grid.spacing):.4g} m")
+            bound = sum(4 / h**2 for h in self.grid.smallest)
+            check_step(self.dt, 2 / (largest * bound), f"kappa_max = {largest:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m")

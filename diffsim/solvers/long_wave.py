@@ -10,7 +10,8 @@ import numpy as np
 
 from diffsim.arguments import one_of, positive
 from diffsim.errors import ParameterError
-from diffsim.expr.operators import add, diff, interpolate, minimum, where
+from diffsim.expr.functions import minimum, where
+from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles

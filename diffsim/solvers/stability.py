@@ -17,11 +17,11 @@ def check_common(grid: Grid, dt: float, sponge: int = 0) -> None:
 
 
 def laplacian_bound(grid: Grid, order: int) -> float:
-    """Largest eigenvalue of the negative discrete Laplacian of `diffsim.expr.laplacian`, 1/m²."""
+    """Largest eigenvalue of the negative discrete Laplacian of `diffsim.expr.laplacian`, 1/m², or a bound where cells differ."""
     weights = centred(2, order)
     reach = order // 2
     alternating = -sum(w * (-1) ** k for k, w in zip(range(-reach, reach + 1), weights, strict=True))
-    return sum(alternating / h**2 for h in grid.spacing)
+    return sum(alternating / h**2 for h in grid.smallest)
 
 
 def check_step(dt: float, limit: float, why: str) -> None:

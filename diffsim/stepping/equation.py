@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from diffsim.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError
@@ -58,6 +60,10 @@ class Profile:
         whole("axis of a profile", self.axis, 0, MAX_DIMENSIONS - 1, "give the axis along which it varies", ShapeError)
         whole("location of a profile", self.location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
         real_array("values of a profile", self.values)
+
+    def extended(self, values: Array, halo: int) -> Array:
+        """`values`, those of the profile, with as many as `halo` more at both ends."""
+        return np.pad(values, halo, mode="edge")
 
 
 class Equation(ABC):

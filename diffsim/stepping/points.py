@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,15 +59,15 @@ class PointTable:
         np.add.at(into, tuple(self.cells.T), self.weights * np.repeat(amplitudes, np.diff(self.starts)))
 
 
-def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, scale: float = 1.0, what: str = "point") -> PointTable:
+def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, what: str = "point", density: bool = False) -> PointTable:
     """Multilinear interpolation from a field's values at `location` to points.
 
     Args:
         grid: the grid.
         location: where in the cell the field's values sit.
         coordinates: shape (points, axes), in the grid's units.
-        scale: factor on all weights.
         what: what the points are, for messages.
+        density: whether the weight of each cell is divided by its volume: a source's amplitude becomes a density.
 
     Raises:
         ShapeError: coordinates of a wrong shape, or a point not between the first and the last value of the field.
@@ -77,12 +79,13 @@ def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, sca
         raise ShapeError(
             f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim}); write them like [{[0.0] * grid.ndim}]"
         )
+    volume = _volumes(grid, location)
     cells, weights, starts = [], [], [0]
     for number, point in enumerate(coordinates):
         pairs = []
         for axis, coordinate in enumerate(point):
             values = grid.coordinates(axis, location[axis])
-            position = (coordinate - values[0]) / grid.spacing[axis]
+            position = _position(coordinate, values, grid.uniform_spacing[axis])
             if not -SNAP <= position <= len(values) - 1 + SNAP:
                 raise ShapeError(
                     f"{what} {number} at {tuple(float(c) for c in point)} lies outside the grid: {grid.axes[axis]} = {coordinate:g}, "
@@ -93,6 +96,23 @@ def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, sca
             pairs.append([(lower, 1.0)] if abs(part) <= SNAP else [(lower, 1 - part), (lower + 1, part)])
         for corner in itertools.product(*pairs):
             cells.append([cell for cell, _ in corner])
+            scale = 1 / volume([cell for cell, _ in corner]) if density else 1.0
             weights.append(scale * float(np.prod([weight for _, weight in corner])))
         starts.append(len(cells))
     return PointTable(np.array(cells, np.int64).reshape(-1, grid.ndim), np.array(weights), np.array(starts, np.int64))
+
+
+def _position(coordinate: float, values: Array, spacing: float | None) -> float:
+    """Where a coordinate lies among increasing ones: at their numbers, and linearly between them and beyond them."""
+    if spacing is not None:
+        return (coordinate - values[0]) / spacing
+    lower = int(np.clip(np.searchsorted(values, coordinate, "right") - 1, 0, max(len(values) - 2, 0)))
+    return float(lower + (coordinate - values[lower]) / (values[lower + 1] - values[lower]))
+
+
+def _volumes(grid: Grid, location: Location) -> Callable[[list[int]], float]:
+    """The volume around a field's value."""
+    if None not in grid.uniform_spacing:
+        return lambda cell: grid.cell_volume
+    widths = [grid.widths(axis, place) for axis, place in enumerate(location)]
+    return lambda cell: math.prod(float(w[k]) for w, k in zip(widths, cell, strict=True))

@@ -11,13 +11,14 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, real_array, shown
-from diffsim.boundary import Boundary, Periodic, Place, Rules, Zero, bound, depth
+from diffsim.boundary import Boundary, Periodic, Place, Rules, Zero, bound, depth, unplaced
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
 from diffsim.field import Location
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.metric import check_not_periodic, metrics
 from diffsim.typing import Array
 
 
@@ -62,16 +63,25 @@ class Trace(Graph):
         where = tuple(at if axis == place.axis else None for axis, at in enumerate(location))
         return like.like(self.read(name, (0,) * self.grid.ndim), where)
 
+    def rules_of(self, field: Symbol) -> Boundary:
+        """What a stored field is outside the grid."""
+        node, known = field.node, self.placed | self.fixed
+        if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
+            raise TraceError(
+                "boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that"
+            )
+        return unplaced(known[node.data[0]].rules)
+
     def inherited(self, value: Symbol, location: Location) -> Rules:
         """The rules of what an expression reads, if they agree."""
         read = [name for name in reads([value.node]) if name in self.placed] or [n for n in reads([value.node]) if n in self.fixed]
         fields = {name: (self.placed | self.fixed)[name] for name in read}
-        found = {tuple((low.rule, high.rule) for low, high in field.rules): field.location for field in fields.values()}
+        found = {unplaced(field.rules) for field in fields.values()}
         if len(found) == 1:
-            ((rules, _),) = found.items()
+            (rules,) = found
             anywhere = all(isinstance(rule, (Zero, Periodic)) for pair in rules for rule in pair)
             if anywhere or all(field.location == location for field in fields.values()):
-                return bound(rules, location, self.grid.spacing)
+                return bound(rules, location, self.grid.cell_sizes)
         raise TraceError(
             f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, expected boundary=; "
             "say what the stored field is outside the grid"
@@ -94,7 +104,7 @@ class Stage(Placed):
     node: Node
 
 
-def stage(value: Symbol, boundary: Boundary | None = None) -> Symbol:
+def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
     """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
 
     It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
@@ -102,16 +112,20 @@ def stage(value: Symbol, boundary: Boundary | None = None) -> Symbol:
 
     Args:
         value: the expression.
-        boundary: what the stored field is outside the grid, see `Variable`; None: what the fields are that it reads, if these have
-            the same rules and lie where it lies.
+        boundary: what the stored field is outside the grid, see `Variable`, or a field of the step whose rules it takes; None: what the
+            fields are that it reads, if these have the same rules and lie where it lies.
 
     Raises:
-        TraceError: outside a step, or without a boundary where the fields that it reads have unlike ones.
+        TraceError: it is called outside a step, of a condition, with the rules of an expression that is not stored, or without a boundary
+            where the fields that it reads have unlike ones.
     """
     if not isinstance(value.graph, Trace):
         raise TraceError("stage() was called outside a step; coefficients need none")
+    value.expect(False, "stage()")
     graph, location = value.graph, tuple(place or 0 for place in value.location)
-    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, value.spacing)
+    if isinstance(boundary, Symbol):
+        boundary = graph.rules_of(boundary)
+    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, graph.grid.cell_sizes)
     name, placed = f"stage {len(graph.stages)}", Placed(location, rules)
     graph.placed[name] = placed
     graph.stages.append(Stage(location, rules, name, graph.with_edges(value, placed).node))
@@ -224,8 +238,9 @@ def _trace_map(
     for name, symbol in found.items():
         home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
-        placed[name] = Placed(location, bound(rules(name), location, grid.spacing))
-    return TracedMap(graph, inputs, dict(equation.profiles), {name: symbol.node for name, symbol in found.items()}, placed)
+        placed[name] = Placed(location, bound(rules(name), location, grid.cell_sizes))
+    check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
+    return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
 
 
 def trace_step(
@@ -257,7 +272,8 @@ def trace_step(
         symbol = _as_symbol(graph, grid, found[name], name)
         _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = graph.with_edges(symbol, placed, symbols[name]).node
-    profiles = {**equation.profiles, **graph.edges}
+    check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
+    profiles = {**equation.profiles, **metrics(grid), **graph.edges}
     return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, tuple(graph.stages), outputs)
 
 
@@ -283,7 +299,7 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
         )
     if not np.isfinite(values).all():
         raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; correct them")
-    return np.pad(values, halo[profile.axis], mode="edge")
+    return profile.extended(values, halo[profile.axis])
 
 
 def check_declared(equation: Equation) -> None:
@@ -344,11 +360,11 @@ def _place(variable: Variable, grid: Grid) -> Placed:
     location = tuple(int(p) if isinstance(p, np.integer) else p for p in variable.location or (0,) * grid.ndim)
     if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
         raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
-    return Placed(location, bound(variable.boundary, location, grid.spacing))
+    return Placed(location, bound(variable.boundary, location, grid.cell_sizes))
 
 
 def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:
-    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.spacing)
+    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.uniform_spacing)
 
 
 def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
@@ -366,9 +382,10 @@ def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) ->
 
 def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
     if isinstance(value, Symbol):
+        value.expect(False, name)
         return value
     if isinstance(value, (int, float)):
-        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.spacing)
+        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
     raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
 
 

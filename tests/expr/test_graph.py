@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from diffsim.errors import ShapeError, TraceError
-from diffsim.expr import OPERATIONS, Graph, Symbol, cos, exp, log, maximum, minimum, sin, sqrt, tanh, where
+from diffsim.expr import (
+    OPERATIONS,
+    Graph,
+    Symbol,
+    arccos,
+    arcsin,
+    arctan,
+    arctan2,
+    clip,
+    cos,
+    cosh,
+    exp,
+    floor,
+    log,
+    maximum,
+    minimum,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    where,
+)
 from diffsim.expr.derive import jvp, vjp
 from diffsim.expr.evaluate import evaluate
 from diffsim.expr.graph import linear_terms, operations, ordered, reads
@@ -58,12 +82,18 @@ UNARY = [
     lambda x: x**-1,
     lambda x: 1 / x,
     lambda x: 2 - x,
-    lambda x: x.combine("tan"),
-    lambda x: x.combine("sinh"),
-    lambda x: x.combine("cosh"),
-    lambda x: (0.6 * x).combine("arcsin"),
-    lambda x: (0.6 * x).combine("arccos"),
-    lambda x: x - x.combine("floor"),
+    tan,
+    sinh,
+    cosh,
+    arctan,
+    lambda x: arcsin(0.6 * x),
+    lambda x: arccos(0.6 * x),
+    lambda x: x - floor(2 * x),
+    lambda x: x * sign(x - 0.7),
+    lambda x: x % 0.3,
+    lambda x: -x % 0.3,
+    lambda x: 1.5 % x,
+    lambda x: clip(x, 0.4, 0.9),
 ]
 BINARY = [
     lambda x, y: x + y,
@@ -75,9 +105,14 @@ BINARY = [
     lambda x, y: where(x < y, x * y, x + 3 * y),
     lambda x, y: where(x <= 0.7, x, y),
     lambda x, y: 3 * x * (y * 0.5) - (2 * x - y * 4),
-    lambda x, y: x.combine("arctan2", y),
-    lambda x, y: where((x < y).combine("and", x < 0.9).combine("or", y < 0.4), x * y, y),
-    lambda x, y: where(x.combine("floor").combine("eq", y.combine("floor")).combine("not"), x * y, y),
+    arctan2,
+    lambda x, y: arctan2(x, -0.4) * arctan2(0.4, y),
+    lambda x, y: (x - 1) % y,
+    lambda x, y: x % -y,
+    lambda x, y: where((x < y) & (x < 0.9) | (y < 0.4), x * y, y),
+    lambda x, y: where(~((floor(3 * x) <= floor(3 * y)) & (x > 0.5)), x * y, y),
+    lambda x, y: where(floor(2 * x).combine("eq", floor(2 * y)), x * y, y),
+    lambda x, y: clip(x, 0.3 * y, y),
 ]
 
 
@@ -121,6 +156,43 @@ def test_ties_go_to_the_first_operand() -> None:
         assert evaluate([bars["x"][0,], bars["y"][0,]], ones, (1,), (0,)) == [1, 0]
 
 
+NUMPYS = [sqrt, exp, log, sin, cos, tan, sinh, cosh, tanh, arcsin, arccos, arctan, floor, sign]
+
+
+@pytest.mark.parametrize("function", NUMPYS, ids=lambda f: f.__name__)
+def test_functions_are_those_of_numpy_by_the_same_name(function: Callable[[Symbol], Symbol]) -> None:
+    x = np.linspace(0.05, 0.95, 19) * (1 if function in (sqrt, log) else np.resize([1, -1], 19))
+    assert value(function(symbol()), x=x) == pytest.approx(getattr(np, function.__name__)(x), rel=1e-15)
+
+
+def test_functions_of_several_arguments_are_those_of_numpy() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 40))
+    graph = Graph()
+    x, y = symbol("x", graph), symbol("y", graph)
+    assert (value(arctan2(x, y), x=a, y=b) == np.arctan2(a, b)).all()
+    assert (value(arctan2(x, -0.5), x=a) == np.arctan2(a, -0.5)).all()
+    assert (value(clip(x, -0.5, y), x=a, y=b) == np.clip(a, -0.5, b)).all()
+    both = (a > 0) & ~(b < 0.3) | (a <= b - 1)
+    assert (value(where((x > 0) & ~(y < 0.3) | (x <= y - 1), 1, 0), x=a, y=b) == both).all()
+    flags = where((x > 0) & True, 1, 0), where(np.False_ | (x > 0), 1, 0), where(False & (x > 0), 1, 0), where((x > 0) | True, 1, 0)
+    for flag, wanted in zip(flags, (a > 0, a > 0, a > np.inf, a < np.inf), strict=True):
+        assert (value(flag, x=a) == wanted).all()
+
+
+@pytest.mark.parametrize("b", [0.1, 0.7, 1.0, 49.0, -0.7, -49.0])
+def test_a_remainder_has_the_sign_of_the_divisor_and_is_smaller(b: float) -> None:
+    """Also where a quotient is whole, or is rounded to a whole number."""
+    whole = b * np.arange(-200, 200)
+    a = np.concatenate([np.random.default_rng(1).uniform(-100, 100, 500), whole, np.nextafter(whole, 1e9), np.nextafter(whole, -1e9)])
+    graph = Graph()
+    for found in (value(symbol() % b, x=a), value(symbol("x", graph) % symbol("y", graph), x=a, y=np.full_like(a, b))):
+        assert ((found == 0) | (np.sign(found) == np.sign(b))).all()
+        assert (np.abs(found) < abs(b)).all()
+        apart = np.abs(found - np.remainder(a, b))  # 0 and b are next to one another
+        assert np.minimum(apart, np.abs(apart - abs(b))).max() <= 4 * np.finfo(float).eps * np.abs(a).max()
+        assert found[:500] == pytest.approx(np.remainder(a[:500], b), abs=1e-13)
+
+
 def test_linear_terms() -> None:
     graph = Graph()
     x, y = symbol("x", graph), symbol("y", graph)
@@ -152,6 +224,22 @@ def test_what_a_step_cannot_say_raises() -> None:
     x = symbol()
     with pytest.raises(TraceError, match="use where"):
         _ = 1 if x > 0 else 2
+    for numbers in (lambda: x & (x > 0), lambda: ~x, lambda: (x > 0) & 1, lambda: x > 0 & x, lambda: where(x, 1.0, 2.0)):
+        with pytest.raises(TraceError, match=r"expected a condition, such as f > 0, got .*; compare first"):
+            numbers()
+    for condition in (
+        lambda: (x > 0) + 1.0,
+        lambda: 2.0 * (x > 0),
+        lambda: -(x > 0),
+        lambda: (x > 0) ** 2,
+        lambda: (x > 0) % 2,
+        lambda: (x > 0) < 1,
+        lambda: sin(x > 0),
+        lambda: minimum(x > 0, x),
+        lambda: where(x > 0, x > 1, x),
+    ):
+        with pytest.raises(TraceError, match=r"expected numbers, got a condition; write where\(condition, 1.0, 0.0\)"):
+            condition()
     with pytest.raises(TraceError, match="the exponent of"):
         _ = x**x  # type: ignore[operator]
     with pytest.raises(TraceError, match="declare arrays as parameters"):

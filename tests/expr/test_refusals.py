@@ -28,7 +28,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "ufunc": (np.sin, r"numpy\.sin on a field, expected .*, got .*; write diffsim\.expr\.sin\(f\)"),
     "ufunc of two": (lambda f: np.maximum(f, 0.0), r"numpy\.maximum .*; write diffsim\.expr\.maximum\(a, b\)"),
     "ufunc with other remedy": (np.square, r"numpy\.square .*; write f\*\*2"),
-    "ufunc without remedy": (lambda f: np.arctan2(f, f), r"numpy\.arctan2 .*; write it with \+ - \* / \*\*, abs and the functions sqrt"),
+    "ufunc without remedy": (
+        lambda f: np.heaviside(f, f),
+        r"numpy\.heaviside .*; write it with \+ - \* / % \*\*, abs and the functions sqrt",
+    ),
     "method of a ufunc": (np.add.reduce, r"numpy\.add\.reduce .*; a step works cell by cell"),
     "ufunc with out": (lambda f: np.add(f, 1.0, out=np.ones(3)), r"numpy\.add on a field"),
     "into an array": (lambda f: operator.iadd(np.ones(3), f), r"numpy\.add on a field"),
@@ -60,7 +63,14 @@ def test_is_refused_with_a_remedy(call: str, field: Symbol) -> None:
 
 ARITHMETIC: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     name: (function, function)
-    for name, function in {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt}.items()
+    for name, function in {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "<": operator.lt,
+        "%": operator.mod,
+    }.items()
 } | {"<=": (operator.le, operator.le), ">": (operator.gt, operator.gt), "add": (np.add, operator.add), "less": (np.less, operator.lt)}
 
 
@@ -77,6 +87,9 @@ def test_numbers_of_numpy_are_numbers(name: str, number: Any, field: Symbol) -> 
 def test_operators_by_the_names_of_numpy(field: Symbol) -> None:
     assert np.negative(field).node is (-field).node and np.absolute(field).node is abs(field).node
     assert np.power(field, 2).node is (field * field).node
+    assert np.remainder(2.0, field).node is (2.0 % field).node
+    both = (field > 0) & (field < 1)
+    assert (np.bool_(True) & both).node is both.node and np.invert(np.invert(both)).node is both.node
     with pytest.raises(TraceError, match="the exponent of"):
         np.float64(2) ** field
     with pytest.raises(TraceError, match="compares fields with =="):

@@ -15,8 +15,19 @@ from tests.cases import CASES
 from tests.stepping.run_cases import outputs
 
 SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
+LOOSE = 4e-4  # Vulkan lets its drivers round sines and arcs to 2^-11
 ROUND_OFF = 1e-12
-FEW = ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "long wave on the sphere", "sides 2-D", "sides 3-D")
+FEW = (
+    "acoustic 2-D mixed",
+    "acoustic 3-D",
+    "nonlinear mirror",
+    "acoustic 1-D",
+    "functions",
+    "stretched",
+    "long wave on the sphere",
+    "sides 2-D",
+    "sides 3-D",
+)
 
 
 def run_cases(*arguments: str) -> dict[str, float | str]:
@@ -34,7 +45,7 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16])
-@pytest.mark.parametrize("name", FEW[:4])
+@pytest.mark.parametrize("name", FEW[:6])
 def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
     case = next(c for c in CASES if c.name == name)
@@ -47,7 +58,8 @@ def test_gpu_kernels_on_vulkan() -> None:
     require_vulkan()
     errors = run_cases("vulkan", "-", "f32", "error")
     assert set(errors) == {case.name for case in CASES}
-    assert {name: error for name, error in errors.items() if not error <= SINGLE} == {}
+    most = dict.fromkeys(errors, SINGLE) | {"functions": LOOSE}
+    assert {name: error for name, error in errors.items() if not error <= most[name]} == {}
 
 
 @pytest.mark.gpu

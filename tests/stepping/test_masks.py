@@ -9,6 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
+from diffsim.errors import TraceError
 from tests.expr.masked import Expression, expression, fields
 from tests.expr.test_masks import SYMBOLS
 
@@ -52,3 +53,20 @@ def test_a_masked_singularity_in_a_step(seed: int) -> None:
     for x, y in pairs:
         assert np.isfinite(y).all()
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+
+
+class Stored(ds.Equation):
+    """A step that stores, or gives, a condition."""
+
+    def __init__(self, whole: bool) -> None:
+        self.grid, self.dt, self.whole = ds.Grid(SHAPE, 1.0), 1.0, whole
+        self.states = {"q": ds.Variable()}
+
+    def step(self, q: Any) -> dict[str, Any]:
+        return {"q": q > 0 if self.whole else q * ds.stage(q > 0)}
+
+
+@pytest.mark.parametrize(("whole", "what"), [(True, "q"), (False, r"stage\(\)")])
+def test_conditions_are_not_stored(whole: bool, what: str) -> None:
+    with pytest.raises(TraceError, match=rf"^{what} expected numbers, got a condition; write where\(condition, 1\.0, 0\.0\)"):
+        ds.Simulation(Stored(whole))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import diffsim as ds
-from diffsim.expr import Symbol, maximum, minimum, where
+from diffsim.expr import Symbol, div, maximum, minimum, minmod, muscl
 from tests.steps.padded import ahead, inside, padded
 from tests.steps.step import Fields, Shape, Step
 
@@ -20,8 +20,8 @@ class Advection(ds.Equation):
 
     Forward Euler in time (first order), second order in space where slopes are not limited: at each face c is extrapolated from the cell
     upwind by half of the smaller slope, none where slopes differ in sign (minmod). The concentration is mirrored at the sides; the
-    velocities `w`, `v`, `u` along z, y, x are parameters. Entry i is the velocity through the upper face of cell i, and 0 below the first
-    cell. (They are declared at the centre: upwinding takes values of cells as values of faces.) Stable while Σ |u| dt / dx <= 1/2.
+    velocities `w`, `v`, `u` along z, y, x are parameters on the faces. Entry i is the velocity through the upper face of cell i, and 0
+    below the first cell. Stable while Σ |u| dt / dx <= 1/2.
 
     Reference: LeVeque (2002), Finite Volume Methods for Hyperbolic Problems, sections 6.9 and 9.4, doi:10.1017/CBO9780511791253.
     """
@@ -29,21 +29,14 @@ class Advection(ds.Equation):
     def __init__(self, grid: ds.Grid, dt: float) -> None:
         self.grid, self.dt = grid, dt
         self.states = {"c": ds.Variable("mirror")}
-        self.parameters = {name: ds.Variable("zero", unit="m/s") for name in NAMES}
-
-    @staticmethod
-    def minmod(a: Symbol, b: Symbol) -> Symbol:
-        return where(a * b > 0, where(abs(a) < abs(b), a, b), 0.0)
+        self.parameters = {name: ds.Variable("zero", tuple(int(a == axis) for a in range(3)), "m/s") for axis, name in enumerate(NAMES)}
 
     def step(self, c: Symbol, w: Symbol, v: Symbol, u: Symbol) -> dict[str, Symbol]:
-        found = c
+        fluxes = []
         for axis, velocity in enumerate((w, v, u)):
-            jump = c - c.shifted(axis, -1)
-            half_slope = 0.5 * self.minmod(jump, jump.shifted(axis, 1))
-            below, above = c + half_slope, (c - half_slope).shifted(axis, 1)
-            flux = maximum(velocity, 0.0) * below + minimum(velocity, 0.0) * above
-            found = found - self.dt / self.grid.spacing[axis] * (flux - flux.shifted(axis, -1))
-        return {"c": found}
+            below, above = muscl(c, axis, minmod)
+            fluxes.append(maximum(velocity, 0.0) * below + minimum(velocity, 0.0) * above)
+        return {"c": c - self.dt * div(fluxes)}
 
 
 def inputs(rng: np.random.Generator, shape: Shape) -> Fields:

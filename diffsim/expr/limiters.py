@@ -1,0 +1,122 @@
+"""Slopes that make no new extrema, and values at faces between cells, for conservation laws with steep fronts.
+
+A limiter takes the differences to both neighbours, or other slopes, and gives one; where they differ in sign it gives 0. At such kinks,
+and where all slopes are 0, the derivative is 0.
+
+References: Sweby (1984), High resolution schemes using flux limiters for hyperbolic conservation laws, SIAM J. Numer. Anal. 21, 995-1011,
+    doi:10.1137/0721062; LeVeque (2002), Finite Volume Methods for Hyperbolic Problems, section 6.12, doi:10.1017/CBO9780511791253.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from diffsim.arguments import positive
+from diffsim.errors import ShapeError
+from diffsim.expr.functions import where
+from diffsim.expr.metric import metric, stretched_diff
+from diffsim.expr.operators import place_along
+from diffsim.expr.symbol import Symbol
+
+Limiter = Callable[[Symbol, Symbol], Symbol]
+"""Two slopes -> a limited one."""
+
+
+def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
+    """The smallest of two or more slopes; 0 where they differ in sign."""
+    smaller = where(a * b > 0, where(abs(a) < abs(b), a, b), 0.0)
+    return minmod(smaller, *others) if others else smaller
+
+
+def superbee(a: Symbol, b: Symbol) -> Symbol:
+    """The steepest slope within the bounds of a second-order scheme: the larger one, at most twice the smaller (Roe 1985)."""
+    return where(abs(a) < abs(b), minmod(2 * a, b), minmod(a, 2 * b))
+
+
+def mc(a: Symbol, b: Symbol) -> Symbol:
+    """Monotonised central differences: (a + b) / 2, at most 2 a and 2 b (van Leer 1977)."""
+    return minmod(0.5 * (a + b), 2 * a, 2 * b)
+
+
+def van_leer(a: Symbol, b: Symbol) -> Symbol:
+    """The harmonic mean 2 a b / (a + b), smooth where both slopes have one sign (van Leer 1974)."""
+    product = a * b
+    same = product > 0
+    return where(same, 2 * product, 0.0) / where(same, a + b, 1.0)
+
+
+def muscl(f: Symbol, axis: int, limiter: Limiter = mc) -> tuple[Symbol, Symbol]:
+    """Values at the faces from limited slopes in the cells on both sides; second order where slopes are not limited.
+
+    Args:
+        f: cell means at centres along `axis`; or values on faces, then the results lie at the centres.
+        axis: the axis whose faces are meant.
+        limiter: of the differences to the cell below and the cell above.
+
+    Returns:
+        At each upper face of the axis: the value as the cell below sees it (for flow upwards), and as the cell above sees it.
+
+    Raises:
+        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+
+    Reference: van Leer (1979), Towards the ultimate conservative difference scheme V, J. Comput. Phys. 32, 101-136,
+        doi:10.1016/0021-9991(79)90145-1.
+    """
+    axis, place = place_along(f, axis, "muscl")
+    up, down = _half_steps(f, axis, place, limiter)
+    below, above = (f + up).shifted(axis, -place), (f - down).shifted(axis, 1 - place)
+    return below.across(axis), above.across(axis)
+
+
+def _half_steps(f: Symbol, axis: int, place: int, limiter: Limiter) -> tuple[Symbol, Symbol]:
+    """Change of f from its place to half a cell above, and from half a cell below to its place, with a limited slope."""
+    if f.spacing[axis] is not None:
+        jump = f - f.shifted(axis, -1)
+        half = 0.5 * limiter(jump, jump.shifted(axis, 1))
+        return half, half
+    slope = stretched_diff(f, axis).across(axis).shifted(axis, place - 1)
+    half = 0.5 * limiter(slope, slope.shifted(axis, 1))
+    width = metric(f, "width", axis)
+    if not place:
+        return width * half, width * half
+    return width.across(axis).shifted(axis, 1) * half, width.across(axis) * half
+
+
+def weno5(f: Symbol, axis: int, eps: float = 1e-6) -> tuple[Symbol, Symbol]:
+    """Values at the faces from five cells by weighted, essentially non-oscillatory parabolas; fifth order where `f` is smooth.
+
+    Args:
+        f: cell means at centres along `axis`; or values on faces, then the results lie at the centres.
+        axis: the axis whose faces are meant.
+        eps: keeps weights finite where `f` is flat; about (1e-3 of the variation of `f`)².
+
+    Returns:
+        At each upper face of the axis: the value as the cell below sees it (from two cells below that one to two above), and as the cell
+        above sees it (the mirror image).
+
+    Raises:
+        ShapeError: an axis that the grid has not, that is stretched, or along which `f` does not vary.
+        ParameterError: `eps` is not positive.
+
+    Reference: Jiang and Shu (1996), Efficient implementation of weighted ENO schemes, J. Comput. Phys. 126, 202-228,
+        doi:10.1006/jcph.1996.0130.
+    """
+    axis, place = place_along(f, axis, "weno5")
+    if f.spacing[axis] is None:
+        raise ShapeError(f"weno5 along axis {axis}, which is stretched, expected cells of one size; use muscl, or a uniform axis")
+    eps = positive("eps", eps, "give the square of a change of f that is negligible")
+    cells = [f.shifted(axis, k - place) for k in range(-2, 4)]
+    return _jiang_shu(cells[:5], eps).across(axis), _jiang_shu(cells[:0:-1], eps).across(axis)
+
+
+def _jiang_shu(cells: list[Symbol], eps: float) -> Symbol:
+    """At the face between the third and the fourth of five cells in a row."""
+    a, b, c, d, e = cells
+    roughness = (
+        13 / 12 * (a - 2 * b + c) ** 2 + 0.25 * (a - 4 * b + 3 * c) ** 2,
+        13 / 12 * (b - 2 * c + d) ** 2 + 0.25 * (b - d) ** 2,
+        13 / 12 * (c - 2 * d + e) ** 2 + 0.25 * (3 * c - 4 * d + e) ** 2,
+    )
+    parabolas = ((2 * a - 7 * b + 11 * c) / 6, (5 * c - b + 2 * d) / 6, (2 * c + 5 * d - e) / 6)
+    w0, w1, w2 = (ideal / (r + eps) ** 2 for ideal, r in zip((0.1, 0.6, 0.3), roughness, strict=True))
+    return (w0 * parabolas[0] + w1 * parabolas[1] + w2 * parabolas[2]) / (w0 + w1 + w2)

@@ -1,0 +1,109 @@
+"""Vectors and tensors on the staggered grid: gradient, divergence, curl and strain.
+
+A vector is a tuple with a component an axis, in the order of the axes. A tensor is a tuple of rows, each a vector. Where values sit:
+
+    scalar                    centres
+    vector, as of `grad`      component a on the faces of axis a
+    vector, as of its `curl`  component a on the edges along axis a, the upper faces of all other axes
+    tensor, as of `strain`    entry (a, a) at centres, entry (a, b) on the edges that are upper faces of a and b
+
+Each operator takes half a step along the grid, so all of them also work from the places on the right to those on the left, as in the
+schemes of Yee (1966), IEEE Trans. Antennas Propag. 14, 302-307, doi:10.1109/TAP.1966.1138693, and Virieux (1986), Geophysics 51, 889-901,
+doi:10.1190/1.1442147.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, overload
+
+from diffsim.errors import ShapeError
+from diffsim.expr.operators import add, diff
+from diffsim.expr.symbol import Symbol
+
+Vector: TypeAlias = Sequence[Symbol]
+Tensor: TypeAlias = Sequence[Vector]
+
+
+def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
+    """∇f, component `a` on the faces of axis `a`."""
+    return tuple(diff(f, axis, order) for axis in range(f.ndim))
+
+
+@overload
+def div(u: Vector, order: int = 2) -> Symbol: ...
+@overload
+def div(u: Tensor, order: int = 2) -> tuple[Symbol, ...]: ...
+def div(u: Vector | Tensor, order: int = 2) -> Symbol | tuple[Symbol, ...]:
+    """∇·u of a vector on faces, at the centres; of a tensor, the vector of the divergences of its rows, on faces.
+
+    Raises:
+        ShapeError: not a component, or a row, for each axis.
+    """
+    if isinstance(u, Sequence) and u and isinstance(u[0], Sequence):
+        return tuple(div(_checked(row, "div"), order) for row in _square(u))  # type: ignore[arg-type]
+    return add([diff(component, axis, order) for axis, component in enumerate(_checked(u, "div"))])  # type: ignore[arg-type]
+
+
+def strain(u: Vector, order: int = 2) -> tuple[tuple[Symbol, ...], ...]:
+    """½ (∇u + ∇uᵀ) of a vector on faces: the diagonal at centres, entry (a, b), which is entry (b, a), on the edges of a and b.
+
+    Raises:
+        ShapeError: not a component for each axis.
+    """
+    u = _checked(u, "strain")
+    axes = range(len(u))
+    rows = [[diff(u[a], b, order) for b in axes] for a in axes]
+    return tuple(tuple(rows[a][a] if a == b else 0.5 * (rows[a][b] + rows[b][a]) for b in axes) for a in axes)
+
+
+@overload
+def curl(u: Symbol, order: int = 2) -> tuple[Symbol, Symbol]: ...
+@overload
+def curl(u: Vector, order: int = 2) -> Symbol | tuple[Symbol, ...]: ...
+def curl(u: Symbol | Vector, order: int = 2) -> Symbol | tuple[Symbol, ...]:
+    """∇ × u, where the axes of the grid are z, y, x, or y, x. (For axes in the order x, y, z or x, y, the sign is the opposite.)
+
+    Args:
+        u: in three dimensions a vector on faces, or on edges. In two dimensions a vector in the plane, or the component across the plane.
+        order: of the differences.
+
+    Returns:
+        In three dimensions a vector, on edges if `u` lies on faces and on faces if it lies on edges. In two dimensions, of a vector the
+        component across the plane, ∂u_y/∂x - ∂u_x/∂y, and of a component f the vector (-∂f/∂x, ∂f/∂y).
+
+    Raises:
+        ShapeError: one dimension, or not a component for each axis.
+    """
+    if isinstance(u, Symbol):
+        if u.ndim != 2:
+            raise ShapeError(
+                f"curl of one field on a {u.ndim}-D grid, expected a vector with {u.ndim} components; in 2-D one field will do"
+            )
+        return -diff(u, 1, order), diff(u, 0, order)
+    u = _checked(u, "curl")
+    if len(u) == 1:
+        raise ShapeError("curl on a 1-D grid, expected 2 or 3 dimensions; write diff(f, 0) for the one derivative that there is")
+
+    def across(a: int, b: int) -> Symbol:
+        return diff(u[a], b, order) - diff(u[b], a, order)
+
+    return across(0, 1) if len(u) == 2 else (across(1, 2), across(2, 0), across(0, 1))
+
+
+def _square(u: Tensor) -> Tensor:
+    """A tensor with a row for each axis."""
+    if not all(isinstance(row, Sequence) and len(row) == len(u) for row in u):
+        raise ShapeError("div of rows of unlike lengths, expected a row for each axis; write it like div(((syy, sxy), (sxy, sxx)))")
+    return u
+
+
+def _checked(u: Vector, what: str) -> Vector:
+    """A vector with a component for each axis."""
+    if not isinstance(u, Sequence) or not u or not all(isinstance(component, Symbol) for component in u):
+        raise ShapeError(f"{what} of a {type(u).__name__}, expected a tuple of fields, one for each axis; write it like {what}((v, u))")
+    if len(u) != u[0].ndim:
+        raise ShapeError(
+            f"{what} of {len(u)} components on a {u[0].ndim}-D grid, expected {u[0].ndim}; give one for each axis, in their order"
+        )
+    return u

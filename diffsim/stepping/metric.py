@@ -1,0 +1,50 @@
+"""Sizes of cells along stretched axes, as profiles that operators read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffsim.boundary import Periodic, Rules
+from diffsim.errors import ShapeError
+from diffsim.expr.metric import KINDS, metric_name
+from diffsim.grid import Grid
+from diffsim.stepping.equation import Profile
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True)
+class Metric(Profile):
+    """A figure of the cells along an axis.
+
+    Attributes:
+        kind: which, one of `diffsim.expr.metric.KINDS`.
+    """
+
+    kind: str = ""
+
+    def extended(self, values: Array, halo: int) -> Array:
+        """Outside the grid its cells are mirrored. `values` are the widths of the cells."""
+        return KINDS[self.kind].of(np.pad(values, halo + 1, mode="symmetric"))
+
+
+def metrics(grid: Grid) -> dict[str, Metric]:
+    """Every figure of every stretched axis, by the name under which operators read it."""
+    stretched = [axis for axis, h in enumerate(grid.uniform_spacing) if h is None]
+    return {
+        metric_name(kind, axis): Metric(axis, grid.widths(axis), figure.location, kind)
+        for axis in stretched
+        for kind, figure in KINDS.items()
+    }
+
+
+def check_not_periodic(grid: Grid, rules: Mapping[str, Rules]) -> None:
+    """Raise `ShapeError` if a field is periodic along a stretched axis: operators take the cells outside for mirror images."""
+    for name, of_field in rules.items():
+        for axis, ((low, _), h) in enumerate(zip(of_field, grid.uniform_spacing, strict=True)):
+            if h is None and isinstance(low.rule, Periodic):
+                raise ShapeError(
+                    f"{name} is periodic along {grid.axes[axis]}, which is stretched, expected another rule; choose one, or a uniform axis"
+                )

@@ -1,0 +1,193 @@
+"""Time steps from a rate: their orders against closed forms, what they store, their gradients, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import TraceError
+from diffsim.expr import Symbol, diff, div, interpolate, laplacian, sin
+from diffsim.expr.graph import ordered
+from diffsim.integrators import adams_bashforth2, euler, leapfrog, rk4, ssp_rk2, ssp_rk3
+from diffsim.stepping.trace import TracedStep, trace_coefficients, trace_step
+from tests.steps.test_gradient import loss
+
+ORDERS: dict[Callable[..., Any], int] = {euler: 1, ssp_rk2: 2, ssp_rk3: 3, rk4: 4}
+STAGES = {euler: 0, ssp_rk2: 1, ssp_rk3: 2, rk4: 3}
+ONE_STEP = pytest.mark.parametrize("method", ORDERS, ids=lambda f: f.__name__)
+CELLS, TIME = (6, 8), 2.0
+MODE = (2, 3)
+"""Half waves along each axis."""
+FREQUENCY = 2 * np.sqrt(sum(np.sin(0.5 * np.pi * m / n) ** 2 for m, n in zip(MODE, CELLS, strict=True)))
+"""Of a standing wave in a box of cells of size 1, by differences of second order."""
+
+
+class Box(ds.Equation):
+    """Sound in a box with rigid walls, with a friction that makes it nonlinear: p_t = -∇·u, u_t = -∇p - b p u.
+
+    Outside the grid the pressure is mirrored and the velocities are zero: intermediate states with other rules would lose the order.
+    """
+
+    def __init__(self, method: Callable[..., Any], dt: float) -> None:
+        self.grid, self.dt, self.method = ds.Grid(CELLS, 1.0), dt, method
+        self.states = {
+            "p": ds.Variable("mirror"),
+            "v": ds.Variable(("zero", "mirror"), (1, 0)),
+            "u": ds.Variable(("mirror", "zero"), (0, 1)),
+        }
+        self.parameters = {"b": ds.Variable("mirror")}
+
+    def rate(self, state: Mapping[str, Symbol], b: Symbol) -> dict[str, Symbol]:
+        p, v, u = state["p"], state["v"], state["u"]
+        return {"u": -diff(p, 1) - interpolate(b * p, 1) * u, "v": -diff(p, 0) - interpolate(b * p, 0) * v, "p": -div((v, u))}
+
+    def step(self, p: Symbol, v: Symbol, u: Symbol, b: Symbol) -> dict[str, Symbol]:
+        return self.method(lambda now: self.rate(now, b), {"p": p, "v": v, "u": u}, self.dt)
+
+
+class BoxOfRates(Box):
+    """The same by the rates of two steps; the first step is Euler's."""
+
+    def __init__(self, dt: float) -> None:
+        super().__init__(adams_bashforth2, dt)
+        self.initials = {f"{name}0": variable for name, variable in self.states.items()}
+        self.states = self.states | {f"{name}_rate": ds.Variable("zero", variable.location) for name, variable in self.states.items()}
+
+    def initial(self, p0: Symbol, v0: Symbol, u0: Symbol, b: Symbol) -> dict[str, Symbol]:
+        state = {"p": p0, "v": v0, "u": u0}
+        return state | {f"{name}_rate": found for name, found in self.rate(state, b).items()}
+
+    def step(self, b: Symbol, **now: Symbol) -> dict[str, Symbol]:  # type: ignore[override]
+        state = {name: now[name] for name in "pvu"}
+        before = {name: now[f"{name}_rate"] for name in state}
+        found, rates = adams_bashforth2(lambda fields: self.rate(fields, b), state, before, self.dt)
+        return found | {f"{name}_rate": rates[name] for name in state}
+
+
+class Membrane(ds.Equation):
+    """p_tt = ∇²p - b p³ by leap-frog."""
+
+    def __init__(self, dt: float) -> None:
+        self.grid, self.dt = ds.Grid(CELLS, 1.0), dt
+        self.states = {"p": ds.Variable("mirror"), "p_prev": ds.Variable("mirror")}
+        self.parameters = {"b": ds.Variable("mirror")}
+
+    def step(self, p: Symbol, p_prev: Symbol, b: Symbol) -> dict[str, Symbol]:
+        found = leapfrog(lambda now: {"p": laplacian(now["p"]) - b * now["p"] ** 3}, {"p": p}, {"p": p_prev}, self.dt)
+        return {"p": found["p"], "p_prev": p}
+
+
+def standing_wave(t: float) -> dict[str, np.ndarray]:
+    """Exact values of the box without friction, cell by cell."""
+    centre, face = ([np.pi * m * (np.arange(n) + at) / n for m, n in zip(MODE, CELLS, strict=True)] for at in (0.5, 1.0))
+    steep = [2 * np.sin(0.5 * np.pi * m / n) / FREQUENCY for m, n in zip(MODE, CELLS, strict=True)]
+    return {
+        "p": np.cos(FREQUENCY * t) * np.outer(np.cos(centre[0]), np.cos(centre[1])),
+        "v": np.sin(FREQUENCY * t) * steep[0] * np.outer(np.sin(face[0]), np.cos(centre[1])),
+        "u": np.sin(FREQUENCY * t) * steep[1] * np.outer(np.cos(centre[0]), np.sin(face[1])),
+    }
+
+
+def order(run: Callable[[int], float]) -> float:
+    """From errors after the same time in 40 and 80 steps."""
+    return float(np.log2(run(40) / run(80)))
+
+
+def worst(found: ds.Solution) -> float:
+    wanted = standing_wave(TIME)
+    return max(float(np.abs(found.final[name] - wanted[name]).max()) for name in wanted if name in found.final)
+
+
+@ONE_STEP
+def test_order_in_a_box_with_walls(method: Callable[..., Any]) -> None:
+    still = {"b": np.zeros(CELLS)}
+    found = order(lambda n: worst(ds.Simulation(Box(method, TIME / n)).run(standing_wave(0.0) | still, n)))
+    assert found == pytest.approx(ORDERS[method], abs=0.15)
+
+
+def test_order_of_two_rates_with_an_euler_step_first() -> None:
+    start = {f"{name}0": values for name, values in standing_wave(0.0).items()} | {"b": np.zeros(CELLS)}
+    found = order(lambda n: worst(ds.Simulation(BoxOfRates(TIME / n)).run(start, n)))
+    assert found == pytest.approx(2, abs=0.15)
+
+
+def test_order_of_the_leapfrog() -> None:
+    def run(n: int) -> float:
+        start = {"p": standing_wave(0.0)["p"], "p_prev": standing_wave(-TIME / n)["p"], "b": np.zeros(CELLS)}
+        return float(np.abs(ds.Simulation(Membrane(TIME / n)).run(start, n).final["p"] - standing_wave(TIME)["p"]).max())
+
+    assert order(run) == pytest.approx(2, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [*(lambda dt, method=method: Box(method, dt) for method in ORDERS), BoxOfRates, Membrane],
+    ids=[*(method.__name__ for method in ORDERS), "adams_bashforth2", "leapfrog"],
+)
+def test_gradients_are_certified(equation: Callable[[float], ds.Equation]) -> None:
+    simulation = ds.Simulation(equation(0.1))
+    rng = np.random.default_rng(0)
+    certificate = ds.certify(simulation, loss, {name: rng.uniform(0.2, 1.0, CELLS) for name in simulation.inputs}, 9)
+    assert certificate.passed, str(certificate)
+
+
+class Reaction(ds.Equation):
+    """u_t = sin(u): each evaluation of the rate leaves one sine."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.grid, self.dt, self.method = ds.Grid((4, 5), 1.0), 0.1, method
+        self.states = {"u": ds.Variable(("periodic", "mirror"))}
+
+    def step(self, u: Symbol) -> dict[str, Symbol]:
+        return self.method(lambda now: {"u": sin(now["u"])}, {"u": u}, self.dt)
+
+
+def traced(equation: ds.Equation) -> TracedStep:
+    return trace_step(equation, trace_coefficients(equation).placed)
+
+
+@ONE_STEP
+def test_a_rate_is_evaluated_once_a_stage_and_stages_have_the_rules_of_the_state(method: Callable[..., Any]) -> None:
+    step = traced(Reaction(method))
+    bodies = [step.outputs["u"], *(stage.node for stage in step.stages)]
+    assert [sum(node.op == "sin" for node in ordered([body])) for body in bodies] == [1] * (STAGES[method] + 1)
+    assert [stage.rules for stage in step.stages] == [step.states["u"].rules] * STAGES[method]
+
+
+def test_the_previous_state_of_a_leapfrog_takes_no_memory() -> None:
+    assert traced(Membrane(0.1)).delays() == {"p": ("p", 0), "p_prev": ("p", 1)}
+
+
+WRONG: dict[str, tuple[Callable[[Symbol], Any], str]] = {
+    "another name": (
+        lambda u: rk4(lambda now: {"v": now["u"]}, {"u": u}, 0.1),
+        "the rate has entries v, expected .* each field of the state: u",
+    ),
+    "too few": (lambda u: euler(lambda now: {}, {"u": u}, 0.1), "the rate has entries , expected a dict"),
+    "no dict": (lambda u: ssp_rk3(lambda now: now["u"], {"u": u}, 0.1), "the rate has a Symbol, expected a dict"),
+    "no state": (lambda u: euler(lambda now: now, u, 0.1), "state = Symbol, expected a dict of fields"),  # type: ignore[arg-type]
+    "other previous": (lambda u: leapfrog(lambda now: now, {"u": u}, {"u_prev": u}, 0.1), "previous has entries u_prev"),
+    "other rates": (lambda u: adams_bashforth2(lambda now: now, {"u": u}, {}, 0.1)[0], "previous_rate has entries , expected"),
+    "an expression": (lambda u: ssp_rk2(lambda now: now, {"u": 2 * u}, 0.1), "boundary = an expression, expected a rule, or a state"),
+    "a neighbour": (lambda u: ssp_rk2(lambda now: now, {"u": u.shifted(0, 1)}, 0.1), "boundary = an expression"),
+}
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_wrong_arguments(call: str) -> None:
+    function, message = WRONG[call]
+    with pytest.raises(TraceError, match=message):
+        traced(Reaction(lambda rate, state, dt: function(state["u"])))
+
+
+def test_a_stage_takes_the_rules_of_a_stage() -> None:
+    def twice(rate: object, state: dict[str, Symbol], dt: float) -> dict[str, Symbol]:
+        first = ds.stage(2 * state["u"], boundary=state["u"])
+        return {"u": ds.stage(first + 1, boundary=first)}
+
+    step = traced(Reaction(twice))
+    assert [stage.rules for stage in step.stages] == [step.states["u"].rules] * 2
