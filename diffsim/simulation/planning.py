@@ -97,13 +97,13 @@ def _strip_bytes(simulation: Simulation, steps: int, fields: Mapping[str, Array]
 def _fields_around(simulation: Simulation) -> int:
     """Fields over the cells that are there when most are: as the final states' and coefficients' cotangents become those of the inputs.
 
-    The final states, the coefficients, the cotangents of both; then, of what is done once before the first step, what it reads, with
-    halos, the cotangents of what it gives, with halos, and those of what it reads.
+    The final states, the coefficients, the cotangents of both; then, either what a function on the host takes and gives, or, of what is
+    done once before the first step, what it reads, with halos, the cotangents of what it gives, with halos, and those of what it reads.
     """
     states, coefficients = len(simulation._step.states), len(simulation._coefficients.traced.outputs)
     once = (simulation._initial, simulation._coefficients)
     pulled = max(2 * len(part.placed) + len(part.traced.outputs) for part in once)
-    return 2 * (states + coefficients) + pulled
+    return 2 * (states + coefficients) + max(pulled, simulation._stepper.host_copies())
 
 
 def plan(

@@ -17,18 +17,19 @@ from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
 from diffsim.field import Layout, check_halo, zero_rules
 from diffsim.runtime import check_generation, lanes, settings
-from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
+from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
+from diffsim.stepping.names import bar
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.rounding import Rounding
 from diffsim.stepping.trace import TracedStep, profile_array
-from diffsim.stepping.undo import undo
+from diffsim.stepping.undo import undo, why_not
 from diffsim.typing import Array, IntArray
 
 ERRORS = "errors of rounding"
@@ -199,6 +200,11 @@ class Stepper:
     def second_copies(self) -> int:
         """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
         return 1 + 4 * len(self.step.active) + 2 * len(self.depths) if self.needs_primal else 0
+
+    def host_copies(self) -> int:
+        """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
+        calls = [call for program in self.programs() for call in program.calls]
+        return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
 
     def allocated_bytes(self) -> int:
         """Bytes of all field storage now."""
@@ -490,7 +496,7 @@ class Stepper:
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
         if self.backwards is None:
-            raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
+            raise ScheduleError(f"this step cannot be undone: {why_not(self.step)}; use another schedule")
         if self._undoing is None:
             raise ScheduleError("expected a run that was started to be undone, got one that was not; let the schedule say so, by `undone`")
         self.backwards.undo(self.rings, start, stop)

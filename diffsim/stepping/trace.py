@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,21 @@ from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 
+if TYPE_CHECKING:
+    from diffsim.stepping.stages import Stage
+
 
 class Trace(Graph):
-    """The graph of a step, with the intermediate fields that it asks to be stored."""
+    """The graph of a step, with the intermediate fields that it asks to be stored.
 
-    def __init__(self) -> None:
+    Attributes:
+        fields: states and coefficients, which are stored anyway.
+        stages: the intermediate ones, in order.
+    """
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
         super().__init__()
+        self.fields = frozenset(fields)
         self.stages: list[Stage] = []
 
 
@@ -34,32 +43,6 @@ class Placed:
 
     location: Location
     rules: Rules
-
-
-@dataclass(frozen=True)
-class Stage(Placed):
-    """An intermediate field that is stored before it is read at neighbours."""
-
-    name: str
-    node: Node
-
-
-def stage(value: Symbol, boundary: Rule | Rules = "zero") -> Symbol:
-    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
-
-    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
-    by extending the fields that it reads.
-
-    Args:
-        value: the expression.
-        boundary: what the stored field is outside the grid.
-    """
-    if not isinstance(value.graph, Trace):
-        raise TraceError("stage() was called outside a step; coefficients need none")
-    location = tuple(place or 0 for place in value.location)
-    name = f"stage {len(value.graph.stages)}"
-    value.graph.stages.append(Stage(location, check_rules(boundary, value.ndim, location), name, value.node))
-    return value.like(value.graph.read(name, (0,) * value.ndim), location)
 
 
 @dataclass(frozen=True)
@@ -180,8 +163,9 @@ def trace_step(
     """
     wanted = frozenset(coefficients if active is None else active)
     present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
-    graph, grid = Trace(), equation.grid
+    grid = equation.grid
     states = _placed(equation.states, grid)
+    graph = Trace((*states, *coefficients))
     symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
     symbols |= _profile_symbols(graph, equation)
     for name in equation.forcings:
@@ -279,10 +263,20 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 
 
 def _place(variable: Variable, grid: Grid) -> Placed:
-    location = tuple(int(p) if isinstance(p, np.integer) else p for p in variable.location or (0,) * grid.ndim)
-    if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
-        raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    location = check_location(variable.location or (0,) * grid.ndim, grid.ndim)
     return Placed(location, check_rules(variable.boundary, grid.ndim, location))
+
+
+def check_location(location: Iterable[Any], ndim: int) -> Location:
+    """A location on the cell, an entry an axis.
+
+    Raises:
+        ShapeError: it is something else.
+    """
+    found = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
+    if len(found) != ndim or any(type(p) is not int or p not in (0, 1) for p in found):
+        raise ShapeError(f"location = {shown(found)}, expected {ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    return found
 
 
 def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:

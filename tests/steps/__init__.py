@@ -14,6 +14,7 @@ from tests.steps import (
     maxwell_drude,
     schroedinger,
     shallow_water,
+    swift_hohenberg,
     weno,
 )
 from tests.steps.step import Step
@@ -29,9 +30,11 @@ STEPS: list[Step] = [
     kuramoto_sivashinsky.STEP,
     schroedinger.STEP,
     advection.STEP,
+    swift_hohenberg.STEP,
 ]
 
-FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP]
-"""One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes."""
+FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP, swift_hohenberg.STEP]
+"""One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
+calls of functions on the host between them."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""
