@@ -40,6 +40,7 @@ from diffsim.runtime import init
 from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
 __version__ = "0.1.0"
@@ -86,6 +87,7 @@ __all__ = [
     "scan",
     "scatter",
     "show_tape",
+    "solve",
     "solvers",
     "stage",
     "stop_gradient",

@@ -16,7 +16,7 @@ FLOORS = [
     {"system"},
     {"runtime", "buffers"},
     {"grid", "field"},
-    {"expr"},
+    {"expr", "linear"},
     {"kernels", "stepping"},
     {"checkpoint"},
     {"ad"},

@@ -118,6 +118,9 @@ class ArrayProgram:
     def identity(self) -> str:
         return self.about
 
+    def room(self, cells: int) -> int:
+        return 0  # of what the user's function keeps, nothing is known
+
 
 @dataclass(frozen=True)
 class Pullback:
@@ -141,6 +144,9 @@ class Pullback:
 
     def identity(self) -> str:
         return f"transpose of {self.program.about}"
+
+    def room(self, cells: int) -> int:
+        return 0
 
 
 def identity_of(f: Callable[..., Any]) -> str:

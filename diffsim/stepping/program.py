@@ -84,6 +84,9 @@ class HostFunction(Protocol):
     def identity(self) -> str:
         """What tells it from other functions, as far as that can be known."""
 
+    def room(self, cells: int) -> int:
+        """Bytes that it keeps from one call to the next, about, for a grid of so many cells."""
+
 
 @dataclass(frozen=True)
 class Written:

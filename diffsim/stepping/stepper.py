@@ -201,11 +201,6 @@ class Stepper:
         """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
         return 1 + 4 * len(self.step.active) + 2 * len(self.depths) if self.needs_primal else 0
 
-    def host_copies(self) -> int:
-        """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
-        calls = [call for program in self.programs() for call in program.calls]
-        return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
-
     def allocated_bytes(self) -> int:
         """Bytes of all field storage now."""
         return sum(self.launcher.nbytes(name) for name in self._fields() if name in self.launcher.arrays)

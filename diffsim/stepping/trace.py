@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,14 @@ class Trace(Graph):
     Attributes:
         fields: states and coefficients, which are stored anyway.
         stages: the intermediate ones, in order.
+        unknowns: numbers for fields that stand for something while an operator is traced.
     """
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         super().__init__()
         self.fields = frozenset(fields)
         self.stages: list[Stage] = []
+        self.unknowns = itertools.count()
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,14 @@ STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")
 def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None:
     """B, if node = B name + rest, at the same cell, with B a function of what is fixed alone; otherwise None."""
     here = reads([node]).get(name)
-    if here is None or any(any(offset) for offset in here) or _decided_by(node, name):
+    if here is None or any(any(offset) for offset in here) or decided_by(node, name):
         return None
     (factor,) = jvp(graph, [node], lambda read: graph.const(1) if read.data[0] == name else None)
     simple = reads([factor]).keys() <= fixed and not (factor.op == "const" and factor.data == 0)
     return factor if simple else None
 
 
-def _decided_by(node: Node, name: str) -> bool:
+def decided_by(node: Node, name: str) -> bool:
     """Whether a condition or a rounding in the expression depends on a field: such an expression is not linear in it."""
     depend: set[int] = set()
     for each in ordered([node]):

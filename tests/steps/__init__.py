@@ -12,6 +12,7 @@ from tests.steps import (
     heat,
     kuramoto_sivashinsky,
     maxwell_drude,
+    peaceman_rachford,
     schroedinger,
     shallow_water,
     swift_hohenberg,
@@ -31,9 +32,10 @@ STEPS: list[Step] = [
     schroedinger.STEP,
     advection.STEP,
     swift_hohenberg.STEP,
+    peaceman_rachford.STEP,
 ]
 
-FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP, swift_hohenberg.STEP]
+FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP, swift_hohenberg.STEP, peaceman_rachford.STEP]
 """One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
 calls of functions on the host between them."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]

@@ -1,0 +1,156 @@
+"""Systems with any weights, as sparse matrices: factored, or by conjugate gradients and its kin."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, linalg
+
+from diffsim.errors import ConvergenceError, ParameterError, SingularError
+
+Product: TypeAlias = Callable[[npt.NDArray], npt.NDArray]
+SYMMETRIC = 1e-12
+"""Largest difference of a symmetric matrix and its transpose, relative to its largest entry."""
+SINGULAR = 1e-13
+"""A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
+ROUND_OFF = 8 * np.finfo(float).eps
+"""A residual this much smaller than matrix times solution is as small as it can be."""
+ITERATIONS = 10
+"""An iteration is given up after this many times the root of the number of unknowns, and after 1000 at least."""
+RELATIVE = {"rtol" if "rtol" in inspect.signature(linalg.cg).parameters else "tol"}
+"""What SciPy calls the tolerance: before 1.12 otherwise than since."""
+
+
+class Solver(ABC):
+    """A matrix that is ready to be solved with."""
+
+    @abstractmethod
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        """The solution for the matrix, or for its transpose, of the shape of the right side."""
+
+
+class Factored(Solver):
+    """Solved by elimination, with pivoting.
+
+    Raises:
+        SingularError: the matrix has no inverse.
+    """
+
+    def __init__(self, matrix: csr_array) -> None:
+        self._matrix, self._size = matrix, abs(matrix).max()
+        try:
+            self._factors = linalg.splu(matrix.tocsc())
+        except RuntimeError as error:
+            raise _singular() from error
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        given = right_side.ravel().astype(float)
+        found = self._factors.solve(given, "T" if transposed else "N")
+        if not np.isfinite(found).all() or np.abs(given).max() < SINGULAR * self._size * np.abs(found).max():
+            raise _singular()
+        return found.reshape(right_side.shape)
+
+
+def _singular() -> SingularError:
+    return SingularError(
+        "expected a matrix with an inverse, got one that has none in this precision; add a term at the cell itself, or a boundary that "
+        "fixes the solution. (A Poisson equation with constant weights that leaves its mean open is solved by method='direct'.)"
+    )
+
+
+class Iterated(Solver):
+    """Solved by steps that begin at 0, so that the same system gives the same bits.
+
+    Args:
+        matrix: of the system.
+        tolerance: largest norm of what is left of the right side, relative to its own.
+    """
+
+    name: str
+    remedy: str
+    _iteration: Callable[..., Any]
+
+    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+        self._matrix, self._tolerance = matrix, tolerance
+        self._most = max(1000, int(ITERATIONS * math.sqrt(matrix.shape[0])))
+        self._size = float(abs(matrix).sum(axis=1).max())
+        diagonal = matrix.diagonal()
+        self._scale = 1 / np.where(diagonal == 0, 1, diagonal)
+
+    @abstractmethod
+    def _inverses(self, transposed: bool) -> Iterator[Product]:
+        """What is nearly the inverse: the cheapest first, others where the iteration fails with that."""
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        given = right_side.ravel().astype(float)
+        matrix = self._matrix.T.tocsr() if transposed else self._matrix
+        size = float(np.linalg.norm(given))
+        if not size:
+            return np.zeros(right_side.shape)
+        options = {**dict.fromkeys(RELATIVE, 0.5 * self._tolerance), "atol": 0.0, "maxiter": self._most}
+        left = math.inf
+        for nearly in self._inverses(transposed):
+            with np.errstate(all="ignore"):  # a breakdown shows in the residual
+                found, _ = self._iteration(matrix, given, M=linalg.LinearOperator(matrix.shape, matvec=nearly, dtype=float), **options)
+                left = float(np.linalg.norm(given - matrix @ found)) / size
+                reachable = ROUND_OFF * self._size * float(np.linalg.norm(found)) / size
+            if left <= max(self._tolerance, reachable):
+                return found.reshape(right_side.shape)
+        raise ConvergenceError(
+            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {left:.1e} after up to "
+            f"{self._most} iterations; {self.remedy}"
+        )
+
+    def _by_diagonal(self, values: npt.NDArray) -> npt.NDArray:
+        return self._scale * values.ravel()
+
+
+class ConjugateGradients(Iterated):
+    """Conjugate gradients, preconditioned by the diagonal.
+
+    Raises:
+        ParameterError: the matrix is not symmetric.
+    """
+
+    name = "cg"
+    remedy = "raise tolerance=, or choose method='lu'; the matrix must be positive definite (or negative definite)"
+    _iteration = staticmethod(linalg.cg)
+
+    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+        super().__init__(matrix, tolerance)
+        if not is_symmetric(matrix):
+            raise ParameterError("expected a symmetric operator for method='cg', got another one; choose 'bicgstab' or 'lu'")
+
+    def _inverses(self, transposed: bool) -> Iterator[Product]:
+        yield self._by_diagonal
+
+
+class BiConjugateGradients(Iterated):
+    """Stabilised biconjugate gradients, preconditioned by the diagonal, and where that does not do, by incomplete factors."""
+
+    name = "bicgstab"
+    remedy = "raise tolerance=, or choose method='lu'"
+    _iteration = staticmethod(linalg.bicgstab)
+
+    @functools.cached_property
+    def _factors(self) -> Any:
+        try:
+            return linalg.spilu(self._matrix.tocsc(), drop_tol=1e-4, fill_factor=10)
+        except RuntimeError as error:
+            raise _singular() from error
+
+    def _inverses(self, transposed: bool) -> Iterator[Product]:
+        yield self._by_diagonal
+        yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N")
+
+
+def is_symmetric(matrix: csr_array) -> bool:
+    """Whether a matrix is its own transpose, but for round-off."""
+    return bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())
