@@ -22,6 +22,8 @@ SINGULAR = 1e-13
 """A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
 ROUND_OFF = 8 * np.finfo(float).eps
 """A residual this much smaller than matrix times solution is as small as it can be."""
+REACHABLE = 1e-9
+"""A tolerance that round-off puts out of reach is raised to this at most; what comes no closer has all but no inverse."""
 ITERATIONS = 10
 """An iteration is given up after this many times the root of the number of unknowns, and after 1000 at least."""
 RELATIVE = {"rtol" if "rtol" in inspect.signature(linalg.cg).parameters else "tol"}
@@ -101,7 +103,7 @@ class Iterated(Solver):
                 found, _ = self._iteration(matrix, given, M=linalg.LinearOperator(matrix.shape, matvec=nearly, dtype=float), **options)
                 left = float(np.linalg.norm(given - matrix @ found)) / size
                 reachable = ROUND_OFF * self._size * float(np.linalg.norm(found)) / size
-            if left <= max(self._tolerance, reachable):
+            if left <= max(self._tolerance, min(reachable, REACHABLE)):
                 return found.reshape(right_side.shape)
         raise ConvergenceError(
             f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {left:.1e} after up to "

@@ -1,0 +1,163 @@
+"""Every method, for the matrix and its transpose, against dense matrices that are built cell by cell."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
+from diffsim.field import Rules, extend
+from diffsim.linear import METHODS, System
+from diffsim.linear import stencil as stencils
+from diffsim.linear.stencil import extension
+
+ROUND_OFF = 1e-11
+RULES = ("zero", "mirror", "periodic")
+SHAPES = [(7,), (5, 6), (3, 4, 5)]
+BOXES = [(shape, rules) for shape in SHAPES for rules in itertools.product(RULES, repeat=len(shape))]
+
+
+def cross(ndim: int, reach: int = 1) -> list[tuple[int, ...]]:
+    """A cell and its neighbours along the axes."""
+    steps = [s for s in range(-reach, reach + 1) if s]
+    return [(0,) * ndim] + [tuple(s if a == axis else 0 for a in range(ndim)) for axis in range(ndim) for s in steps]
+
+
+def dense(shape: tuple[int, ...], offsets: Any, rules: Rules, weights: Any) -> np.ndarray:
+    """The matrix, a column a cell: `extend` says what lies outside, and slices are the neighbours."""
+    size = int(np.prod(shape))
+    halo = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(shape)))
+    matrix = np.zeros((size, size))
+    for column in range(size):
+        extended = np.zeros([n + 2 * h for n, h in zip(shape, halo, strict=True)])
+        cells = extended[tuple(slice(h, h + n) for n, h in zip(shape, halo, strict=True))]
+        cells[np.unravel_index(column, shape)] = 1
+        extend(extended, halo, rules)
+        for offset, weight in zip(offsets, weights, strict=True):
+            there = extended[tuple(slice(h + o, h + o + n) for n, h, o in zip(shape, halo, offset, strict=True))]
+            matrix[:, column] += (weight * there).ravel()
+    return matrix
+
+
+def require_solved(system: System, weights: Any, shape: tuple[int, ...], rules: Rules, most: float = ROUND_OFF) -> None:
+    matrix = dense(shape, system.offsets, rules, weights)
+    right_side = np.random.default_rng(3).standard_normal(shape)
+    for transposed in (False, True):
+        wanted = np.linalg.solve(matrix.T if transposed else matrix, right_side.ravel()).reshape(shape)
+        found = system.solve(weights, right_side, transposed)
+        assert found.shape == shape and np.abs(found - wanted).max() <= most * np.abs(wanted).max(), transposed
+
+
+@pytest.mark.parametrize(("shape", "rules"), BOXES, ids=str)
+@pytest.mark.parametrize("method", ["auto", "lu", "bicgstab"])
+def test_weights_of_no_symmetry(shape: tuple[int, ...], rules: Rules, method: Any) -> None:
+    rng = np.random.default_rng(1)
+    offsets = cross(len(shape))
+    weights = [rng.uniform(5, 6, shape) + 2 * len(shape), *(rng.uniform(-1, 1, shape) for _ in offsets[1:])]
+    require_solved(System(offsets, rules, method, None), weights, shape, rules)
+
+
+@pytest.mark.parametrize(("shape", "rules"), BOXES, ids=str)
+def test_lines_along_each_axis(shape: tuple[int, ...], rules: Rules) -> None:
+    rng = np.random.default_rng(2)
+    for axis in range(len(shape)):
+        offsets = [tuple(s if a == axis else 0 for a in range(len(shape))) for s in (-1, 0, 1)]
+        weights = [rng.uniform(-1, 1, shape), rng.uniform(2.5, 3, shape), rng.uniform(-1, 1, shape)]
+        require_solved(System(offsets, rules, "tridiagonal", None), weights, shape, rules)
+        pivoted = [weights[0], 0.1 * weights[1], weights[2]]  # the diagonal is the smallest
+        require_solved(System(offsets, rules, "tridiagonal", None), pivoted, shape, rules, 1e-8)
+
+
+@pytest.mark.parametrize(("shape", "rules"), BOXES, ids=str)
+@pytest.mark.parametrize("method", ["direct", "cg", "auto"])
+def test_constant_weights(shape: tuple[int, ...], rules: Rules, method: Any) -> None:
+    offsets = cross(len(shape))
+    weights = [3.0 + 2 * len(shape), *(-1.0 - 0.1 * axis for axis in range(len(shape)) for _ in (0, 1))]
+    require_solved(System(offsets, rules, method, None), weights, shape, rules)
+
+
+def test_wide_stencils_and_uneven_weights_by_transforms() -> None:
+    wide = cross(2, 2)
+    weights = [9.0, *(1 / 12, -4 / 3, -4 / 3, 1 / 12) * 2]
+    require_solved(System(wide, ("mirror", "periodic"), "direct", None), weights, (8, 9), ("mirror", "periodic"))
+    upwind = [5.0, -2.0, 0.3, -1.0, -0.5]
+    require_solved(System(cross(2), ("periodic", "periodic"), "direct", None), upwind, (8, 9), ("periodic", "periodic"))
+    for offsets, given, rules in ((wide, weights, ("zero", "zero")), (cross(2), upwind, ("mirror", "mirror"))):
+        with pytest.raises(ParameterError, match="that sine, cosine or Fourier transforms diagonalise"):
+            System(offsets, rules, "direct", None).solve(given, np.ones((8, 9)))
+        require_solved(System(offsets, rules, "auto", None), given, (8, 9), rules)
+
+
+@pytest.mark.parametrize("rules", [("periodic", "mirror"), ("mirror", "mirror"), ("periodic", "periodic")])
+def test_a_poisson_equation_without_a_mean(rules: Rules) -> None:
+    shape, weights = (8, 9), [-4.0, 1.0, 1.0, 1.0, 1.0]
+    right_side = np.random.default_rng(0).standard_normal(shape)
+    right_side -= right_side.mean()
+    system = System(cross(2), rules, "auto", None)
+    found = system.solve(weights, right_side)
+    matrix = dense(shape, cross(2), rules, weights)
+    assert abs(found.mean()) < 1e-14
+    assert np.abs(matrix @ found.ravel() - right_side.ravel()).max() < 1e-12
+    with pytest.raises(SingularError, match="subtract its mean"):
+        system.solve(weights, right_side + 0.01)
+    bar = right_side + 0.7  # cotangents may have a mean, which nothing comes of
+    assert np.allclose(system.solve(weights, bar, transposed=True).ravel(), np.linalg.pinv(matrix).T @ bar.ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["tridiagonal", "lu"])
+@pytest.mark.parametrize("rule", ["mirror", "periodic"])
+def test_a_matrix_without_inverse_is_refused(method: Any, rule: Any) -> None:
+    with pytest.raises(SingularError, match="got one"):
+        System(cross(1), (rule,), method, None).solve([-2.0, 1.0, 1.0], np.random.default_rng(0).standard_normal(30))
+
+
+def test_what_a_method_cannot_do_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    shape, offsets = (6, 7), cross(2)
+    uneven = [rng.uniform(5, 6, shape) for _ in offsets]
+    for method, message in (("tridiagonal", "two neighbours along one axis"), ("direct", "constant weights"), ("cg", "symmetric")):
+        with pytest.raises(ParameterError, match=message):
+            System(offsets, ("zero", "zero"), method, None).solve(uneven, np.ones(shape))
+    with pytest.raises(ParameterError, match="finite weights"):
+        System(offsets, ("zero", "zero"), "auto", None).solve([np.nan, *uneven[1:]], np.ones(shape))
+    with pytest.raises(ShapeError, match="fewer than the reach"):
+        System(cross(1, 3), ("mirror",), "lu", None).solve([9.0] + [0.1] * 6, np.ones(2))
+
+
+def test_an_iteration_that_does_not_end_says_so() -> None:
+    indefinite = [0.5, 1.0, 1.0, -1.0, -1.0]
+    system = System(cross(2), ("zero", "zero"), "cg", 1e-14)
+    with pytest.raises(ConvergenceError, match=r"cg expected a residual of at most 1.0e-14 of the right side, got .* choose method='lu'"):
+        system.solve(indefinite, np.random.default_rng(0).standard_normal((40, 40)))
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("direct", "cg")])
+def test_what_was_kept_is_not_used_for_other_weights_or_shapes(method: Any) -> None:
+    rng, system = np.random.default_rng(0), System(cross(1), ("mirror",), method, None)
+    for n in (9, 9, 12):
+        weights = [rng.uniform(4, 5, n), rng.uniform(-1, 1, n), rng.uniform(-1, 1, n)]
+        require_solved(system, weights, (n,), ("mirror",))
+        before = system._prepared
+        weights[1][0] += 0.5  # in place: the copy that was kept is what is compared
+        require_solved(system, weights, (n,), ("mirror",))
+        assert system._prepared is not before
+        after = system._prepared
+        system.solve(weights, np.ones(n))
+        assert system._prepared is after
+
+
+def test_an_extension_is_found_wherever_its_values_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from the middle of a long axis, where nobody looks first."""
+
+    def odd(extended: np.ndarray, halo: tuple[int, ...], rules: Rules) -> None:
+        n = extended.shape[0] - 2 * halo[0]
+        extended[: halo[0]] = -0.5 * extended[halo[0] + n // 2]
+        extended[halo[0] + n :] = 2 * extended[halo[0] + 1] - extended[halo[0]]
+
+    monkeypatch.setattr(stencils, "extend", odd)
+    x = np.random.default_rng(0).standard_normal(300)
+    found = extension(300, 2, "zero") @ x
+    assert np.allclose(found, np.concatenate([[-0.5 * x[150]] * 2, x, [2 * x[1] - x[0]] * 2]))
