@@ -10,7 +10,7 @@ import pytest
 
 from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
 from diffsim.field import Rules, extend
-from diffsim.linear import METHODS, System
+from diffsim.linear import METHODS, System, tridiagonal
 from diffsim.linear import stencil as stencils
 from diffsim.linear.stencil import extension
 
@@ -69,6 +69,36 @@ def test_lines_along_each_axis(shape: tuple[int, ...], rules: Rules) -> None:
         require_solved(System(offsets, rules, "tridiagonal", None), weights, shape, rules)
         pivoted = [weights[0], 0.1 * weights[1], weights[2]]  # the diagonal is the smallest
         require_solved(System(offsets, rules, "tridiagonal", None), pivoted, shape, rules, 1e-8)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_many_lines_are_eliminated_side_by_side(rule: Any, axis: int) -> None:
+    """Where the diagonal dominates; otherwise by LAPACK. Both give what dense matrices of the lines do."""
+    rng = np.random.default_rng(4)
+    shape, rules = ((6, 200), (200, 6))[axis], (*("zero", "zero")[:axis], rule, *("zero", "zero")[axis + 1 :])
+    offsets = [tuple(s if a == axis else 0 for a in range(2)) for s in (-1, 0, 1)]
+    right_side = rng.standard_normal(shape)
+    for least, kind in ((2.0, tridiagonal.SideBySide), (0.5, tridiagonal.InARow)):
+        weights = [rng.uniform(-1, 1, shape), rng.uniform(least, 3, shape), rng.uniform(-1, 1, shape)]
+        solver = System(offsets, rules, "tridiagonal", None)
+        for transposed in (False, True):
+            found = solver.solve(weights, right_side, transposed)
+            assert isinstance(solver._prepared, tridiagonal.Tridiagonal) and type(solver._prepared._factors) is kind
+            for line in (0, 57, 199):
+                mine = (slice(None), line) if axis == 0 else (line, slice(None))
+                matrix = dense((6,), [(-1,), (0,), (1,)], (rule,), [w[mine] for w in weights])
+                wanted = np.linalg.solve(matrix.T if transposed else matrix, right_side[mine])
+                assert np.abs(found[mine] - wanted).max() <= 1e-10 * np.abs(wanted).max()
+
+
+def test_a_line_without_inverse_among_many_is_refused() -> None:
+    weights = [np.ones((6, 200)), np.full((6, 200), -3.0), np.ones((6, 200))]
+    solver = System([(-1, 0), (0, 0), (1, 0)], ("mirror", "zero"), "tridiagonal", None)
+    solver.solve(weights, np.ones((6, 200)))
+    weights[1][:, 77] = -2.0
+    with pytest.raises(SingularError, match="along axis 0"):
+        solver.solve(weights, np.ones((6, 200)))
 
 
 @pytest.mark.parametrize(("shape", "rules"), BOXES, ids=str)
