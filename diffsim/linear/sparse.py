@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, linalg
 
 from diffsim.errors import ConvergenceError, ParameterError, SingularError
+from diffsim.linear.iterations import End, Product, biconjugate_gradients, conjugate_gradients, norm
+from diffsim.linear.multigrid import Multigrid
 
-Product: TypeAlias = Callable[[npt.NDArray], npt.NDArray]
+CHEAP = 60
+"""Iterations after which a better approximation of the inverse is tried."""
 SYMMETRIC = 1e-12
 """Largest difference of a symmetric matrix and its transpose, relative to its largest entry."""
 SINGULAR = 1e-13
 """A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
+COMPATIBLE = 1e-6
+"""Part of a right side that may lie where a matrix without inverse has none of its values: round-off, in f32 as well."""
 ROUND_OFF = 8 * np.finfo(float).eps
 """A residual this much smaller than matrix times solution is as small as it can be."""
 REACHABLE = 1e-9
 """A tolerance that round-off puts out of reach is raised to this at most; what comes no closer has all but no inverse."""
 ITERATIONS = 10
 """An iteration is given up after this many times the root of the number of unknowns, and after 1000 at least."""
-RELATIVE = {"rtol" if "rtol" in inspect.signature(linalg.cg).parameters else "tol"}
-"""What SciPy calls the tolerance: before 1.12 otherwise than since."""
 
 
 class Solver(ABC):
@@ -63,7 +65,7 @@ class Factored(Solver):
 def _singular() -> SingularError:
     return SingularError(
         "expected a matrix with an inverse, got one that has none in this precision; add a term at the cell itself, or a boundary that "
-        "fixes the solution. (A Poisson equation with constant weights that leaves its mean open is solved by method='direct'.)"
+        "fixes the solution. (A symmetric operator that leaves the mean open is solved by method='cg', or 'direct'.)"
     )
 
 
@@ -87,22 +89,21 @@ class Iterated(Solver):
         self._scale = 1 / np.where(diagonal == 0, 1, diagonal)
 
     @abstractmethod
-    def _inverses(self, transposed: bool) -> Iterator[Product]:
-        """What is nearly the inverse: the cheapest first, others where the iteration fails with that."""
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        """What is nearly the inverse, and how many iterations are tried with it: the cheapest first."""
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
         given = right_side.ravel().astype(float)
         matrix = self._matrix.T.tocsr() if transposed else self._matrix
-        size = float(np.linalg.norm(given))
+        size = norm(given)
         if not size:
             return np.zeros(right_side.shape)
-        options = {**dict.fromkeys(RELATIVE, 0.5 * self._tolerance), "atol": 0.0, "maxiter": self._most}
         left = math.inf
-        for nearly in self._inverses(transposed):
+        for nearly, most in self._inverses(transposed):
             with np.errstate(all="ignore"):  # a breakdown shows in the residual
-                found, _ = self._iteration(matrix, given, M=linalg.LinearOperator(matrix.shape, matvec=nearly, dtype=float), **options)
-                left = float(np.linalg.norm(given - matrix @ found)) / size
-                reachable = ROUND_OFF * self._size * float(np.linalg.norm(found)) / size
+                found = self._iteration(matrix, given, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
+                left = norm(given - matrix @ found) / size
+                reachable = ROUND_OFF * self._size * norm(found) / size
             if left <= max(self._tolerance, min(reachable, REACHABLE)):
                 return found.reshape(right_side.shape)
         raise ConvergenceError(
@@ -115,7 +116,14 @@ class Iterated(Solver):
 
 
 class ConjugateGradients(Iterated):
-    """Conjugate gradients, preconditioned by the diagonal.
+    """Conjugate gradients, preconditioned by the diagonal, and where that takes many iterations, by a cycle of multigrid.
+
+    A matrix that gives nothing of a constant field has its solution with mean zero, and the right side must have mean zero.
+
+    Args:
+        matrix: of the system.
+        tolerance: see `Iterated`.
+        shape: of the grid.
 
     Raises:
         ParameterError: the matrix is not symmetric.
@@ -123,15 +131,34 @@ class ConjugateGradients(Iterated):
 
     name = "cg"
     remedy = "raise tolerance=, or choose method='lu'; the matrix must be positive definite (or negative definite)"
-    _iteration = staticmethod(linalg.cg)
+    _iteration = staticmethod(conjugate_gradients)
 
-    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+    def __init__(self, matrix: csr_array, tolerance: float, shape: tuple[int, ...]) -> None:
         super().__init__(matrix, tolerance)
         if not is_symmetric(matrix):
             raise ParameterError("expected a symmetric operator for method='cg', got another one; choose 'bicgstab' or 'lu'")
+        self._shape, self._open = shape, leaves_constants(matrix)
 
-    def _inverses(self, transposed: bool) -> Iterator[Product]:
-        yield self._by_diagonal
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        if not self._open:
+            return super().solve(right_side, transposed)
+        given = right_side.astype(float)
+        mean = given.mean()
+        if not transposed:
+            require_compatible(abs(mean) * math.sqrt(given.size), norm(given.ravel()))
+        found = super().solve(given - mean, transposed)
+        return found - found.mean()
+
+    @functools.cached_property
+    def _multigrid(self) -> Multigrid:
+        return Multigrid(self._matrix, self._shape)
+
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        def without_mean(product: Product) -> Product:
+            return lambda values: (found := product(values)) - found.mean()
+
+        for found, most in ((self._by_diagonal, CHEAP), (lambda values: self._multigrid(values), self._most)):
+            yield without_mean(found) if self._open else found, most
 
 
 class BiConjugateGradients(Iterated):
@@ -139,7 +166,7 @@ class BiConjugateGradients(Iterated):
 
     name = "bicgstab"
     remedy = "raise tolerance=, or choose method='lu'"
-    _iteration = staticmethod(linalg.bicgstab)
+    _iteration = staticmethod(biconjugate_gradients)
 
     @functools.cached_property
     def _factors(self) -> Any:
@@ -148,9 +175,24 @@ class BiConjugateGradients(Iterated):
         except RuntimeError as error:
             raise _singular() from error
 
-    def _inverses(self, transposed: bool) -> Iterator[Product]:
-        yield self._by_diagonal
-        yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N")
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        yield self._by_diagonal, self._most
+        yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N"), self._most
+
+
+def leaves_constants(matrix: csr_array) -> bool:
+    """Whether a matrix gives nothing of a constant field, but for round-off."""
+    sums = np.abs(np.asarray(matrix.sum(axis=1)))
+    return bool(sums.max() <= ROUND_OFF * abs(matrix).max())
+
+
+def require_compatible(part: float, whole: float) -> None:
+    """Raise unless the part of a right side that a matrix without inverse cannot give is small beside all of it."""
+    if part > COMPATIBLE * whole:
+        raise SingularError(
+            "expected a right side without the part that the operator cannot give (for a Poisson equation its mean is 0), got one of "
+            f"which {part / whole:.1e} is such a part; subtract its mean, or fix the solution at a boundary"
+        )
 
 
 def is_symmetric(matrix: csr_array) -> bool:

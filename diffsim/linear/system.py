@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diffsim.errors import ParameterError
 from diffsim.field import Rules
-from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric
+from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
 from diffsim.linear.stencil import Offset, Stencil
 from diffsim.linear.transforms import Diagonal, diagonal
 from diffsim.linear.tridiagonal import Tridiagonal, axis_of
@@ -58,7 +58,7 @@ class System:
     def room(self, cells: int) -> int:
         """Bytes that are kept for the last weights, about; of complete factors, whose size nobody knows beforehand, as if 20 an entry."""
         entries = len(self.offsets) * cells
-        each = {"tridiagonal": 9 * 8 * cells, "direct": 4 * 8 * cells, "cg": 40 * entries, "bicgstab": 160 * entries}
+        each = {"tridiagonal": 9 * 8 * cells, "direct": 4 * 8 * cells, "cg": 80 * entries, "bicgstab": 160 * entries}
         return each.get(self.method, 280 * entries if cells <= SMALL or self.method == "lu" else 160 * entries)
 
     def _for(self, weights: Weights, right_side: npt.NDArray) -> Prepared:
@@ -82,7 +82,7 @@ class System:
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
             "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
-            "cg": lambda: ConjugateGradients(stencil.matrix(weights), tolerance),
+            "cg": lambda: ConjugateGradients(stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
             "lu": lambda: Factored(stencil.matrix(weights)),
         }
@@ -98,9 +98,10 @@ class System:
         if lines is not None:
             return lines
         matrix = stencil.matrix(weights)
-        if stencil.size <= SMALL:
+        symmetric = is_symmetric(matrix)
+        if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
             return Factored(matrix)
-        return ConjugateGradients(matrix, tolerance) if is_symmetric(matrix) else BiConjugateGradients(matrix, tolerance)
+        return ConjugateGradients(matrix, tolerance, stencil.shape) if symmetric else BiConjugateGradients(matrix, tolerance)
 
 
 WANTS = {

@@ -10,9 +10,10 @@ import pytest
 
 from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
 from diffsim.field import Rules, extend
-from diffsim.linear import METHODS, System, tridiagonal
+from diffsim.linear import METHODS, System, sparse, tridiagonal
 from diffsim.linear import stencil as stencils
-from diffsim.linear.stencil import extension
+from diffsim.linear.multigrid import Multigrid
+from diffsim.linear.stencil import Stencil, extension
 
 ROUND_OFF = 1e-11
 RULES = ("zero", "mirror", "periodic")
@@ -135,6 +136,54 @@ def test_a_poisson_equation_without_a_mean(rules: Rules) -> None:
         system.solve(weights, right_side + 0.01)
     bar = right_side + 0.7  # cotangents may have a mean, which nothing comes of
     assert np.allclose(system.solve(weights, bar, transposed=True).ravel(), np.linalg.pinv(matrix).T @ bar.ravel(), atol=1e-12)
+
+
+def conducting(rng: np.random.Generator, shape: tuple[int, ...], extra: float) -> list[np.ndarray]:
+    """Weights of -∇·(k ∇) + extra on a grid with walls, with k that varies by two orders of magnitude."""
+    k = np.exp(1.5 * rng.standard_normal(shape))
+    beside = []
+    for axis in range(len(shape)):
+        through = 0.5 * (k + np.roll(k, -1, axis))
+        through[tuple(slice(-1, None) if a == axis else slice(None) for a in range(len(shape)))] = 0
+        beside += [-np.roll(through, 1, axis), -through]
+    return [extra - sum(beside), *beside]
+
+
+@pytest.mark.parametrize(("shape", "extra"), [((40, 37), 0.0), ((12, 9, 11), 0.0), ((40, 37), 1e-3), ((1300,), 1e-3)], ids=str)
+def test_conjugate_gradients_by_multigrid(shape: tuple[int, ...], extra: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few cycles where the diagonal alone would take hundreds; also where the mean is open."""
+    cycles: list[int] = []
+
+    class Counted(Multigrid):
+        def __call__(self, values: np.ndarray) -> np.ndarray:
+            cycles.append(1)
+            return super().__call__(values)
+
+    monkeypatch.setattr(sparse, "Multigrid", Counted)
+    rng = np.random.default_rng(0)
+    weights, rules = conducting(rng, shape, extra), ("mirror",) * len(shape)
+    right_side = rng.standard_normal(shape)
+    right_side -= 0 if extra else right_side.mean()
+    solver = System(cross(len(shape)), rules, "cg", 1e-10)
+    found = solver.solve(weights, right_side)
+    assert 5 < len(cycles) < 40
+    matrix = Stencil(shape, cross(len(shape)), rules).matrix(weights)
+    residual = matrix @ found.ravel() - right_side.ravel()
+    assert np.linalg.norm(residual) <= 1e-10 * np.linalg.norm(right_side)
+    if not extra:
+        assert abs(found.mean()) < 1e-12 * np.abs(found).max()
+        moved = solver.solve(weights, right_side + 3.0, transposed=True)  # a cotangent may have a mean, which nothing comes of
+        assert np.abs(moved - found).max() <= 1e-8 * np.abs(found).max()
+        with pytest.raises(SingularError, match="subtract its mean"):
+            solver.solve(weights, right_side + 0.1)
+        assert isinstance(_prepared(cross(len(shape)), rules, weights, right_side), sparse.ConjugateGradients)
+
+
+def _prepared(offsets: Any, rules: Rules, weights: Any, right_side: np.ndarray) -> Any:
+    """What "auto" takes."""
+    solver = System(offsets, rules, "auto", 1e-8)
+    solver.solve(weights, right_side)
+    return solver._prepared
 
 
 @pytest.mark.parametrize("method", ["tridiagonal", "lu"])

@@ -178,6 +178,11 @@ def test_fixed_fields_cost_no_adjoint() -> None:
     assert len(calls) == 2 * STEPS and set(calls) == {np.ndarray}
 
 
+def test_one_field_in_two_places() -> None:
+    run = ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * ds.host_stage(lambda x, y: x * dnp.sin(y), (u, u), outputs=1)}))
+    assert ds.certify(run, loss, inputs(run), STEPS).passed
+
+
 def one_stage(f: Callable[..., Any], **options: Any) -> ds.Simulation:
     return ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * u + ds.host_stage(f, u, **options)}))
 

@@ -139,6 +139,22 @@ def test_a_projection_leaves_no_divergence() -> None:
     assert certificate.passed, str(certificate)
 
 
+def test_a_pressure_in_a_medium_that_varies_leaves_its_mean_open() -> None:
+    """Conjugate gradients; the weights depend on what is differentiated for, and so does the right side."""
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        def flux(p: Symbol, axis: int) -> Symbol:
+            return interpolate(k, axis) * diff(p, axis)
+
+        right = div([diff(u * u, axis) for axis in range(2)])
+        p = ds.solve(lambda p: div([flux(p, axis) for axis in range(2)]), right, "mirror")
+        return {"u": 0.5 * u + 0.3 * p}
+
+    run = ds.Simulation(Given(step, (7, 8), "mirror"))
+    certificate = ds.certify(run, loss, inputs(run), 3)
+    assert certificate.passed, str(certificate)
+
+
 def test_constant_weights_need_no_states() -> None:
     """A linear step without parameters stores nothing, and its adjoint is one solution a step."""
     run = ds.Simulation(Given(lambda u, k, q: {"u": crank_nicolson(laplacian, 0.5, "mirror")(u)}, boundary="mirror"), wrt=["u"])
@@ -195,6 +211,7 @@ def only(operator: Any, **options: Any) -> ds.Simulation:
         (lambda x, u, k: x * x, "not linear"),
         (lambda x, u, k: x + abs(x), "not linear"),
         (lambda x, u, k: where(x < u, x, 2 * x), "not linear"),
+        (lambda x, u, k: x + where(x < 0, k, 0.0), "not linear"),
         (lambda x, u, k: k, "does not depend on it"),
         (lambda x, u, k: x - 0.1 * u, "a part without its argument"),
         (lambda x, u, k: 2 * x + 1, "a part without its argument"),
@@ -230,16 +247,24 @@ def test_other_refusals_while_tracing() -> None:
 
 
 def test_a_run_that_cannot_go_on_says_in_which_step() -> None:
-    """The weight falls step by step, until the matrix has no inverse."""
-    run = ds.Simulation(
-        Given(lambda u, v, k, q: {"u": ds.solve(lambda x: v * x - laplacian(x), u, "mirror", "cg"), "v": v - 1.0}, u=(0, 0), v=(0, 0))
-    )
-    given = {"u": np.random.default_rng(0).standard_normal(run.grid.shape), "v": np.full(run.grid.shape, 2.0), "k": np.ones(run.grid.shape)}
-    with pytest.raises(ConvergenceError, match=r"in step 2, the function that gives solve \d: cg expected a residual"):
-        run.run(given, STEPS)
-    singular = ds.Simulation(Given(lambda u, v, k, q: {"u": ds.solve(lambda x: v * x, u), "v": v - 1.0}, u=(0, 0), v=(0, 0)))
+    """The weight falls by 1 a step, until in step 2 it is the negative of an eigenvalue."""
+
+    def falling(operator: Any, least: float, **options: Any) -> None:
+        def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+            return {"u": ds.solve(lambda x: v * x - operator(x), u, **options), "v": v - 1.0}
+
+        run = ds.Simulation(Given(step, u=(0, 0), v=(0, 0)))
+        shape = run.grid.shape
+        u = np.random.default_rng(0).standard_normal(shape)
+        run.run({"u": u, "v": np.full(shape, 2.0 - least), "k": np.ones(shape)}, STEPS)
+
+    lowest = 4 * np.sin(np.pi / 24) ** 2 + 4 * np.sin(np.pi / 30) ** 2  # of -laplacian on 11 x 14 cells between zeros
+    with pytest.raises(ConvergenceError, match=r"in step 2, the function that gives solve \d: cg expected a residual of at most 1.0e-10"):
+        falling(laplacian, lowest, method="cg", tolerance=1e-10)
+    with pytest.raises(SingularError, match=r"in step 2, .* subtract its mean"):
+        falling(laplacian, 0.0, method="cg", boundary="mirror")
     with pytest.raises(SingularError, match="in step 2, "):
-        singular.run(given, STEPS)
+        falling(lambda x: 0.5 * x, -0.5)
 
 
 def test_it_cannot_be_undone() -> None:
