@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array, kron
 
-from diffsim.errors import ShapeError
+from diffsim.errors import ParameterError, ShapeError
 from diffsim.field import Rule, Rules, extend, zero_rules
 
 Offset = tuple[int, ...]
@@ -23,11 +23,16 @@ def extension(n: int, reach: int, rule: Rule) -> csr_array:
     It is found by trying out `extend`, so it holds for every rule that is linear.
 
     Raises:
+        ParameterError: the rule is not linear.
         ShapeError: the axis has fewer cells than the stencil's reach.
     """
     if n < reach:
         raise ShapeError(
             f"the grid has {n} cells along an axis, fewer than the reach of the operator's stencil, {reach}; enlarge it or lower the order"
+        )
+    if _extended(np.zeros((n, 1)), reach, rule).any():
+        raise ParameterError(
+            f"expected a boundary rule that gives 0 outside a field of zeros, got {rule!r}; solve for the departure from a field that meets it"
         )
     near = np.unique(np.concatenate([np.arange(min(n, reach + NEAR)), np.arange(max(0, n - reach - NEAR), n)]))
     found = _tried(n, reach, rule, near)

@@ -141,11 +141,11 @@ def solve(
         right_side: an expression of the step.
         boundary: what x is outside the grid, as for `ds.stage`.
         method: "tridiagonal": all lines along one axis by elimination, for an operator that reads a cell and its two neighbours there. The
-            time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. An operator without
-            inverse, such as that of a Poisson equation with "mirror" or "periodic" all around, has its solution with mean zero, and the
-            right side must have mean zero too. "lu": sparse elimination, for some ten thousand cells. "cg": conjugate gradients, for a
-            symmetric, positive or negative definite operator. "bicgstab": stabilised biconjugate gradients, for any other. "auto": the
-            first of these that serves, where "lu" has up to 20 000 cells.
+            time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
+            elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
+            negative definite. "bicgstab": stabilised biconjugate gradients, for any other. "auto": the first of these that serves, where
+            "lu" has up to 20 000 cells. An operator that gives nothing of a constant, such as that of a Poisson equation with "mirror" or
+            "periodic" all around, has its solution with mean zero, by "direct" or "cg", and the right side must have mean zero too.
         tolerance: of "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient is no more exact than that.
 

@@ -179,6 +179,22 @@ def test_conjugate_gradients_by_multigrid(shape: tuple[int, ...], extra: float, 
         assert isinstance(_prepared(cross(len(shape)), rules, weights, right_side), sparse.ConjugateGradients)
 
 
+def test_incomplete_factors_take_over_where_the_diagonal_is_not_enough() -> None:
+    rng, shape, rules = np.random.default_rng(0), (30, 31), ("mirror", "zero")
+    weights = conducting(rng, shape, 0.01)
+    weights[1] = weights[1] - 0.3  # carried along an axis: no symmetry
+    matrix = Stencil(shape, cross(2), rules).matrix(weights)
+    solver, right_side = sparse.BiConjugateGradients(matrix, 1e-10), rng.standard_normal(shape)
+    solver._most = 25
+    for transposed in (False, True):
+        found = solver.solve(right_side, transposed)
+        wanted = np.linalg.solve(matrix.toarray().T if transposed else matrix.toarray(), right_side.ravel())
+        assert np.abs(found.ravel() - wanted).max() <= 1e-7 * np.abs(wanted).max()
+    solver._inverses = lambda transposed: iter([(solver._by_diagonal, 25)])  # type: ignore[method-assign]
+    with pytest.raises(ConvergenceError, match="bicgstab expected a residual"):
+        solver.solve(right_side, False)
+
+
 def _prepared(offsets: Any, rules: Rules, weights: Any, right_side: np.ndarray) -> Any:
     """What "auto" takes."""
     solver = System(offsets, rules, "auto", 1e-8)
@@ -240,3 +256,12 @@ def test_an_extension_is_found_wherever_its_values_come_from(monkeypatch: pytest
     x = np.random.default_rng(0).standard_normal(300)
     found = extension(300, 2, "zero") @ x
     assert np.allclose(found, np.concatenate([[-0.5 * x[150]] * 2, x, [2 * x[1] - x[0]] * 2]))
+
+
+def test_a_rule_that_is_not_linear_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warm(extended: np.ndarray, halo: tuple[int, ...], rules: Rules) -> None:
+        extended[: halo[0]] = 1.0
+
+    monkeypatch.setattr(stencils, "extend", warm)
+    with pytest.raises(ParameterError, match="gives 0 outside a field of zeros"):
+        extension(30, 2, "zero")

@@ -178,6 +178,23 @@ def test_fixed_fields_cost_no_adjoint() -> None:
     assert len(calls) == 2 * STEPS and set(calls) == {np.ndarray}
 
 
+def test_a_value_that_is_read_after_the_call_is_not_overwritten_by_it() -> None:
+    """A result that is the next value of a leap-frog has the memory of the oldest one, unless somebody still reads that."""
+
+    def step(p: Any, old: Any, w: Any, k: Any, q: Any) -> dict[str, Any]:
+        new = ds.host_stage(lambda p: 0.5 * dnp.flip(p, 1), p)
+        return {"p": new, "old": p, "w": 0.5 * w + old * new}
+
+    run = ds.Simulation(Given(step, p=(0, 0), old=(0, 0), w=(0, 0)))
+
+    def plain(p: np.ndarray, old: np.ndarray, w: np.ndarray, k: np.ndarray) -> dict[str, np.ndarray]:
+        new = 0.5 * np.flip(p, 1)
+        return {"p": new, "old": p, "w": 0.5 * w + old * new}
+
+    found, wanted = run.run(inputs(run), STEPS).final, by_numpy(run, plain)
+    assert all(np.abs(found[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
+
+
 def test_one_field_in_two_places() -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * ds.host_stage(lambda x, y: x * dnp.sin(y), (u, u), outputs=1)}))
     assert ds.certify(run, loss, inputs(run), STEPS).passed
