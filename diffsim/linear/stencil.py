@@ -32,7 +32,8 @@ def extension(n: int, reach: int, rule: Rule) -> csr_array:
         )
     if _extended(np.zeros((n, 1)), reach, rule).any():
         raise ParameterError(
-            f"expected a boundary rule that gives 0 outside a field of zeros, got {rule!r}; solve for the departure from a field that meets it"
+            f"expected a boundary rule that gives 0 outside a field of zeros, got {rule!r}; solve for the departure from a field that "
+            "meets it"
         )
     near = np.unique(np.concatenate([np.arange(min(n, reach + NEAR)), np.arange(max(0, n - reach - NEAR), n)]))
     found = _tried(n, reach, rule, near)
