@@ -39,9 +39,10 @@ from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.runtime import init
 from diffsim.scene import Scene
-from diffsim.simulation import Simulation, Solution, plan
+from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
-from diffsim.stepping.trace import stage
+from diffsim.stepping.solve import solve
+from diffsim.stepping.stages import stage
 
 __version__ = "0.1.0"
 
@@ -73,6 +74,7 @@ __all__ = [
     "fori_loop",
     "grad",
     "hessian",
+    "host_stage",
     "hvp",
     "init",
     "integrate",
@@ -94,6 +96,7 @@ __all__ = [
     "scan",
     "scatter",
     "show_tape",
+    "solve",
     "solvers",
     "stage",
     "stop_gradient",

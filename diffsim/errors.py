@@ -25,6 +25,14 @@ class TraceError(DiffsimError, TypeError):
     """An operation that a traced step cannot express or differentiate."""
 
 
+class HostStageError(DiffsimError, RuntimeError):
+    """A function that a step calls on the host failed."""
+
+
+class ConvergenceError(DiffsimError, ArithmeticError):
+    """A linear system was not solved to its tolerance."""
+
+
 class StaleValueError(DiffsimError, RuntimeError):
     """A value is used after what it depends on was changed."""
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from diffsim.errors import TraceError
 from diffsim.expr.symbol import Symbol
-from diffsim.stepping.trace import stage
+from diffsim.stepping.stages import stage
 
 State: TypeAlias = Mapping[str, Symbol]
 Rate: TypeAlias = Callable[[dict[str, Symbol]], Mapping[str, Symbol]]

@@ -16,7 +16,7 @@ FLOORS = [
     {"system"},
     {"runtime", "buffers"},
     {"grid", "field", "boundary"},
-    {"expr"},
+    {"expr", "linear"},
     {"kernels", "stepping"},
     {"checkpoint", "integrators"},
     {"ad"},

@@ -78,7 +78,7 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
         state=stepper.state_bytes(),
         recorded=stepper.recorded_bytes(),
         working=stepper.working_bytes(),
-        around=cells * _fields_around(simulation) if on_host else 0,
+        around=cells * _fields_around(simulation) + _kept_by_solvers(simulation) if on_host else 0,
         streams=streams,
         row=sum(stepper.depths.values()) * cells,
         strips=0 if fields is None else _strip_bytes(simulation, steps, fields),
@@ -97,13 +97,24 @@ def _strip_bytes(simulation: Simulation, steps: int, fields: Mapping[str, Array]
 def _fields_around(simulation: Simulation) -> int:
     """Fields over the cells that are there when most are: as the final states' and coefficients' cotangents become those of the inputs.
 
-    The final states, the coefficients, the cotangents of both; then, of what is done once before the first step, what it reads, with
-    halos, the cotangents of what it gives, with halos, and those of what it reads.
+    The final states, the coefficients, the cotangents of both; then, either what a function on the host takes and gives, or, of what is
+    done once before the first step, what it reads, with halos, the cotangents of what it gives, with halos, and those of what it reads.
     """
     states, coefficients = len(simulation._step.states), len(simulation._coefficients.traced.outputs)
     once = (simulation._initial, simulation._coefficients)
     pulled = max(2 * len(part.placed) + len(part.traced.outputs) for part in once)
-    return 2 * (states + coefficients) + pulled
+    return 2 * (states + coefficients) + max(pulled, host_copies(simulation))
+
+
+def _kept_by_solvers(simulation: Simulation) -> int:
+    """Bytes of matrices and their factors; tangents and adjoints solve with the same ones."""
+    return sum(call.function.room(math.prod(simulation.grid.shape)) for call in simulation._stepper.forward.calls)
+
+
+def host_copies(simulation: Simulation) -> int:
+    """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
+    calls = [call for program in simulation._stepper.programs() for call in program.calls]
+    return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
 
 
 def plan(

@@ -11,8 +11,8 @@ import numpy as np
 from diffsim.checkpoint import Checkpoint
 from diffsim.simulation.reversal import Until
 from diffsim.simulation.solution import Solution
+from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
-from diffsim.stepping.tangent import dot
 from diffsim.typing import Array
 
 if TYPE_CHECKING:

@@ -36,11 +36,12 @@ from diffsim.simulation.traced import Traced, trace
 from diffsim.simulation.turns import Turn
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.names import dot
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.tangent import dot
 from diffsim.stepping.trace import TracedStep, check_declared, forcing_location
+from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
 
@@ -98,6 +99,7 @@ class Simulation:
         self._initial = Once(traced.initial, self.grid, traced.coefficients.placed, self.dtype)
         self._step = traced.step
         self._stepper = Stepper(traced.step, points, receivers, self.dtype, differentiable)
+        self._stepper.launcher.outside = self._turn.outside
         self._tangent: Simulation | None = None
         self._runs = 0  # how often what is in the storage was exchanged
         self._waiting: weakref.ref[Reversal] | None = None  # a run whose reverse sweep may still come
@@ -155,7 +157,7 @@ class Simulation:
             return self.tangent(differentiable=False).source()
         assert self._stepper.adjoint is not None
         program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
-        return self._stepper.launcher.source_of(program).source
+        return self._stepper.launcher.text_of(program)
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
         """The checkpointing schedule that `vjp` would use."""
@@ -174,8 +176,8 @@ class Simulation:
         """Raise PlanError unless steps can be run backwards."""
         if self._stepper.backwards is None:
             raise PlanError(
-                'expected a step that can be undone for schedule = "reversible", got one whose oldest values do not follow from the newer '
-                "ones; choose another schedule"
+                f'expected a step that can be undone for schedule = "reversible", got one that cannot: {why_not(self._step)}; '
+                "choose another schedule"
             )
 
     def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
@@ -466,9 +468,9 @@ class Simulation:
             step.states,
         ]
         parts += [step.coefficients, sorted(step.active), step.forcings, before.placed, start.placed]
-        parts += [settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
+        parts += [[s.identity() for s in step.stages], settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
         parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
-        expressions = [step.outputs.values(), [s.node for s in step.stages], before.outputs.values(), start.outputs.values()]
+        expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
         profiles = {**before.profiles, **start.profiles, **step.profiles}
         arrays = {**fields, **{f"profile {name}": np.asarray(profile.values) for name, profile in profiles.items()}}
         return run_key(parts, expressions, arrays, self._points)

@@ -13,13 +13,13 @@ exact at the boundary as well.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.stepping.forward import (
-    nests,
+    arranged,
     receiver_points,
     receiver_stream,
     ring_depths,
@@ -27,8 +27,10 @@ from diffsim.stepping.forward import (
     source_stream,
     split_forcings,
 )
-from diffsim.stepping.program import Assign, Operation, Place, PointGather, PointScatter, Program, stored_reads
-from diffsim.stepping.reverse import Reverse, bar
+from diffsim.stepping.names import bar
+from diffsim.stepping.program import Assign, HostCall, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.reverse import Reverse
+from diffsim.stepping.stages import HostStage, Stage, written_by
 from diffsim.stepping.trace import TracedStep
 
 
@@ -53,7 +55,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     zero = (0,) * ndim
     delays = step.delays()
     outputs, forcings = split_forcings(step)
-    assigns: dict[str, Assign] = {}
+    parts: dict[str, Assign | HostCall] = {}
     inline: dict[str, Node] = {}
     places: dict[str, Place] = {}
 
@@ -62,8 +64,12 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
     reverse = Reverse(step, own_outputs)
     for stage in reverse.stages():
-        assigns[bar(stage.name)] = reverse.gathered(stage.name, Place(bar(stage.name)), stage.rules, inline)
-        places[bar(stage.name)] = Place(bar(stage.name))
+        for field in stage.outputs:
+            parts[bar(field.name)] = reverse.gathered(field.name, Place(bar(field.name)), field.rules, inline)
+            places[bar(field.name)] = Place(bar(field.name))
+        if isinstance(stage, HostStage):
+            call = parts[f"transpose of {stage.name}"] = reverse.through(stage)
+            places |= {written.name: written.target for written in call.outputs}
     terms = reverse.terms
 
     delayed = _delayed(step, terms, follows)
@@ -86,7 +92,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
                     node = graph.add(node, _at_later(graph, delayed[follower], delays[follower][1]))
             elif _follows_directly(step, follower, state):
                 node = graph.add(node, graph.read(bar(follower), zero))
-        assigns[f"next {bar(state)}"] = dataclasses.replace(plain, node=node)
+        parts[f"next {bar(state)}"] = dataclasses.replace(plain, node=node)
     scatters: list[PointScatter] = []
     gathers: list[Operation] = []
     for state, forcing, factor in forcings:
@@ -97,7 +103,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     for coefficient, placed in step.coefficients.items():
         if coefficient in terms:
             plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
-            assigns[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
+            parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
     one = graph.const(1)
     for state in records:
         scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
@@ -105,10 +111,11 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     ring = ring_depths(step)
     places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
     places |= {c: Place(c) for c in (*step.coefficients, *step.profiles)}
-    stored = {s.name: Assign(Place(s.name), s.node, s.rules) for s in step.stages}
-    needed = _needed_stages(stored, [*assigns.values()], inline)
-    places |= {s: Place(s) for s in needed}
-    body = [*gathers, *nests(needed | assigns, scatters, inline)]
+    needed = _needed_stages(step.stages, parts.values(), inline)
+    targets = {name: Place(name) for name in written_by(needed)}
+    places |= targets
+    stored = {s.name: s.operation(targets) for s in needed}
+    body = [*gathers, *arranged(stored | parts, scatters, inline)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 
@@ -150,12 +157,14 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
     return moved
 
 
-def _needed_stages(stages: dict[str, Assign], assigns: list[Assign], inline: dict[str, Node]) -> dict[str, Assign]:
+def _needed_stages(stages: Sequence[Stage], parts: Iterable[Assign | HostCall], inline: dict[str, Node]) -> list[Stage]:
     """Stages of the primal step that the adjoint reads, and those that they read, in order."""
-    wanted = set(stored_reads([a.node for a in assigns], inline))
-    found: set[str] = set()
-    for name in reversed(stages):
-        if name in wanted:
-            found.add(name)
-            wanted |= reads([stages[name].node]).keys()
-    return {name: stages[name] for name in stages if name in found}
+    wanted: set[str] = set()
+    for part in parts:
+        wanted |= stored_reads([part.node], inline).keys() if isinstance(part, Assign) else set(part.inputs)
+    found: list[Stage] = []
+    for stage in reversed(stages):
+        if any(field.name in wanted for field in stage.outputs):
+            found.insert(0, stage)
+            wanted |= stage.reads().keys()
+    return found

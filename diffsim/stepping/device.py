@@ -11,7 +11,7 @@ from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Node
 from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, combined, weighted
-from diffsim.stepping.program import Assign, Nest, Strip
+from diffsim.stepping.program import Assign, Nest, PointGather, Strip
 
 UNROLL = 4
 """Steps in one launch."""
@@ -24,13 +24,13 @@ class DeviceKernel(Kernel):
         text, program = self.text, self.program
         text("@ti.kernel")
         with text.block(self.header(", begin: ti.i32")):
-            for step in range(UNROLL):
+            for step in range(1 if program.alone else UNROLL):
                 for index, operation in enumerate(program.operations):
                     if isinstance(operation, Nest):
                         self._nest(operation, step)
                     elif isinstance(operation, Strip):
                         self._strip(operation, step, back=False)
-                    else:
+                    elif isinstance(operation, PointGather):
                         with text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
                             self.write_gather(operation, index)
 

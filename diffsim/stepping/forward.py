@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from diffsim.errors import TraceError
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.program import Assign, Nest, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.stages import written_by
 from diffsim.stepping.trace import TracedStep
 
 
@@ -48,14 +49,14 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     places |= {name: Place(name) for name in (*step.coefficients, *step.profiles)}
     outputs, forcings = split_forcings(step)
     own = own_stages(step)
-    targets = {s.name: Place(own[s.name], depths[own[s.name]]) if s.name in own else Place(s.name) for s in step.stages}
+    targets = {name: Place(own[name], depths[own[name]]) if name in own else Place(name) for name in written_by(step.stages)}
     places |= targets
     outputs = {state: node for state, node in outputs.items() if state not in own.values()}
-    assigns: dict[str, Assign] = {s.name: Assign(targets[s.name], s.node, s.rules) for s in step.stages}
+    parts: dict[str, Assign | HostCall] = {s.name: s.operation(targets) for s in step.stages}
     for state in depths:
         if state in outputs:
-            assigns[f"next {state}"] = Assign(Place(state, depths[state]), outputs[state], step.states[state].rules)
-    operations: list[Operation] = list(nests(assigns, _scatters(step, forcings, depths)))
+            parts[f"next {state}"] = Assign(Place(state, depths[state]), outputs[state], step.states[state].rules)
+    operations = arranged(parts, _scatters(step, forcings, depths))
     for state in records:
         now = step.graph.read(f"next {state}", (0,) * step.grid.ndim)
         places[f"next {state}"] = Place(state, depths[state])
@@ -64,39 +65,54 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
 
 
 def own_stages(step: TracedStep) -> dict[str, str]:
-    """Stages that are the next value of a state with storage of its own, and are stored as that: stage -> state."""
+    """Fields of stages that are the next value of a state with storage of its own, and are stored as that: field -> state."""
     found: dict[str, str] = {}
-    for stage in step.stages:
+    for field in written_by(step.stages).values():
         for state in ring_depths(step):
-            same = _is_read(step.outputs[state], stage.name) and step.states[state].rules == stage.rules
+            same = _is_read(step.outputs[state], field.name) and step.states[state].rules == field.rules
             if same and state not in found.values():
-                found[stage.name] = state
+                found[field.name] = state
                 break
     return found
 
 
-def nests(assigns: dict[str, Assign], scatters: list[PointScatter], inline: Mapping[str, Node] | None = None) -> list[Nest]:
-    """Group assignments into as few loop nests as their dependences allow.
+def arranged(
+    parts: Mapping[str, Assign | HostCall], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None
+) -> list[Operation]:
+    """Group assignments into as few loop nests, between as few calls of host functions, as their dependences allow.
 
     Args:
-        assigns: name under which others read the result -> assignment, in an order in which they could run.
+        parts: in an order in which they could run; an assignment under the name by which others read its result.
         scatters: point sums, each put where its target is assigned (or in the last nest).
         inline: fields that are not stored.
     """
-    level: dict[str, int] = {}
-    for name, assign in assigns.items():
-        needed = stored_reads([assign.node], inline or {})
-        level[name] = 1 + max((level[other] for other in needed if other in level), default=-1)
-    out = []
-    for depth in range(max(level.values(), default=-1) + 1):
-        here = tuple(a for name, a in assigns.items() if level[name] == depth)
-        out.append(Nest(here, tuple(s for s in scatters if any(s.target == a.target for a in here))))
-    placed = [s for nest in out for s in nest.scatters]
+    levels = _levels(parts, inline or {})
+    out: list[Operation] = []
+    for depth in range(max(levels.values(), default=-1) + 1):
+        here = [part for name, part in parts.items() if levels[name] == depth]
+        assigns = tuple(part for part in here if isinstance(part, Assign))
+        if assigns:
+            out.append(Nest(assigns, tuple(s for s in scatters if any(s.target == a.target for a in assigns))))
+        out += [part for part in here if isinstance(part, HostCall)]
+    placed = [s for operation in out if isinstance(operation, Nest) for s in operation.scatters]
     rest = tuple(s for s in scatters if s not in placed)
     if rest:
-        last = out.pop() if out else Nest(())
+        last = out.pop() if out and isinstance(out[-1], Nest) else Nest(())
+        assert isinstance(last, Nest)
         out.append(Nest(last.assigns, last.scatters + rest))
     return out
+
+
+def _levels(parts: Mapping[str, Assign | HostCall], inline: Mapping[str, Node]) -> dict[str, int]:
+    """Of each part, how many others come before it at least, one after the other."""
+    levels: dict[str, int] = {}
+    written: dict[str, int] = {}
+    for name, part in parts.items():
+        needed = stored_reads([part.node], inline) if isinstance(part, Assign) else part.inputs
+        levels[name] = 1 + max((written[other] for other in needed if other in written), default=-1)
+        for field in (name,) if isinstance(part, Assign) else (w.name for w in part.outputs):
+            written[field] = levels[name]
+    return levels
 
 
 def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, str, Node]]]:
@@ -108,7 +124,7 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
     graph = step.graph
     wanted = set(step.forcings)
     for stage in step.stages:
-        if wanted & reads([stage.node]).keys():
+        if wanted & stage.reads().keys():
             raise TraceError(f"a forcing enters a stored stage ({stage.name}); add it to the next value of a state")
     outputs: dict[str, Node] = {}
     found: list[tuple[str, str, Node]] = []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
+from diffsim.errors import DiffsimError, HostStageError
 from diffsim.expr.graph import Graph
 from diffsim.field import Layout
 from diffsim.runtime import BoundKernel, check_generation, lock, settings
@@ -34,13 +36,35 @@ from diffsim.stepping.kernel import (
 from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
-from diffsim.stepping.program import Program
+from diffsim.stepping.program import HostCall, Place, Program
 from diffsim.stepping.strips import strip_rows, tile_addresses
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
 Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
+
+
+def call_name(call: HostCall) -> str:
+    """A host function in messages: by what it gives."""
+    return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
+
+
+def _most_steps(program: Program) -> int:
+    """Steps that one level table holds."""
+    return CAPACITY - max(program.entries.values(), default=0)
+
+
+@contextmanager
+def _told(call: HostCall, step: int) -> Iterator[None]:
+    """Let an error of a host function say in which step it came."""
+    try:
+        yield
+    except DiffsimError as error:
+        raise type(error)(f"in step {step}, {call_name(call)}: {error}") from error
+    except Exception as error:
+        text = f"in step {step}, {call_name(call)} raised {type(error).__name__}: {error}; correct it, or the inputs that lead there"
+        raise HostStageError(text) from error
 
 
 class Launcher:
@@ -74,6 +98,9 @@ class Launcher:
         self._scratch: Any = None
         self._controls: dict[str, Any] = {}  # of each program, whatever the workers
         self._paces: dict[str, Pace] = {}
+        self._parts: dict[str, list[Program | HostCall]] = {}
+        self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
+        """Makes a function of the user's one that is called while a run is in progress."""
 
     # arrays
 
@@ -154,6 +181,13 @@ class Launcher:
         common = (program, self.graph, self.layout, self.reach, self.profiles)
         return WorkerKernel(*common, workers or settings().threads) if settings().arch == "cpu" else DeviceKernel(*common)
 
+    def text_of(self, program: Program) -> str:
+        """The source of a program, with a line for each call of a function on the host."""
+        texts = []
+        for part in program.parts() if any(program.calls) else [program]:
+            texts.append(f"# {call_name(part)}: {', '.join(part.inputs)}" if isinstance(part, HostCall) else self.source_of(part).source)
+        return "\n\n".join(texts)
+
     def pace(self, program: Program) -> Pace:
         """How fast the program's launches go."""
         if program.name not in self._paces:
@@ -169,30 +203,79 @@ class Launcher:
             steps: how many.
             tables: the rings' level tables, asked for once a launch, in order.
         """
+        if any(program.calls):
+            self._stepwise(program, first, steps, tables)
+            return
         done, pace = 0, self.pace(program)
         while done < steps:
-            count = min(steps - done, pace.steps(), CAPACITY - max(program.entries.values(), default=0))
-            control = self._control(program)
-            host = isinstance(control, np.ndarray)
-            values = control if host else np.zeros(control_size(program), np.int32)
-            values[STEPS], values[FIRST] = count, first + program.direction * done
-            for name, table in tables(done, count).items():
-                if name in program.entries:
-                    offset = table_offset(program, name)
-                    values[offset : offset + len(table)] = table
-            if host:
-                self._launch(program, control, pace)
+            count = min(steps - done, pace.steps(), _most_steps(program))
+            self._describe(program, first + program.direction * done, count, tables(done, count))
+            if isinstance(self._control(program), np.ndarray):
+                self._launch(program, pace)
             else:
-                self.memory.write(control, values)
                 kernel, begin = self._kernel(program, 1), time.perf_counter()
                 for t in range(0, count, UNROLL):
                     kernel(t)
                 pace.note(count, time.perf_counter() - begin)
             done += count
 
-    def _launch(self, program: Program, control: IntArray, pace: Pace) -> None:
-        """Launch the steps that `control` describes; what workers leave undone is launched again."""
-        control[DONE] = control[BEGIN] = 0
+    def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
+        """`sweep` of a program with calls of host functions: its parts one after the other, step by step."""
+        if program.name not in self._parts:
+            self._parts[program.name] = program.parts()
+        parts = self._parts[program.name]
+        for done in range(0, steps, _most_steps(program)):
+            count, start = min(steps - done, _most_steps(program)), first + program.direction * done
+            levels = tables(done, count)
+            for part in parts:
+                if isinstance(part, Program):
+                    self._describe(part, start, count, levels)
+            for t in range(count):
+                for part in parts:
+                    if isinstance(part, Program):
+                        self._one_step(part, t)
+                    else:
+                        with _told(part, start + program.direction * t):
+                            self._call(part, program, {name: table[t:] for name, table in levels.items()})
+
+    def _one_step(self, program: Program, t: int) -> None:
+        control = self._control(program)
+        if not isinstance(control, np.ndarray):
+            self._kernel(program, 1)(t)
+            return
+        control[STEPS] = t + 1
+        self._launch(program, self.pace(program), t)
+
+    def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
+        """Call a host function; `levels` has those of this step, for each ring."""
+
+        def level(place: Place) -> int | None:
+            return None if place.level is None else int(levels[place.array][place.level])
+
+        given = []
+        for place in (program.places[name] for name in call.inputs):
+            given.append(self.cells(place.array, level(place)).view())
+            given[-1].flags.writeable = False
+        for written, cells in zip(call.outputs, self.outside(call.function)(*given), strict=True):
+            self.put_field(written.target.array, cells, written.rules, level(written.target))
+
+    def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
+        """Write what kernels are told of the coming steps."""
+        control = self._control(program)
+        host = isinstance(control, np.ndarray)
+        values = control if host else np.zeros(control_size(program), np.int32)
+        values[STEPS], values[FIRST] = steps, first
+        for name, table in tables.items():
+            if name in program.entries:
+                offset = table_offset(program, name)
+                values[offset : offset + len(table)] = table
+        if not host:
+            self.memory.write(control, values)
+
+    def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
+        """Launch the steps after the first `done` of those that `_describe` was given; what workers leave undone is launched again."""
+        control = self._control(program)
+        control[DONE], control[BEGIN] = done, 0
         while True:
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
             kernel = self._kernel(program, pace.workers())

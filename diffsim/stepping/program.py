@@ -1,16 +1,18 @@
-"""What a kernel does in one time step, before it is text: loop nests over cells, and sums at points.
+"""What is done in one time step, before it is text: loop nests over cells, sums at points, and calls of functions on the host.
 
 A program knows nothing of CPU or GPU. `diffsim.stepping.workers` and `diffsim.stepping.device` turn it into source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Protocol, TypeAlias
 
 from diffsim.boundary import Rules
 from diffsim.expr.graph import Node, Offset, reads
+from diffsim.typing import Array
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,37 @@ class Strip:
     name: str
 
 
+class HostFunction(Protocol):
+    """A function of arrays over the cells that runs on the host, between kernels."""
+
+    def __call__(self, *cells: Array) -> Sequence[Array]:
+        """Its values, of the same shape; they share no memory with what it is given, which it may not change."""
+
+    def identity(self) -> str:
+        """What tells it from other functions, as far as that can be known."""
+
+    def room(self, cells: int) -> int:
+        """Bytes that it keeps from one call to the next, about, for a grid of so many cells."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A field that a host function gives: its name for others, where it is stored, and what it is outside the grid."""
+
+    name: str
+    target: Place
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A host function of the cells of fields, whose values are the cells of others."""
+
+    function: HostFunction
+    inputs: tuple[str, ...]
+    outputs: tuple[Written, ...]
+
+
 @dataclass(frozen=True)
 class Group:
     """Values that are computed once a cell and kept while the cells near it need them.
@@ -112,7 +145,7 @@ class Nest:
         return tuple(a for a in self.assigns if any(a.outside))
 
 
-Operation: TypeAlias = Nest | PointGather | Strip
+Operation: TypeAlias = Nest | PointGather | Strip | HostCall
 
 
 def stored_reads(nodes: Iterable[Node], inline: Mapping[str, Node]) -> dict[str, set[Offset]]:
@@ -138,6 +171,7 @@ class Program:
         inline: fields that are not stored: name -> a function, at the same cell, of those that are. Reading one at an
             offset evaluates it there. On a CPU that is done for whole tiles, which are then spliced, so a product that
             is read at many offsets costs one multiplication a tile and no memory.
+        alone: whether a launch does one step, since calls of host functions come between.
     """
 
     name: str
@@ -146,6 +180,7 @@ class Program:
     direction: int
     entries: dict[str, int]
     inline: dict[str, Node] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def nests(self) -> Iterator[Nest]:
@@ -154,6 +189,22 @@ class Program:
     @property
     def gathers(self) -> Iterator[PointGather]:
         return (operation for operation in self.operations if isinstance(operation, PointGather))
+
+    @property
+    def calls(self) -> Iterator[HostCall]:
+        return (operation for operation in self.operations if isinstance(operation, HostCall))
+
+    def parts(self) -> list[Program | HostCall]:
+        """The program in parts, calls of host functions and what is between them."""
+        parts: list[Program | HostCall] = []
+        for called, group in groupby(self.operations, lambda operation: isinstance(operation, HostCall)):
+            if called:
+                parts += group  # type: ignore[arg-type]
+                continue
+            part = replace(self, name=f"{self.name}_part_{len(parts)}", operations=tuple(group), alone=True)
+            used = set(part.arrays())
+            parts.append(replace(part, entries={name: count for name, count in self.entries.items() if name in used}))
+        return parts
 
     @property
     def strips(self) -> Iterator[Strip]:
@@ -180,9 +231,11 @@ class Program:
         return stored_reads(self.roots() if nodes is None else nodes, self.inline)
 
     def arrays(self) -> list[str]:
-        """Field arrays that the kernel touches, in order of name."""
+        """Field arrays that the program touches, in order of name."""
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
-        return sorted(targets | {self.places[name].array for name in self.reads()})
+        targets |= {written.target.array for call in self.calls for written in call.outputs}
+        taken = {name for call in self.calls for name in call.inputs}
+        return sorted(targets | {self.places[name].array for name in self.reads().keys() | taken})
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """How far beyond the grid along each axis each array is read, or written to be folded back; 0 for those used in place."""
@@ -225,6 +278,9 @@ class Program:
             for nest in self.nests:
                 values = [(a.target, [a.node]) for a in nest.assigns] + [(s.target, [s.factor]) for s in nest.scatters]
                 found |= {to.array for to, nodes in values if not found.isdisjoint(self.places[name].array for name in self.reads(nodes))}
+            for call in self.calls:
+                if not found.isdisjoint(self.places[name].array for name in call.inputs):
+                    found |= {written.target.array for written in call.outputs}
         return found - set(arrays)
 
     def in_place(self, array: str) -> bool:
@@ -234,6 +290,7 @@ class Program:
         assignments with other rules overwrite.
         """
         written = False
+        here: set[Offset]
         for operation in self.operations:
             if isinstance(operation, Nest):
                 here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
@@ -246,6 +303,9 @@ class Program:
                 here, now = set(), False
                 if written and operation.place == Place(array, 0):
                     return False
+            elif isinstance(operation, HostCall):  # it takes the cells before it gives any
+                here = {() for name in operation.inputs if self.places[name] == Place(array, 0)}
+                now = any(w.target.array == array for w in operation.outputs)
             else:
                 here, now = self._offsets_of_oldest(array, [operation.node]), False
             if (written and here) or any(any(offset) for offset in here):

@@ -15,6 +15,7 @@ from diffsim.boundary import zero_rules
 from diffsim.expr.graph import CONDITIONS, Node, ordered
 from diffsim.stepping.adjoint import Adjoint
 from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
+from diffsim.stepping.stages import written_by
 from diffsim.stepping.trace import TracedStep
 
 
@@ -35,10 +36,13 @@ class Recorded:
 
 def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
     """Programs that record residuals, or None where recording the states is as good."""
-    primal = {*step.states, *(s.name for s in step.stages)}
+    if any(adjoint.program.calls):  # they take fields, not expressions
+        return None
+    fields = written_by(step.stages)
+    primal = {*step.states, *fields}
     found = _frontier(adjoint.program, primal, {*step.coefficients, *step.profiles})
     rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
-    stages = {s.name for s in step.stages} & adjoint.program.reads().keys()
+    stages = fields.keys() & adjoint.program.reads().keys()
     if not found or stages or len(found) > len(rings):
         return None
     graph, zero = step.graph, (0,) * step.grid.ndim
@@ -69,7 +73,8 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     rules = zero_rules(step.grid.ndim)
     extra = tuple(Assign(places[name], node, rules) for name, node in zip(names, found, strict=True))
     first, *others = forward.operations
-    assert isinstance(first, Nest)
+    if not isinstance(first, Nest):
+        return None
     record = dataclasses.replace(
         forward,
         name=f"{forward.name}_recorded",

@@ -11,17 +11,14 @@ from collections.abc import Iterator, Mapping
 from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
-from diffsim.stepping.program import Assign, Place
+from diffsim.stepping.names import bar
+from diffsim.stepping.program import Assign, HostCall, Place
 from diffsim.stepping.sharing import inlined, shared_values
-from diffsim.stepping.trace import Stage, TracedStep
+from diffsim.stepping.stages import HostStage, Stage, StoredExpression, written_by
+from diffsim.stepping.trace import TracedStep
 
 Box = tuple[tuple[int, int], ...]
 """Cells at which something is computed: how far beyond the first and the last of the grid, along each axis."""
-
-
-def bar(name: str) -> str:
-    """Name of the cotangent of a field: one that no field of an equation can have."""
-    return f"{name} bar"
 
 
 class Reverse:
@@ -39,25 +36,32 @@ class Reverse:
         self.step, self.graph, self.outputs = step, step.graph, outputs
         self.zero = (0,) * step.grid.ndim
         self.terms: dict[str, dict[Offset, Node]] = {}
-        self._stages = {s.name: s for s in step.stages}
-        fields = {*step.states, *step.active, *self._stages}
-        bodies = {f"next {name}": node for name, node in outputs.items()} | {s.name: s.node for s in step.stages}
+        self._stages = {s.name: s for s in _moving(step)}
+        self._placed = {**step.coefficients, **step.states, **written_by(self._stages.values())}
+        fields = {*step.states, *step.active, *written_by(self._stages.values())}
+        bodies = {f"next {name}": node for name, node in outputs.items()}
+        bodies |= {s.name: s.node for s in self._stages.values() if isinstance(s, StoredExpression)}
         shared = shared_values(self.graph, bodies, fields.__contains__)
         self._values = shared.values
         self._bodies = {**shared.bodies, **shared.values}
         self._wanted = fields | shared.values.keys()
+        self._reads = {name: reads([body]) for name, body in self._bodies.items()}
+        self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, HostStage)}
         self._ranks = self._ranked()
         self._computed = self._where_computed()
 
     def _users(self, name: str) -> Iterator[tuple[str, set[Offset]]]:
-        for user, body in self._bodies.items():
-            offsets = reads([body]).get(name)
-            if offsets:
-                yield user, offsets
+        for user, found in self._reads.items():
+            if name in found:
+                yield user, found[name]
+
+    def _written(self, part: str) -> list[str]:
+        """Fields that a part of the step gives."""
+        return [field.name for field in self._stages[part].outputs] if part in self._stages else [part]
 
     def _ranked(self) -> list[list[str]]:
-        """Bodies in the order of the reverse sweep: each rank after all that use it."""
-        uses = {name: [user for user, _ in self._users(name)] for name in self._bodies}
+        """Parts of the step in the order of the reverse sweep: each rank after all that use it."""
+        uses = {name: [user for field in self._written(name) for user, _ in self._users(field)] for name in self._reads}
         rank: dict[str, int] = {}
 
         def of(name: str) -> int:
@@ -65,7 +69,7 @@ class Reverse:
                 rank[name] = 1 + max((of(user) for user in uses[name]), default=-1)
             return rank[name]
 
-        for name in self._bodies:
+        for name in self._reads:
             of(name)
         # what no output needs has no cotangent
         used = {f"next {s}" for s in self.outputs}
@@ -73,13 +77,13 @@ class Reverse:
             if any(user in used for user in uses[name]):
                 used.add(name)
         ranks: list[list[str]] = [[] for _ in range(max(rank.values(), default=-1) + 1)]
-        for name in self._bodies:
+        for name in self._reads:
             if name in used:
                 ranks[0 if name.startswith("next ") else rank[name]].append(name)
         return ranks
 
     def _where_computed(self) -> dict[str, Box]:
-        """Where the step computes each body: outputs and stages on the grid, shared values wherever they are used."""
+        """Where the step computes each part: outputs and stages on the grid, shared values wherever they are used."""
         grid = tuple((0, 0) for _ in self.zero)
         boxes: dict[str, Box] = {}
         for rank in self._ranks:
@@ -102,7 +106,10 @@ class Reverse:
         return tuple(max(ends) if fills(sides) else 0 for ends, sides in zip(self._where_read(name, self._computed), rules, strict=True))
 
     def stages(self) -> Iterator[Stage]:
-        """Sweep, and stop at each stage whose terms are complete: its cotangent, as `gathered` gives it, is to be stored as `bar`."""
+        """Sweep, and stop at each stage whose terms are complete.
+
+        The cotangents of its outputs, as `gathered` gives them, are to be stored as `bar`, and a host stage is to be gone `through`.
+        """
         graph = self.graph
         needed = self._where_needed()
         for rank in self._ranks:
@@ -111,6 +118,8 @@ class Reverse:
             for name in rank:
                 if name in self._stages:
                     yield self._stages[name]
+                    if name not in self._bodies:
+                        continue
                     seed = graph.read(bar(name), self.zero)
                 elif name in self._values:
                     seed = self._total(self.terms.pop(name, {}), None)
@@ -131,13 +140,22 @@ class Reverse:
                         whole = graph.apply("select", nothing, graph.const(0), whole)
                     mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
 
+    def through(self, stage: HostStage) -> HostCall:
+        """Go on to what a host stage reads, by a call that takes the stored cotangents of its outputs."""
+        transposed = stage.transposed(self.graph, self._wanted.__contains__)
+        for name, contributions in transposed.terms.items():
+            mine = self.terms.setdefault(name, {})
+            for offset, node in contributions.items():
+                mine[offset] = self.graph.add(mine.get(offset, self.graph.const(0)), node)
+        return transposed.call
+
     def _where_needed(self) -> dict[str, Box]:
-        """Where the contributions of each body are computed: wherever the cotangents of what it reads are."""
+        """Where the contributions of each part are computed: wherever the cotangents of what it reads are."""
         boxes: dict[str, Box] = {}
         for rank in reversed(self._ranks):
             for name in rank:
                 out = [(0, 0) for _ in self.zero]
-                for field, offsets in reads([self._bodies[name]]).items():
+                for field, offsets in self._reads[name].items():
                     if field not in self._wanted:
                         continue
                     box = boxes[field] if field in self._values else self._where_gathered(field)
@@ -149,8 +167,7 @@ class Reverse:
 
     def _where_gathered(self, field: str) -> Box:
         """Where the cotangent of a stored field is computed: on the grid, and where it is folded back from."""
-        placed = self._stages.get(field) or self.step.states.get(field) or self.step.coefficients[field]
-        return tuple((far, far) for far in self.outside(field, placed.rules))
+        return tuple((far, far) for far in self.outside(field, self._placed[field].rules))
 
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and where the field was read outside of it."""
@@ -181,3 +198,14 @@ class Reverse:
 
 def _within(inner: Box, outer: Box) -> bool:
     return all(a <= c and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))
+
+
+def _moving(step: TracedStep) -> list[Stage]:
+    """Stages that depend on what is differentiated for, or on states."""
+    moving = {*step.states, *step.active}
+    found = []
+    for stage in step.stages:
+        if not moving.isdisjoint(stage.reads()):
+            found.append(stage)
+            moving |= {field.name for field in stage.outputs}
+    return found

@@ -18,18 +18,19 @@ from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
 from diffsim.field import Layout
 from diffsim.runtime import check_generation, lanes, settings
-from diffsim.stepping.adjoint import Adjoint, adjoint_program, bar
+from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Residuals, Ring
+from diffsim.stepping.names import bar
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.rounding import Rounding
 from diffsim.stepping.trace import TracedStep, profile_array
-from diffsim.stepping.undo import undo
+from diffsim.stepping.undo import undo, why_not
 from diffsim.typing import Array, IntArray
 
 ERRORS = "errors of rounding"
@@ -494,7 +495,7 @@ class Stepper:
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
         if self.backwards is None:
-            raise ScheduleError("this step cannot be undone: its oldest values do not follow from the newer ones; use another schedule")
+            raise ScheduleError(f"this step cannot be undone: {why_not(self.step)}; use another schedule")
         if self._undoing is None:
             raise ScheduleError("expected a run that was started to be undone, got one that was not; let the schedule say so, by `undone`")
         self.backwards.undo(self.rings, start, stop)

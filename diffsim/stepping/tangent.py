@@ -11,12 +11,9 @@ from collections.abc import Iterable, Mapping
 from diffsim.boundary import linear
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Node
-from diffsim.stepping.trace import Placed, Stage, TracedMap, TracedStep
-
-
-def dot(name: str, order: int = 1) -> str:
-    """Name of a field's tangent: one that no field of an equation can have, and no tangent of an earlier order."""
-    return f"{name} dot" if order == 1 else f"{name} dot {order}"
+from diffsim.stepping.names import dot
+from diffsim.stepping.stages import Stage, written_by
+from diffsim.stepping.trace import Placed, TracedMap, TracedStep
 
 
 def with_tangents(placed: Mapping[str, Placed], order: int = 1) -> dict[str, Placed]:
@@ -41,20 +38,20 @@ def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -
 def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
     """The step of (states, tangents), given (coefficients, tangents), linear in the tangents."""
     graph = step.graph
-    moving = {*step.states, *step.coefficients, *step.forcings, *(s.name for s in step.stages)}
+    moving = {*step.states, *step.coefficients, *step.forcings, *written_by(step.stages)}
 
     def tangent_of(read: Node) -> Node | None:
         name, offset = read.data
         return graph.read(dot(name, order), offset) if name in moving else None
 
-    names = list(step.outputs)
-    roots = [s.node for s in step.stages] + [step.outputs[name] for name in names]
-    tangents = jvp(graph, roots, tangent_of)
+    def derive(roots: list[Node]) -> list[Node]:
+        return jvp(graph, roots, tangent_of)
+
     stages: list[Stage] = []
-    for stage, node in zip(step.stages, tangents, strict=False):
-        stages += [stage, Stage(stage.location, linear(stage.rules), dot(stage.name, order), node)]
-    outputs = dict(step.outputs)
-    outputs |= {dot(name, order): node for name, node in zip(names, tangents[len(step.stages) :], strict=True)}
+    for stage in step.stages:
+        stages += [stage, *stage.tangents(graph, order, derive)]
+    tangents = derive(list(step.outputs.values()))
+    outputs = step.outputs | {dot(name, order): node for name, node in zip(step.outputs, tangents, strict=True)}
     return TracedStep(
         graph,
         step.grid,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.metric import check_not_periodic, metrics
 from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    from diffsim.stepping.stages import Stage
 
 
 class Trace(Graph):
@@ -37,7 +41,13 @@ class Trace(Graph):
         self.grid, self.dt = grid, dt
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
+        self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
         self.edges: dict[str, Profile] = {}  # which cells are the outermost at a side
+
+    def store(self, stage: Stage) -> None:
+        """Add a stage."""
+        self.stages.append(stage)
+        self.placed |= {field.name: field for field in stage.outputs}
 
     def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
         """A field in which the outermost cells are what boundary rules say, where they say anything.
@@ -55,6 +65,11 @@ class Trace(Graph):
                     value = value.like((mask > 0.5).combine("select", edge, value).node)
         return value
 
+    def require_no_edges(self, field: Placed, what: str) -> None:
+        """Raise `TraceError` if a boundary rule gives the outermost cells of a field that a kernel does not compute."""
+        if any(side.rule.edge(None, side.place, self.dt) is not None for sides in field.rules for side in sides):
+            raise TraceError(f"the result of {what} lies on faces whose last value its boundary rule gives; store it as a stage of its own")
+
     def _edge(self, like: Symbol, place: Place, location: Location) -> Symbol:
         name = f"outermost cell of axis {place.axis} {'up' if place.high else 'down'}"
         cells = np.zeros(self.grid.shape[place.axis])
@@ -67,9 +82,7 @@ class Trace(Graph):
         """What a stored field is outside the grid."""
         node, known = field.node, self.placed | self.fixed
         if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
-            raise TraceError(
-                "boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that"
-            )
+            raise TraceError("boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that")
         return unplaced(known[node.data[0]].rules)
 
     def inherited(self, value: Symbol, location: Location) -> Rules:
@@ -97,42 +110,6 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Stage(Placed):
-    """An intermediate field that is stored before it is read at neighbours."""
-
-    name: str
-    node: Node
-
-
-def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
-    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
-
-    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
-    by extending the fields that it reads.
-
-    Args:
-        value: the expression.
-        boundary: what the stored field is outside the grid, see `Variable`, or a field of the step whose rules it takes; None: what the
-            fields are that it reads, if these have the same rules and lie where it lies.
-
-    Raises:
-        TraceError: it is called outside a step, of a condition, with the rules of an expression that is not stored, or without a boundary
-            where the fields that it reads have unlike ones.
-    """
-    if not isinstance(value.graph, Trace):
-        raise TraceError("stage() was called outside a step; coefficients need none")
-    value.expect(False, "stage()")
-    graph, location = value.graph, tuple(place or 0 for place in value.location)
-    if isinstance(boundary, Symbol):
-        boundary = graph.rules_of(boundary)
-    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, graph.grid.cell_sizes)
-    name, placed = f"stage {len(graph.stages)}", Placed(location, rules)
-    graph.placed[name] = placed
-    graph.stages.append(Stage(location, rules, name, graph.with_edges(value, placed).node))
-    return value.like(graph.read(name, (0,) * value.ndim), location)
-
-
-@dataclass(frozen=True)
 class TracedStep:
     """A step as expressions: what the kernels, tangent and adjoint are generated from."""
 
@@ -148,7 +125,7 @@ class TracedStep:
 
     def joined_rows(self) -> int:
         """On how many rows next to a side of the first axis a cell beyond it depends, at most."""
-        fields = (*self.states.values(), *self.coefficients.values(), *self.stages)
+        fields = [*self.states.values(), *self.coefficients.values(), *(field for stage in self.stages for field in stage.outputs)]
         return max((depth(field.rules[0], self.grid.shape[0]) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
@@ -357,10 +334,20 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 
 
 def _place(variable: Variable, grid: Grid) -> Placed:
-    location = tuple(int(p) if isinstance(p, np.integer) else p for p in variable.location or (0,) * grid.ndim)
-    if len(location) != grid.ndim or any(type(p) is not int or p not in (0, 1) for p in location):
-        raise ShapeError(f"location = {shown(location)}, expected {grid.ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    location = check_location(variable.location or (0,) * grid.ndim, grid.ndim)
     return Placed(location, bound(variable.boundary, location, grid.cell_sizes))
+
+
+def check_location(location: Iterable[Any], ndim: int) -> Location:
+    """A location on the cell, an entry an axis.
+
+    Raises:
+        ShapeError: it is something else.
+    """
+    found = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
+    if len(found) != ndim or any(type(p) is not int or p not in (0, 1) for p in found):
+        raise ShapeError(f"location = {shown(found)}, expected {ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    return found
 
 
 def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:

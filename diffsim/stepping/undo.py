@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.forward import nests, own_stages, ring_depths, source_points, source_stream, split_forcings
-from diffsim.stepping.program import Assign, Nest, Place, PointScatter, Program, Strip
-from diffsim.stepping.trace import Stage, TracedStep
+from diffsim.stepping.forward import arranged, own_stages, ring_depths, source_points, source_stream, split_forcings
+from diffsim.stepping.program import Assign, HostCall, Nest, Place, PointScatter, Program, Strip
+from diffsim.stepping.stages import StoredExpression
+from diffsim.stepping.trace import TracedStep
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,24 @@ def strip(state: str) -> str:
 
 def undo(step: TracedStep) -> Undo | None:
     """How the step is undone, or None if it cannot be in this way."""
+    stages = [s for s in step.stages if isinstance(s, StoredExpression)]
+    if len(stages) < len(step.stages):  # of a function on the host, no inverse is known
+        return None
     graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step)
     outputs, forcings = split_forcings(step)
     fixed = {*step.coefficients, *step.profiles}
     places = {name: Place(name) for name in fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}
-    places |= {s.name: Place(own[s.name], 0) if s.name in own else Place(s.name) for s in step.stages}
+    places |= {s.name: Place(own[s.name], 0) if s.name in own else Place(s.name) for s in stages}
     places |= {f"next {state}": Place(state, 0) for state in depths}
-    hidden: dict[str, Stage | str] = {s.name: s for s in step.stages if s.name not in own}  # what is not known yet
+    hidden: dict[str, StoredExpression | str] = {s.name: s for s in stages if s.name not in own}  # what is not known yet
     hidden |= {name: primary for name, (primary, late) in delays.items() if late == depths[primary] - 1}
-    following = {primary: outputs[primary] for primary in depths} | {own[s.name]: s.node for s in step.stages if s.name in own}
-    assigns: dict[str, Assign] = {}
+    following = {primary: outputs[primary] for primary in depths} | {own[s.name]: s.node for s in stages if s.name in own}
+    assigns: dict[str, Assign | HostCall] = {}
     factors: dict[str, Node] = {}
     while hidden:
         for name, what in hidden.items():
             others = hidden.keys() - {name}
-            if isinstance(what, Stage):
+            if isinstance(what, StoredExpression):
                 if not reads([what.node]).keys() & others:
                     assigns[name] = Assign(places[name], what.node, what.rules)
                     break
@@ -87,7 +91,14 @@ def undo(step: TracedStep) -> Undo | None:
         given = graph.div(strength, graph.negative(factors[state]))
         scatters.append(PointScatter(Place(state, depths[state]), given, source_points(forcing), source_stream(forcing), 0))
     entries = {state: depth + 1 for state, depth in depths.items()}
-    return Undo(Program("undo", tuple(nests(assigns, scatters)), places, -1, entries), factors)
+    return Undo(Program("undo", tuple(arranged(assigns, scatters)), places, -1, entries), factors)
+
+
+def why_not(step: TracedStep) -> str:
+    """In words, why a step cannot be undone."""
+    if all(isinstance(s, StoredExpression) for s in step.stages):
+        return "its oldest values do not follow from the newer ones"
+    return "a function on the host computes one of its stages, and no inverse of that is known"
 
 
 STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")
@@ -97,14 +108,14 @@ STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")
 def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None:
     """B, if node = B name + rest, at the same cell, with B a function of what is fixed alone; otherwise None."""
     here = reads([node]).get(name)
-    if here is None or any(any(offset) for offset in here) or _decided_by(node, name):
+    if here is None or any(any(offset) for offset in here) or decided_by(node, name):
         return None
     (factor,) = jvp(graph, [node], lambda read: graph.const(1) if read.data[0] == name else None)
     simple = reads([factor]).keys() <= fixed and not (factor.op == "const" and factor.data == 0)
     return factor if simple else None
 
 
-def _decided_by(node: Node, name: str) -> bool:
+def decided_by(node: Node, name: str) -> bool:
     """Whether a condition or a rounding in the expression depends on a field: such an expression is not linear in it."""
     depend: set[int] = set()
     for each in ordered([node]):

@@ -132,7 +132,7 @@ class WorkerKernel(Kernel):
                 self._barrier(index + 1)
         elif isinstance(operation, Strip):
             self._call(f"strip_{index}", lambda: self._strip(operation, back=False))
-        else:
+        elif isinstance(operation, PointGather):
             self._call(f"gather_{index}", lambda: self._gather(operation, index))
 
     def _gather(self, gather: PointGather, index: int) -> None:

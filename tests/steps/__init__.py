@@ -12,8 +12,10 @@ from tests.steps import (
     heat,
     kuramoto_sivashinsky,
     maxwell_drude,
+    peaceman_rachford,
     schroedinger,
     shallow_water,
+    swift_hohenberg,
     weno,
 )
 from tests.steps.step import Step
@@ -29,9 +31,12 @@ STEPS: list[Step] = [
     kuramoto_sivashinsky.STEP,
     schroedinger.STEP,
     advection.STEP,
+    swift_hohenberg.STEP,
+    peaceman_rachford.STEP,
 ]
 
-FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP]
-"""One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes."""
+FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP, swift_hohenberg.STEP, peaceman_rachford.STEP]
+"""One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
+calls of functions on the host between them."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""

@@ -1,0 +1,5 @@
+"""Linear systems on a grid whose matrix is a stencil with a weight for each offset, and a boundary rule for what lies outside."""
+
+from diffsim.linear.system import METHODS as METHODS
+from diffsim.linear.system import Method as Method
+from diffsim.linear.system import System as System

@@ -1,0 +1,200 @@
+"""Systems with any weights, as sparse matrices: factored, or by conjugate gradients and its kin."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, linalg
+
+from diffsim.errors import ConvergenceError, ParameterError, SingularError
+from diffsim.linear.iterations import End, Product, biconjugate_gradients, conjugate_gradients, norm
+from diffsim.linear.multigrid import Multigrid
+
+CHEAP = 60
+"""Iterations after which a better approximation of the inverse is tried."""
+SYMMETRIC = 1e-12
+"""Largest difference of a symmetric matrix and its transpose, relative to its largest entry."""
+SINGULAR = 1e-13
+"""A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
+COMPATIBLE = 1e-6
+"""Part of a right side that may lie where a matrix without inverse has none of its values: round-off, in f32 as well."""
+ROUND_OFF = 8 * np.finfo(float).eps
+"""A residual this much smaller than matrix times solution is as small as it can be."""
+REACHABLE = 1e-9
+"""A tolerance that round-off puts out of reach is raised to this at most; what comes no closer has all but no inverse."""
+ITERATIONS = 10
+"""An iteration is given up after this many times the root of the number of unknowns, and after 1000 at least."""
+
+
+class Solver(ABC):
+    """A matrix that is ready to be solved with."""
+
+    @abstractmethod
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        """The solution for the matrix, or for its transpose, of the shape of the right side."""
+
+
+class Factored(Solver):
+    """Solved by elimination, with pivoting.
+
+    Raises:
+        SingularError: the matrix has no inverse.
+    """
+
+    def __init__(self, matrix: csr_array) -> None:
+        self._matrix, self._size = matrix, abs(matrix).max()
+        try:
+            self._factors = linalg.splu(matrix.tocsc())
+        except RuntimeError as error:
+            raise _singular() from error
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        given = right_side.ravel().astype(float)
+        found = self._factors.solve(given, "T" if transposed else "N")
+        if not np.isfinite(found).all() or np.abs(given).max() < SINGULAR * self._size * np.abs(found).max():
+            raise _singular()
+        return found.reshape(right_side.shape)
+
+
+def _singular() -> SingularError:
+    return SingularError(
+        "expected a matrix with an inverse, got one that has none in this precision; add a term at the cell itself, or a boundary that "
+        "fixes the solution. (A symmetric operator that leaves the mean open is solved by method='cg', or 'direct'.)"
+    )
+
+
+class Iterated(Solver):
+    """Solved by steps that begin at 0, so that the same system gives the same bits.
+
+    Args:
+        matrix: of the system.
+        tolerance: largest norm of what is left of the right side, relative to its own.
+    """
+
+    name: str
+    remedy: str
+    _iteration: Callable[..., Any]
+
+    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+        self._matrix, self._tolerance = matrix, tolerance
+        self._most = max(1000, int(ITERATIONS * math.sqrt(matrix.shape[0])))
+        self._size = float(abs(matrix).sum(axis=1).max())
+        diagonal = matrix.diagonal()
+        self._scale = 1 / np.where(diagonal == 0, 1, diagonal)
+
+    @abstractmethod
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        """What is nearly the inverse, and how many iterations are tried with it: the cheapest first."""
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        given = right_side.ravel().astype(float)
+        matrix = self._matrix.T.tocsr() if transposed else self._matrix
+        size = norm(given)
+        if not size:
+            return np.zeros(right_side.shape)
+        left = math.inf
+        for nearly, most in self._inverses(transposed):
+            with np.errstate(all="ignore"):  # a breakdown shows in the residual
+                found = self._iteration(matrix, given, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
+                left = norm(given - matrix @ found) / size
+                reachable = ROUND_OFF * self._size * norm(found) / size
+            if left <= max(self._tolerance, min(reachable, REACHABLE)):
+                return found.reshape(right_side.shape)
+        raise ConvergenceError(
+            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {left:.1e} after up to "
+            f"{self._most} iterations; {self.remedy}"
+        )
+
+    def _by_diagonal(self, values: npt.NDArray) -> npt.NDArray:
+        return self._scale * values.ravel()
+
+
+class ConjugateGradients(Iterated):
+    """Conjugate gradients, preconditioned by the diagonal, and where that takes many iterations, by a cycle of multigrid.
+
+    A matrix that gives nothing of a constant field has its solution with mean zero, and the right side must have mean zero.
+
+    Args:
+        matrix: of the system.
+        tolerance: see `Iterated`.
+        shape: of the grid.
+
+    Raises:
+        ParameterError: the matrix is not symmetric.
+    """
+
+    name = "cg"
+    remedy = "raise tolerance=, or choose method='lu'; the matrix must be positive definite (or negative definite)"
+    _iteration = staticmethod(conjugate_gradients)
+
+    def __init__(self, matrix: csr_array, tolerance: float, shape: tuple[int, ...]) -> None:
+        super().__init__(matrix, tolerance)
+        if not is_symmetric(matrix):
+            raise ParameterError("expected a symmetric operator for method='cg', got another one; choose 'bicgstab' or 'lu'")
+        self._shape, self._open = shape, leaves_constants(matrix)
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        if not self._open:
+            return super().solve(right_side, transposed)
+        given = right_side.astype(float)
+        mean = given.mean()
+        if not transposed:
+            require_compatible(abs(mean) * math.sqrt(given.size), norm(given.ravel()))
+        found = super().solve(given - mean, transposed)
+        return found - found.mean()
+
+    @functools.cached_property
+    def _multigrid(self) -> Multigrid:
+        return Multigrid(self._matrix, self._shape)
+
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        def without_mean(product: Product) -> Product:
+            return lambda values: (found := product(values)) - found.mean()
+
+        for found, most in ((self._by_diagonal, CHEAP), (lambda values: self._multigrid(values), self._most)):
+            yield without_mean(found) if self._open else found, most
+
+
+class BiConjugateGradients(Iterated):
+    """Stabilised biconjugate gradients, preconditioned by the diagonal, and where that does not do, by incomplete factors."""
+
+    name = "bicgstab"
+    remedy = "raise tolerance=, or choose method='lu'"
+    _iteration = staticmethod(biconjugate_gradients)
+
+    @functools.cached_property
+    def _factors(self) -> Any:
+        try:
+            return linalg.spilu(self._matrix.tocsc(), drop_tol=1e-4, fill_factor=10)
+        except RuntimeError as error:
+            raise _singular() from error
+
+    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        yield self._by_diagonal, self._most
+        yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N"), self._most
+
+
+def leaves_constants(matrix: csr_array) -> bool:
+    """Whether a matrix gives nothing of a constant field, but for round-off."""
+    sums = np.abs(np.asarray(matrix.sum(axis=1)))
+    return bool(sums.max() <= ROUND_OFF * abs(matrix).max())
+
+
+def require_compatible(part: float, whole: float) -> None:
+    """Raise unless the part of a right side that a matrix without inverse cannot give is small beside all of it."""
+    if part > COMPATIBLE * whole:
+        raise SingularError(
+            "expected a right side without the part that the operator cannot give (for a Poisson equation its mean is 0), got one of "
+            f"which {part / whole:.1e} is such a part; subtract its mean, or fix the solution at a boundary"
+        )
+
+
+def is_symmetric(matrix: csr_array) -> bool:
+    """Whether a matrix is its own transpose, but for round-off."""
+    return bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())

@@ -1,0 +1,126 @@
+"""A stencil with boundary rules as a sparse matrix."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array, kron
+
+from diffsim.boundary import Rules, Sides, extend, ghosts
+from diffsim.errors import ShapeError
+
+Offset = tuple[int, ...]
+
+
+def extension(n: int, reach: int, sides: Sides) -> csr_array:
+    """What lies outside an axis follows from its cells: the matrix from n cells to these with `reach` more at each end.
+
+    What boundary rules are given counts as 0.
+
+    Raises:
+        ShapeError: the axis has fewer cells than the stencil's reach.
+    """
+    if n < reach:
+        raise ShapeError(
+            f"the grid has {n} cells along an axis, fewer than the reach of the operator's stencil, {reach}; enlarge it or lower the order"
+        )
+    outside = [(reach + ghost.position, cell, weight) for ghost in ghosts(sides, n, reach) for cell, weight in ghost.cells]
+    rows, columns, values = (np.array(part) for part in zip(*outside, strict=True)) if outside else (np.zeros(0, int),) * 3
+    cells = np.arange(n)
+    entries = np.concatenate([np.ones(n), values])
+    return coo_array((entries, (np.concatenate([cells + reach, rows]), np.concatenate([cells, columns]))), shape=(n + 2 * reach, n)).tocsr()
+
+
+class Stencil:
+    """The pattern of a matrix: row i is the sum over offsets o of w_o(i) x(i + o), where x outside the grid follows from its cells.
+
+    Args:
+        shape: cells along each axis.
+        offsets: of the stencil.
+        rules: of x.
+    """
+
+    def __init__(self, shape: tuple[int, ...], offsets: Sequence[Offset], rules: Rules) -> None:
+        self.shape, self.offsets, self.rules = shape, tuple(offsets), rules
+        self.size = int(np.prod(shape))
+
+    @functools.cached_property
+    def along(self) -> list[dict[int, csr_array]]:
+        """For each axis: by how many cells a stencil reaches along it -> the matrix of that shift."""
+        out = []
+        for axis, (n, sides) in enumerate(zip(self.shape, self.rules, strict=True)):
+            steps = sorted({o[axis] for o in self.offsets})
+            reach = max(map(abs, steps))
+            extended = extension(n, reach, sides)
+            out.append({step: extended[reach + step : reach + step + n] for step in steps})
+        return out
+
+    @functools.cached_property
+    def _outside(self) -> npt.NDArray | None:
+        """A field of zeros with what boundary rules are given around it; None if they are given nothing."""
+        reach = self._reach
+        out = np.zeros([n + 2 * h for n, h in zip(self.shape, reach, strict=True)])
+        extend(out, reach, self.rules)
+        return out if out.any() else None
+
+    @property
+    def _reach(self) -> tuple[int, ...]:
+        return tuple(max(abs(o[axis]) for o in self.offsets) for axis in range(len(self.shape)))
+
+    def given(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray | float:
+        """What the boundary rules' values add to the product of the matrix and a field."""
+        if self._outside is None:
+            return 0.0
+        total = np.zeros(self.shape)
+        for offset, weight in zip(self.offsets, weights, strict=True):
+            first = [h + o for h, o in zip(self._reach, offset, strict=True)]
+            total += weight * self._outside[tuple(slice(f, f + n) for f, n in zip(first, self.shape, strict=True))]
+        return total
+
+    @functools.cached_property
+    def _pattern(self) -> tuple[npt.NDArray, ...]:
+        """Of all entries, in order of row and column: offset, row, factor; then where each entry of the matrix begins, its column, and
+        where each row begins."""
+        which, rows, columns, factors = [], [], [], []
+        for number, offset in enumerate(self.offsets):
+            matrix = self.along[0][offset[0]]
+            for axis in range(1, len(self.shape)):
+                matrix = kron(matrix, self.along[axis][offset[axis]], format="csr")
+            entries = matrix.tocoo()
+            which.append(np.full(entries.nnz, number, np.int8 if len(self.offsets) < 128 else np.int32))
+            rows.append(entries.coords[0].astype(np.int64))
+            columns.append(entries.coords[1].astype(np.int64))
+            factors.append(entries.data)
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        key = row * self.size + column
+        order = np.argsort(key, kind="stable")
+        key, row, column = key[order], row[order], column[order]
+        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        counts = np.bincount(row[begins], minlength=self.size)
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        of = np.concatenate(which)[order]
+        return of, row, np.concatenate(factors)[order], begins, column[begins].astype(np.int32), pointers.astype(np.int32)
+
+    def matrix(self, weights: Sequence[float | npt.NDArray]) -> csr_array:
+        """The matrix with a weight for each offset: a number, or an array over the cells."""
+        of, row, factors, begins, columns, pointers = self._pattern
+        values = np.empty(len(of))
+        for number, weight in enumerate(weights):
+            mine = of == number
+            values[mine] = factors[mine] * (weight if isinstance(weight, float) else weight.ravel()[row[mine]])
+        return csr_array((np.add.reduceat(values, begins), columns, pointers), shape=(self.size, self.size))
+
+    def apply(self, weights: Sequence[float], x: npt.NDArray) -> npt.NDArray:
+        """The product of the matrix and x, for weights that are numbers."""
+        total = np.zeros(self.shape)
+        for offset, weight in zip(self.offsets, weights, strict=True):
+            moved = x
+            for axis, step in enumerate(offset):
+                first = np.moveaxis(moved, axis, 0)
+                there = self.along[axis][step] @ first.reshape(first.shape[0], -1)
+                moved = np.moveaxis(there.reshape(first.shape), 0, axis)
+            total += weight * moved
+        return total

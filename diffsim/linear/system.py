@@ -1,0 +1,124 @@
+"""A system that is solved again and again: which method, and what is kept from one solution to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.boundary import Rules
+from diffsim.errors import ParameterError
+from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
+from diffsim.linear.stencil import Offset, Stencil
+from diffsim.linear.transforms import Diagonal, diagonal
+from diffsim.linear.tridiagonal import Tridiagonal, axis_of
+
+Method: TypeAlias = Literal["auto", "tridiagonal", "direct", "cg", "bicgstab", "lu"]
+METHODS: tuple[Method, ...] = get_args(Method)
+SMALL = 20_000
+"""Unknowns up to which a general matrix is factored. At 128 x 128 cells that takes 0.1 s, and a solution 5 ms."""
+TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
+"""Of iterations, if none is given."""
+
+Weights = Sequence[float | npt.NDArray]
+Prepared = Tridiagonal | Diagonal | Factored | ConjugateGradients | BiConjugateGradients
+
+
+class System:
+    """The systems with one stencil, which differ in their weights.
+
+    What was factored or assembled for the last weights is kept. All arithmetic is in f64.
+
+    Args:
+        offsets: of the stencil.
+        rules: what the solution is outside the grid.
+        method: see `diffsim.stepping.solve.solve`.
+        tolerance: of iterations; None: as exact as the type of the right side.
+    """
+
+    def __init__(self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None) -> None:
+        self.offsets, self.rules, self.method, self.tolerance = tuple(offsets), rules, method, tolerance
+        self._stencil: Stencil | None = None
+        self._weights: list[float | npt.NDArray] | None = None
+        self._prepared: Prepared | None = None
+
+    def solve(self, weights: Weights, right_side: npt.NDArray, transposed: bool = False, given: bool = True) -> npt.NDArray:
+        """The solution for the matrix with these weights, a number or an array over the cells for each offset, or for its transpose.
+
+        Args:
+            weights: of the stencil.
+            right_side: over the cells.
+            transposed: solve with the transpose.
+            given: boundary rules have the values that they are given, and not 0. A transpose has none.
+
+        Raises:
+            SingularError: the matrix has no inverse.
+            ConvergenceError: an iteration did not come to its tolerance.
+            ParameterError: the method is not one for this matrix.
+            ShapeError: the grid is smaller than the stencil.
+        """
+        prepared = self._for(weights, right_side)
+        assert self._stencil is not None
+        if given and not transposed:
+            right_side = right_side - self._stencil.given(weights)
+        return prepared.solve(right_side, transposed)
+
+    def room(self, cells: int) -> int:
+        """Bytes that are kept for the last weights, about; of complete factors, whose size nobody knows beforehand, as if 20 an entry."""
+        entries = len(self.offsets) * cells
+        each = {"tridiagonal": 9 * 8 * cells, "direct": 4 * 8 * cells, "cg": 80 * entries, "bicgstab": 160 * entries}
+        return each.get(self.method, 280 * entries if cells <= SMALL or self.method == "lu" else 160 * entries)
+
+    def _for(self, weights: Weights, right_side: npt.NDArray) -> Prepared:
+        known = self._weights
+        if self._stencil is None or self._stencil.shape != right_side.shape:
+            self._stencil, known = Stencil(right_side.shape, self.offsets, self.rules), None
+        same = known is not None and all(
+            a == b if isinstance(a, float) or isinstance(b, float) else a.dtype == b.dtype and np.array_equal(a, b)
+            for a, b in zip(known, weights, strict=True)
+        )
+        if not same or self._prepared is None:
+            self._prepared = self._weights = None
+            self._prepared = self._ready(self._stencil, weights, self.tolerance or TOLERANCE[right_side.dtype])
+            self._weights = [w if isinstance(w, float) else w.copy() for w in weights]
+        return self._prepared
+
+    def _ready(self, stencil: Stencil, weights: Weights, tolerance: float) -> Prepared:
+        for weight in weights:
+            if not np.isfinite(weight).all():
+                raise ParameterError("expected finite weights of the operator, got some that are not; correct the fields that it reads")
+        ways: dict[str, Callable[[], Prepared | None]] = {
+            "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
+            "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
+            "cg": lambda: ConjugateGradients(stencil.matrix(weights), tolerance, stencil.shape),
+            "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
+            "lu": lambda: Factored(stencil.matrix(weights)),
+        }
+        if self.method != "auto":
+            found = ways[self.method]()
+            if found is None:
+                raise ParameterError(f"method = {self.method!r} {WANTS[self.method]}; choose 'auto'")
+            return found
+        numbers = ways["direct"]()
+        if isinstance(numbers, Diagonal) and (axis_of(stencil) is None or not numbers.regular):
+            return numbers
+        lines = ways["tridiagonal"]()
+        if lines is not None:
+            return lines
+        matrix = stencil.matrix(weights)
+        symmetric = is_symmetric(matrix)
+        if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
+            return Factored(matrix)
+        return ConjugateGradients(matrix, tolerance, stencil.shape) if symmetric else BiConjugateGradients(matrix, tolerance)
+
+
+WANTS = {
+    "tridiagonal": "expected an operator that reads a cell and its two neighbours along one axis of 3 cells or more, got another one",
+    "direct": "expected an operator with constant weights that sine, cosine or Fourier transforms diagonalise, got another one",
+}
+
+
+def _constant(weights: Weights) -> bool:
+    return all(isinstance(weight, float) for weight in weights)

@@ -1,0 +1,120 @@
+"""Systems with constant weights on a box: sine, cosine and Fourier transforms turn the matrix into numbers.
+
+Which transform does so follows from what lies outside the grid. It is not concluded from the names of rules, but tried out: the candidate
+is taken whose numbers give the same as the stencil does.
+
+Reference: Strang, The discrete cosine transform, SIAM Review 41 (1999) 135 - 147, doi:10.1137/S0036144598336745.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import fft
+
+from diffsim.linear.sparse import require_compatible
+from diffsim.linear.stencil import Stencil
+
+ALIKE = 1e-12
+"""Largest relative difference between the stencil and its numbers."""
+ZERO = 1e-14
+"""A number this much smaller than the largest is 0, for each halving of the grid."""
+REAL: tuple[tuple[str, int], ...] = (("cosine", 2), ("sine", 2), ("sine", 1), ("cosine", 1), ("cosine", 4), ("sine", 4))
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform along each axis: Fourier's along some, a real one along each of the others."""
+
+    shape: tuple[int, ...]
+    fourier: tuple[int, ...]
+    real: dict[int, tuple[str, int]]
+
+    def forward(self, values: npt.NDArray) -> npt.NDArray:
+        for axis, (kind, number) in self.real.items():
+            values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho")
+        return fft.rfftn(values, axes=self.fourier, norm="ortho") if self.fourier else values
+
+    def backward(self, values: npt.NDArray) -> npt.NDArray:
+        if self.fourier:
+            values = fft.irfftn(values, [self.shape[axis] for axis in self.fourier], axes=self.fourier, norm="ortho")
+        for axis, (kind, number) in self.real.items():
+            values = (fft.idct if kind == "cosine" else fft.idst)(values, number, axis=axis, norm="ortho")
+        return values
+
+
+class Diagonal:
+    """A matrix with constant weights, as numbers.
+
+    Along what has the number 0, a constant field as a rule, the solution is 0, and the right side has to be. (It is the solution of
+    least squares, and its transpose is that of the transposed matrix.)
+    """
+
+    def __init__(self, transform: Transform, numbers: npt.NDArray) -> None:
+        self._transform, self._numbers = transform, numbers
+        size = np.abs(numbers)
+        self._zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
+
+    @property
+    def regular(self) -> bool:
+        return not self._zero.any()
+
+    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+        """The solution for the matrix, or for its transpose.
+
+        Raises:
+            SingularError: the right side is not one that the matrix gives; for the transpose, that part of it is left out.
+        """
+        hat = self._transform.forward(np.asarray(right_side, float))
+        if not self.regular:
+            part, whole = (math.sqrt(float(np.sum(np.abs(values) ** 2))) for values in (hat[self._zero], hat))
+            if not transposed:
+                require_compatible(part, whole)
+        numbers = np.conj(self._numbers) if transposed else self._numbers
+        return self._transform.backward(np.where(self._zero, 0, hat / np.where(self._zero, 1, numbers)))
+
+
+def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
+    """The matrix as numbers, or None if no transform is found."""
+    transform = Transform(stencil.shape, (), {})
+    for axis in range(len(stencil.shape)):
+        found = _along(stencil, axis, weights)
+        if found is None:
+            return None
+        if isinstance(found, str):
+            transform = dataclasses.replace(transform, fourier=(*transform.fourier, axis))
+        else:
+            transform = dataclasses.replace(transform, real={**transform.real, axis: found})
+    numbers = _numbers(transform, lambda x: stencil.apply(weights, x))
+    return None if numbers is None else Diagonal(transform, numbers)
+
+
+def _along(stencil: Stencil, axis: int, weights: Sequence[float]) -> str | tuple[str, int] | None:
+    """The transform along an axis: Fourier's, or a real one, which serves for weights that are the same in both directions."""
+    n, shifts = stencil.shape[axis], stencil.along[axis]
+    fourier = Transform((n,), (0,), {})
+    if all(_numbers(fourier, matrix.__matmul__) is not None for matrix in shifts.values()):
+        return "fourier"
+    by_offset = dict(zip(stencil.offsets, weights, strict=True))
+    mirrored = {o: tuple(-s if a == axis else s for a, s in enumerate(o)) for o in stencil.offsets}
+    if any(by_offset.get(other) != by_offset[o] for o, other in mirrored.items()):
+        return None
+    for candidate in REAL:
+        transform = Transform((n,), (), {0: candidate})
+        if n > 1 and all(_numbers(transform, (shifts[s] + shifts[-s]).__matmul__) is not None for s in shifts if s >= 0):
+            return candidate
+    return None
+
+
+def _numbers(transform: Transform, apply: Callable[[npt.NDArray], npt.NDArray]) -> npt.NDArray | None:
+    """What a matrix multiplies each coefficient of a transform by; None if it does more than that."""
+    ones = np.ones_like(transform.forward(np.zeros(transform.shape)))
+    numbers = transform.forward(apply(transform.backward(ones)))
+    random = np.random.default_rng(0).standard_normal(transform.shape)
+    wanted, found = apply(random), transform.backward(numbers * transform.forward(random))
+    return numbers if np.abs(found - wanted).max() <= ALIKE * np.abs(numbers).max() * np.abs(random).max() else None

@@ -1,0 +1,171 @@
+"""Array programs inside a time step."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim import arguments
+from diffsim.ad.reading import look, readers_of
+from diffsim.ad.transform import jvp, vjp
+from diffsim.arguments import shown
+from diffsim.boundary import Boundary
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.expr.symbol import Symbol
+from diffsim.field import Location
+from diffsim.stepping.stages import array_stage, placed
+
+
+def host_stage(
+    f: Callable[..., Any],
+    fields: Symbol | Sequence[Symbol],
+    boundary: Boundary | list[Boundary] = "zero",
+    location: Location | list[Location] | None = None,
+    outputs: int | None = None,
+) -> Any:
+    """Compute intermediate fields of a step by an array program, such as one with Fourier transforms.
+
+    The step is cut there: what comes before runs as a compiled kernel, then `f` is called with the cells, then the next kernel runs. Both
+    the tangent and the adjoint of a simulation go through `f` by `ds.jvp` and `ds.vjp`, so it is written in `diffsim.numpy`, or it is a
+    `ds.kernel`. It is called at each step, and again when a step is computed again: it must be a function of its arguments alone, which
+    the comparison of computed states checks. On a GPU the cells are copied to the host and back.
+
+    Args:
+        f: of arrays over the cells, in the simulation's type, one a field; gives an array of the same shape, or a tuple of them. What it
+            is given is a copy, which it may edit.
+        fields: expressions of the step, or one.
+        boundary: what each result is outside the grid, as for `ds.stage`; a list has one for each result.
+        location: where each result lies on the cell; a list has one for each. None: where the field of the same number lies, or where
+            the first one lies if `outputs` is given.
+        outputs: how many results there are; None: as many as fields.
+
+    Returns:
+        The results as fields of the step: a tuple, or a single one if `outputs` is 1, or if one field was given by itself.
+
+    Raises:
+        TraceError: outside of a step, or a field is no expression of it.
+        ParameterError, ShapeError: another argument is not as described.
+        HostStageError: in a run, `f` failed; the message has the step.
+        ShapeError: in a run, `f` gave something other than such arrays.
+    """
+    arguments.function("f", f, "ds.host_stage(lambda u: dnp.fft.irfft(...), u)", optional=False)
+    several = not isinstance(fields, Symbol)
+    given: list[Any] = list(fields) if isinstance(fields, (tuple, list)) else [fields]
+    if not given or not all(isinstance(each, Symbol) for each in given):
+        raise ParameterError(f"fields = {shown(fields)}, expected an expression of the step, or a tuple of them; give those that f takes")
+    count = len(given) if outputs is None else arguments.whole("outputs", outputs, 1)
+    homes = [placed(each) for each in given] if outputs is None else [placed(given[0])] * count
+    locations = homes if location is None else _one_each("location", location, count)
+    several = several if outputs is None else count > 1
+    function = ArrayProgram(f, count if several else None, identity_of(f))
+    found = array_stage(function, given, locations, _one_each("boundary", boundary, count))
+    return tuple(found) if several else found[0]
+
+
+def _one_each(name: str, value: Any, count: int) -> list[Any]:
+    if not isinstance(value, list):
+        return [value] * count
+    if len(value) != count:
+        raise ShapeError(f"{name} = {shown(value)} has {len(value)} entries, expected {count}, one for each result; give those")
+    return value
+
+
+@dataclass(frozen=True)
+class ArrayProgram:
+    """An array program as a stage of a step calls it.
+
+    Attributes:
+        f: of arrays.
+        count: of results; None: a single array, in no tuple.
+        about: what tells it from others.
+    """
+
+    f: Callable[..., Any]
+    count: int | None
+    about: str = field(compare=False)
+
+    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+        return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
+
+    def _values(self, *cells: Any) -> tuple[Any, ...]:
+        """The results, of arrays that may be differentiated."""
+        found = self.f(*cells)
+        values = (found,) if self.count is None else found
+        if not isinstance(values, (tuple, list)) or len(values) != (self.count or 1):
+            raise ShapeError(f"expected a tuple of {arguments.plural(self.count or 1, 'array')}, got {shown(found)}; return those")
+        shape = cells[0].shape
+        for value in values:
+            if getattr(value, "shape", None) != shape or value.dtype.kind != "f":
+                got = f"{value.dtype} of shape {value.shape}" if hasattr(value, "dtype") else shown(value)
+                raise ShapeError(f"expected real floating-point numbers of shape {shape}, one a cell, got {got}; return such arrays")
+        return tuple(values)
+
+    def tangent(self) -> ArrayProgram:
+        def along(*both: Any) -> tuple[Any, ...]:
+            half = len(both) // 2
+            return tuple(jvp(self._values, both[:half], both[half:])[1])
+
+        return ArrayProgram(along, self.count or 1, f"tangent of {self.about}")
+
+    def transpose(self, wanted: Sequence[int]) -> Pullback:
+        return Pullback(self, tuple(wanted))
+
+    def identity(self) -> str:
+        return self.about
+
+    def room(self, cells: int) -> int:
+        return 0  # of what the user's function keeps, nothing is known
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """(arguments, cotangents of results) -> cotangents of the arguments with the numbers `wanted`."""
+
+    program: ArrayProgram
+    wanted: tuple[int, ...]
+
+    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+        count = len(cells) - (self.program.count or 1)
+        given = [each.copy() for each in cells[:count]]
+
+        def of_wanted(*chosen: Any) -> tuple[Any, ...]:
+            full = list(given)
+            for number, value in zip(self.wanted, chosen, strict=True):
+                full[number] = value
+            return self.program._values(*full)
+
+        _, pullback = vjp(of_wanted, *(given[number] for number in self.wanted))
+        return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
+
+    def identity(self) -> str:
+        return f"transpose of {self.program.about}"
+
+    def room(self, cells: int) -> int:
+        return 0
+
+
+def identity_of(f: Callable[..., Any]) -> str:
+    """What tells a function from others: its code, and the numbers and arrays that it reads from around it."""
+    digest = hashlib.blake2b(digest_size=16)
+    code = getattr(getattr(f, "func", f), "__code__", None)
+    if code is not None:
+        _add_code(digest, code)
+    for (_, name), reader in readers_of(f).items():
+        value = reader()
+        digest.update(name.encode() + (value.tobytes() if isinstance(value, np.ndarray) else repr(look(value)).encode()))
+    return f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)} {digest.hexdigest()}"
+
+
+def _add_code(digest: Any, code: CodeType) -> None:
+    digest.update(code.co_code + repr(code.co_names).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add_code(digest, constant)
+        else:
+            digest.update(repr(constant).encode())

@@ -1,0 +1,207 @@
+"""Linear systems inside a time step.
+
+The matrix of a system is a stencil whose weights are expressions of the step: each is stored, and a function on the host solves. Nothing of
+the solution's iterations is differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, another solution with the same matrix, that
+of the weight w_o is -l(i) x(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy.typing as npt
+
+from diffsim import arguments
+from diffsim.boundary import Boundary, bound, linear, zero_rules
+from diffsim.errors import TraceError
+from diffsim.expr.derive import vjp
+from diffsim.expr.graph import Graph, Node, Offset, is_const, reads
+from diffsim.expr.symbol import Symbol, merge_locations
+from diffsim.linear import METHODS, Method, System
+from diffsim.stepping.names import bar, dot
+from diffsim.stepping.program import HostCall, Place, Written
+from diffsim.stepping.stages import Derive, HostStage, Stage, Stored, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.trace import Trace
+from diffsim.stepping.undo import decided_by
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A host function: (right side, weights that are fields) -> solution.
+
+    Attributes:
+        system: what is solved.
+        weights: for each offset a number, or which of the fields.
+        transposed: whether the transposed matrix is meant.
+        given: whether boundary rules have the values that they are given, and not 0, as for a tangent.
+    """
+
+    system: System
+    weights: tuple[float | int, ...]
+    transposed: bool
+    given: bool
+
+    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+        right_side, *fields = cells
+        weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
+        return [self.system.solve(weights, right_side, self.transposed, self.given)]
+
+    def identity(self) -> str:
+        system = self.system
+        return repr((system.offsets, system.rules, system.method, system.tolerance, self.weights))
+
+    def room(self, cells: int) -> int:
+        return self.system.room(cells)
+
+
+@dataclass(frozen=True)
+class Solve(HostStage):
+    """The solution of a linear system.
+
+    Attributes:
+        name: of the solution, which is its only output.
+        system: the system.
+        right_side: the field on the right.
+        weights: for each offset of the system a number, or the name of a field.
+        outputs: the solution.
+        given: whether its boundary rules have the values that they are given, and not 0, as for a tangent.
+    """
+
+    name: str
+    system: System
+    right_side: str
+    weights: tuple[float | str, ...]
+    outputs: tuple[Stored, ...]
+    given: bool = True
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Weights that are fields, each once."""
+        return tuple(dict.fromkeys(weight for weight in self.weights if isinstance(weight, str)))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.right_side, *self.fields)
+
+    def _function(self, transposed: bool) -> Solution:
+        numbers = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
+        return Solution(self.system, numbers, transposed, self.given)
+
+    def operation(self, targets: Mapping[str, Place]) -> HostCall:
+        (output,) = self.outputs
+        return HostCall(self._function(False), self.inputs, (Written(output.name, targets[output.name], output.rules),))
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        (output,) = self.outputs
+        here = (0,) * len(output.location)
+        fields = [graph.read(name, here) for name in self.inputs]
+        moved = dict(zip(self.inputs, derive(fields), strict=True))
+        right = moved[self.right_side]
+        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+            if isinstance(weight, str):
+                right = graph.sub(right, graph.mul(moved[weight], graph.read(output.name, offset)))
+        name = dot(self.name, order)
+        side = StoredExpression(output.location, zero_rules(len(here)), f"right side of {name}", right)
+        moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
+        return [side, replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False)]
+
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        (output,) = self.outputs
+        here = (0,) * len(output.location)
+        name = f"transposed {self.name}"
+        solution = graph.read(name, here)
+        terms = {self.right_side: {here: solution}} if wanted(self.right_side) else {}
+        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+            if isinstance(weight, str) and wanted(weight):
+                given = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
+                terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), given)}
+        call = HostCall(self._function(True), (bar(output.name), *self.fields), (Written(name, Place(name), zero_rules(len(here))),))
+        return Transposed(call, terms)
+
+    def identity(self) -> str:
+        return repr((super().identity(), self.inputs, self._function(False).identity()))
+
+
+def solve(
+    operator: Callable[[Symbol], Symbol],
+    right_side: Symbol,
+    boundary: Boundary = "zero",
+    method: Method = "auto",
+    tolerance: float | None = None,
+) -> Symbol:
+    """The field x with `operator(x) = right_side` at every cell, for an implicit time step.
+
+    ```
+    T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
+    ```
+
+    The operator is traced once. It must be linear in x, and read it in a stencil; its weights may be any expressions of the step's fields.
+    The solver runs on the host, in f64, between two compiled kernels. The gradient takes one more solution, with the transposed matrix, for
+    each that is differentiated through; it reaches all that the right side and the weights are made of.
+
+    Args:
+        operator: of x, a field that lies where the right side lies; gives an expression at the same place.
+        right_side: an expression of the step.
+        boundary: what x is outside the grid, as for `ds.stage`.
+        method: "tridiagonal": all lines along one axis by elimination, for an operator that reads a cell and its two neighbours there. The
+            time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
+            elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
+            negative definite. "bicgstab": stabilised biconjugate gradients, for any other. "auto": the first of these that serves, where
+            "lu" has up to 20 000 cells. An operator that gives nothing of a constant, such as that of a Poisson equation with "mirror" or
+            "periodic" all around, has its solution with mean zero, by "direct" or "cg", and the right side must have mean zero too.
+        tolerance: of "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
+            f32. The gradient is no more exact than that.
+
+    Returns:
+        x, as a field of the step.
+
+    Raises:
+        TraceError: outside of a step, or the operator is not linear, or has a constant part, or stores a stage of x.
+        ShapeError: the operator gives something at another place.
+        ParameterError: an unknown method; in a run, one that does not serve for the matrix.
+        SingularError: in a run, the matrix has no inverse, or the right side is not one that it gives.
+        ConvergenceError: in a run, the tolerance was not met.
+
+    Reference: Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, in Advances in Automatic
+    Differentiation (2008), section 2.3.1, doi:10.1007/978-3-540-68942-3_4.
+    """
+    arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
+    arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
+    chosen = cast(Method, arguments.one_of("method", method, METHODS))
+    if tolerance is not None:
+        tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
+    graph = trace_of(right_side, "solve()")
+    location = placed(right_side)
+    rules = bound(boundary, location, graph.grid.cell_sizes)
+    weights = _weights(operator, right_side, graph)
+    name = f"solve {len(graph.stages)}"
+    side = stored_name(right_side, graph)
+    stored = tuple(
+        float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
+    )
+    output = Stored(location, rules, name)
+    graph.require_no_edges(output, "solve()")
+    graph.store(Solve(name, System(tuple(weights), rules, chosen, tolerance), side, stored, (output,)))
+    return read_of(right_side, output)
+
+
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace) -> dict[Offset, Node]:
+    """The weights of an operator: offset -> expression."""
+    unknown = f"unknown {next(graph.unknowns)}"
+    before = len(graph.stages)
+    x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
+    found = operator(x)
+    if not isinstance(found, Symbol) or found.graph is not graph:
+        raise TraceError(f"the operator of solve() gave {arguments.shown(found)}, expected an expression of its argument; return that")
+    merge_locations(found.location, x.location)
+    if any(unknown in stage.reads() for stage in graph.stages[before:]):
+        raise TraceError("the operator of solve() stores a stage of its argument, expected one expression; leave ds.stage out")
+    weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
+    (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+    if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
+        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; solve for a small change of x")
+    if not is_const(rest, 0):
+        raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
+    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))

@@ -1,0 +1,249 @@
+"""Stages of a step: intermediate fields that are stored before the step goes on.
+
+A stage is an expression, which a kernel evaluates, or a function of whole arrays on the host, such as an array program or a solver.
+Programs ask a stage what it reads, what it writes, what is to be done for it, and for its tangent; an adjoint asks a host stage for its
+transpose.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from diffsim.boundary import Boundary, bound, linear, zero_rules
+from diffsim.errors import TraceError
+from diffsim.expr.graph import Graph, Node, Offset, reads
+from diffsim.expr.symbol import Symbol
+from diffsim.field import Location
+from diffsim.stepping.names import bar, dot
+from diffsim.stepping.program import Assign, HostCall, HostFunction, Place, Written
+from diffsim.stepping.trace import Placed, Trace, check_location
+
+Derive = Callable[[list[Node]], list[Node]]
+"""Gives the tangents of expressions."""
+
+
+@dataclass(frozen=True)
+class Stored(Placed):
+    """A stored intermediate field."""
+
+    name: str
+
+
+class Stage(ABC):
+    """A part of a step that computes stored fields.
+
+    Attributes:
+        name: of the stage.
+        outputs: the fields that it writes.
+    """
+
+    name: str
+    outputs: tuple[Stored, ...]
+
+    @abstractmethod
+    def reads(self) -> dict[str, set[Offset]]:
+        """Fields that it reads, with the offsets."""
+
+    @abstractmethod
+    def operation(self, targets: Mapping[str, Place]) -> Assign | HostCall:
+        """What a program does for it; `targets` has the place of each output."""
+
+    @abstractmethod
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        """The stages that compute the tangents of its outputs."""
+
+    def roots(self) -> list[Node]:
+        """Its expressions."""
+        return []
+
+    def identity(self) -> str:
+        """What tells it from others, beside its expressions."""
+        return repr((self.name, self.outputs))
+
+
+@dataclass(frozen=True)
+class StoredExpression(Stage, Stored):
+    """A field whose value is an expression."""
+
+    node: Node
+
+    @property
+    def outputs(self) -> tuple[Stored, ...]:  # type: ignore[override]
+        return (Stored(self.location, self.rules, self.name),)
+
+    def reads(self) -> dict[str, set[Offset]]:
+        return reads([self.node])
+
+    def operation(self, targets: Mapping[str, Place]) -> Assign:
+        return Assign(targets[self.name], self.node, self.rules)
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        (node,) = derive([self.node])
+        return [StoredExpression(self.location, linear(self.rules), dot(self.name, order), node)]
+
+    def roots(self) -> list[Node]:
+        return [self.node]
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """How cotangents of a host stage's outputs reach what it reads.
+
+    Attributes:
+        call: computes fields from the cotangents.
+        terms: field -> offset -> what a cell that reads it there gives it, as `diffsim.stepping.reverse` adds it up.
+    """
+
+    call: HostCall
+    terms: dict[str, dict[Offset, Node]]
+
+
+class HostStage(Stage):
+    """A stage that a function on the host computes. It reads the cells of fields, not their halos.
+
+    Attributes:
+        inputs: the fields that the function takes.
+    """
+
+    inputs: tuple[str, ...]
+
+    def reads(self) -> dict[str, set[Offset]]:
+        here = (0,) * len(self.outputs[0].location)
+        return {name: {here} for name in self.inputs}
+
+    @abstractmethod
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        """Its transpose; `wanted` says for which fields cotangents are asked for."""
+
+
+class ArrayFunction(HostFunction, Protocol):
+    """A function of arrays that can be differentiated."""
+
+    def tangent(self) -> ArrayFunction:
+        """The function of (arguments, their tangents) to the tangents of the values."""
+
+    def transpose(self, wanted: Sequence[int]) -> HostFunction:
+        """The function of (arguments, cotangents of the values) to the cotangents of the arguments with these numbers."""
+
+
+@dataclass(frozen=True)
+class ArrayStage(HostStage):
+    """A host stage with an array program."""
+
+    name: str
+    function: ArrayFunction
+    inputs: tuple[str, ...]
+    outputs: tuple[Stored, ...]
+
+    def operation(self, targets: Mapping[str, Place]) -> HostCall:
+        return HostCall(self.function, self.inputs, tuple(Written(o.name, targets[o.name], o.rules) for o in self.outputs))
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        both = (*self.inputs, *(dot(name, order) for name in self.inputs))
+        outputs = tuple(replace(o, name=dot(o.name, order), rules=linear(o.rules)) for o in self.outputs)
+        return [ArrayStage(dot(self.name, order), self.function.tangent(), both, outputs)]
+
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        here = (0,) * len(self.outputs[0].location)
+        chosen = [number for number, name in enumerate(self.inputs) if wanted(name)]
+        given = {f"{self.name} gives in {number}": self.inputs[number] for number in chosen}
+        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in given)
+        terms: dict[str, dict[Offset, Node]] = {}
+        for name, field in given.items():
+            before = terms.get(field, {}).get(here, graph.const(0))
+            terms[field] = {here: graph.add(before, graph.read(name, here))}
+        inputs = (*self.inputs, *(bar(o.name) for o in self.outputs))
+        return Transposed(HostCall(self.function.transpose(chosen), inputs, written), terms)
+
+    def identity(self) -> str:
+        return repr((super().identity(), self.inputs, self.function.identity()))
+
+
+def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
+    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
+
+    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
+    by extending the fields that it reads.
+
+    Args:
+        value: the expression.
+        boundary: what the stored field is outside the grid, see `Variable`, or a field of the step whose rules it takes; None: what the
+            fields are that it reads, if these have the same rules and lie where it lies.
+
+    Raises:
+        TraceError: it is called outside a step, of a condition, with the rules of an expression that is not stored, or without a boundary
+            where the fields that it reads have unlike ones.
+    """
+    graph = trace_of(value, "stage()")
+    value.expect(False, "stage()")
+    location = placed(value)
+    if isinstance(boundary, Symbol):
+        boundary = graph.rules_of(boundary)
+    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, graph.grid.cell_sizes)
+    stored = Stored(location, rules, f"stage {len(graph.stages)}")
+    graph.store(StoredExpression(location, rules, stored.name, graph.with_edges(value, stored).node))
+    return read_of(value, stored)
+
+
+def array_stage(
+    function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary]
+) -> list[Symbol]:
+    """Let a function on the host compute stored fields from the cells of others.
+
+    Args:
+        function: of as many arrays as there are fields.
+        fields: what it takes.
+        locations: of each of its values.
+        boundaries: what each is outside the grid.
+    """
+    graph = trace_of(fields[0], "host_stage()")
+    require_same(fields)
+    inputs = tuple(stored_name(field, graph) for field in fields)
+    name, ndim = f"host {len(graph.stages)}", fields[0].ndim
+    outputs = []
+    for number, (location, boundary) in enumerate(zip(locations, boundaries, strict=True)):
+        location = check_location(location, ndim)
+        outputs.append(Stored(location, bound(boundary, location, graph.grid.cell_sizes), f"{name} gives {number}"))
+        graph.require_no_edges(outputs[-1], "host_stage()")
+    graph.store(ArrayStage(name, function, inputs, tuple(outputs)))
+    return [read_of(fields[0], output) for output in outputs]
+
+
+def trace_of(value: Symbol, what: str) -> Trace:
+    """The trace of a step's expression."""
+    if not isinstance(value.graph, Trace):
+        raise TraceError(f"{what} was called outside a step; coefficients need none")
+    return value.graph
+
+
+def require_same(fields: Sequence[Symbol]) -> None:
+    """Raise unless expressions are of one step."""
+    if any(field.graph is not fields[0].graph for field in fields):
+        raise TraceError("fields of two different steps meet in one stage; use those that the step was given")
+
+
+def placed(value: Symbol) -> tuple[int, ...]:
+    """Where an expression lies: what may lie anywhere lies at the centre."""
+    return tuple(place or 0 for place in value.location)
+
+
+def read_of(value: Symbol, field: Stored) -> Symbol:
+    """The expression that reads a stored field, beside another expression of the step."""
+    return value.like(value.graph.read(field.name, (0,) * value.ndim), field.location)
+
+
+def stored_name(value: Symbol, graph: Trace) -> str:
+    """Name of a stored field with the cells of an expression: the field that it reads, or a stage for it."""
+    node = value.node
+    if node.op == "read" and not any(node.data[1]) and (node.data[0] in graph.placed or node.data[0] in graph.fixed):
+        return str(node.data[0])
+    same = [s.name for s in graph.stages if isinstance(s, StoredExpression) and s.node is node]
+    return same[0] if same else str(stage(value, "zero").node.data[0])
+
+
+def written_by(stages: Iterable[Stage]) -> dict[str, Stored]:
+    """All fields that stages write."""
+    return {field.name: field for stage in stages for field in stage.outputs}

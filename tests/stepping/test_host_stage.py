@@ -1,0 +1,328 @@
+"""Array programs inside a step: what they may be, what is refused, and what is said where they fail."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import taichi as ti
+
+import diffsim as ds
+import diffsim.numpy as dnp
+from diffsim.checkpoint import StoreAll
+from diffsim.errors import HostStageError, ParameterError, PlanError, ReplayError, ShapeError, StaleValueError, TraceError
+from diffsim.expr import diff, interpolate, laplacian
+from diffsim.simulation.host_stage import identity_of
+from diffsim.simulation.planning import host_copies
+
+STEPS = 5
+ROUND_OFF = 1e-13
+
+
+class Given(ds.Equation):
+    """Two fields and a parameter, with a step that a test gives."""
+
+    def __init__(
+        self, step: Callable[..., dict[str, Any]], shape: tuple[int, ...] = (11, 14), boundary: str = "zero", **states: tuple[int, ...]
+    ) -> None:
+        self.grid, self.dt, self._step = ds.Grid(shape, 1.0), 0.1, step
+        self.states = {name: ds.Variable(boundary, location=place) for name, place in states.items()} or {"u": ds.Variable(boundary)}
+        self.parameters = {"k": ds.Variable(boundary)}
+        self.forcings = ("q",)
+
+    def step(self, **fields: Any) -> dict[str, Any]:
+        return self._step(**fields)
+
+
+def inputs(simulation: ds.Simulation) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shape = simulation.grid.shape
+    return {name: rng.uniform(0.5, 1.0, (STEPS, 1) if name == "q" else shape) for name in simulation.inputs}
+
+
+def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
+    value, bars = 0.0, []
+    for part in (solution.final, solution.traces):
+        weights = {name: np.cos(0.7 * np.arange(values.size)).reshape(values.shape) for name, values in part.items()}
+        value += sum(float(np.sum(weights[name] * values + 0.1 * values**3)) for name, values in part.items())
+        bars.append({name: weights[name] + 0.3 * values**2 for name, values in part.items()})
+    return value, ds.Solution(*bars)
+
+
+def by_numpy(simulation: ds.Simulation, step: Callable[..., dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    given = inputs(simulation)
+    states = {name: given[name] for name in simulation.equation.states}
+    for _ in range(STEPS):
+        states = step(**states, k=given["k"])
+    return states
+
+
+def running_sum(u: Any) -> Any:
+    """Not a stencil: each value depends on all before it."""
+    return dnp.cumsum(dnp.tanh(u), axis=-1) / u.shape[-1]
+
+
+@pytest.mark.parametrize("shape", [(19,), (11, 14), (5, 6, 7)], ids=["1-D", "2-D", "3-D"])
+def test_several_stages_feed_one_another_in_every_dimension(shape: tuple[int, ...]) -> None:
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        a = ds.host_stage(running_sum, u, boundary="periodic")
+        b = ds.host_stage(lambda x, y: dnp.flip(x, 0) * y, (a, k), "mirror", outputs=1)
+        return {"u": 0.5 * u + 0.1 * diff(diff(a, 0), 0) + 0.1 * laplacian(b) + k * b + 0.1 * q}
+
+    def plain(u: np.ndarray, k: np.ndarray) -> dict[str, np.ndarray]:
+        a = np.cumsum(np.tanh(u), axis=-1) / shape[-1]
+        b = np.flip(a, 0) * k
+        around = np.roll(a, -1, 0) - 2 * a + np.roll(a, 1, 0)
+        padded = np.pad(b, 1, mode="symmetric")
+        inner = tuple(slice(1, -1) for _ in shape)
+        second = -2 * b.ndim * b
+        for axis, side in itertools.product(range(b.ndim), (slice(0, -2), slice(2, None))):
+            second = second + padded[tuple(side if a == axis else inner[a] for a in range(b.ndim))]
+        return {"u": 0.5 * u + 0.1 * around + 0.1 * second + k * b}
+
+    run = ds.Simulation(Given(step, shape), sources={"q": [[3.0] * len(shape)]}, receivers={"u": [[2.5] * len(shape)]})
+    given = inputs(run)
+    wanted = by_numpy(run, plain)["u"]
+    assert np.abs(wanted - given["u"]).max() > 0.1
+    found = run.run(given | {"q": np.zeros((STEPS, 1))}, STEPS).final["u"]
+    assert np.abs(found - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+
+
+def test_a_stage_between_fields_at_different_places() -> None:
+    """Each result lies where the field of its number does, and its rule is its own."""
+
+    def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+        a, b = ds.host_stage(lambda u, v: (u + dnp.sin(v), u * v), (u, v), boundary=["periodic", ("mirror", "zero")])
+        assert (a.location, b.location) == ((0, 1), (0, 0))
+        centred = interpolate(a, 1)
+        moved = ds.host_stage(lambda a: a**2, centred, location=(1, 0), outputs=1)
+        assert moved.location == (1, 0)
+        return {"u": 0.5 * a + 0.1 * diff(b, 1), "v": 0.3 * b + 0.1 * centred + 0.1 * diff(moved, 0)}
+
+    run = ds.Simulation(Given(step, boundary="periodic", u=(0, 1), v=(0, 0)))
+
+    def plain(u: np.ndarray, v: np.ndarray, k: np.ndarray) -> dict[str, np.ndarray]:
+        a, b = u + np.sin(v), u * v
+        centred = 0.5 * (a + np.roll(a, 1, 1))
+        moved = centred**2
+        ahead = np.pad(b, ((0, 0), (0, 1)))[:, 1:]
+        behind = np.pad(moved, ((1, 0), (0, 0)))[:-1]
+        return {"u": 0.5 * a + 0.1 * (ahead - b), "v": 0.3 * b + 0.1 * centred + 0.1 * (moved - behind)}
+
+    given, wanted = inputs(run), by_numpy(run, plain)
+    found = run.run(given, STEPS).final
+    assert all(np.abs(found[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
+    assert ds.certify(run, loss, given, STEPS).passed
+
+
+A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
+
+
+@ds.kernel(reads=("x",), writes={"y": "x"})
+def smooth(x: A1, y: A1):  # type: ignore[no-untyped-def]
+    for i in x:
+        y[i] = ti.sin(x[i]) * x[i] + 0.3 * x[ti.max(i - 1, 0)]
+
+
+def test_a_users_kernel_in_a_step() -> None:
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"u": 0.5 * ds.host_stage(lambda x: smooth(x), u) + 0.1 * laplacian(u) * k}
+
+    run = ds.Simulation(Given(step, (23,)))
+    given = inputs(run)
+    _, gradient = run.value_and_grad(loss, given, STEPS)
+    rng, h = np.random.default_rng(2), 1e-6
+    for _ in range(3):
+        move = {name: rng.standard_normal(values.shape) for name, values in given.items()}
+        sides = [loss(run.run({n: v + s * h * move[n] for n, v in given.items()}, STEPS))[0] for s in (1, -1)]
+        products = np.concatenate([(gradient[name] * move[name]).ravel() for name in gradient])
+        assert abs((sides[0] - sides[1]) / (2 * h) - products.sum()) <= 1e-7 * np.abs(products).sum()
+
+
+def test_in_f32_as_exact_as_f32_can_be() -> None:
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        def f(x: Any) -> Any:
+            assert x.dtype == (np.float32 if precision == "f32" else np.float64)
+            return running_sum(x)
+
+        return {"u": 0.5 * u + ds.host_stage(f, k * u)}
+
+    found = {}
+    for precision in ("f64", "f32"):
+        run = ds.Simulation(Given(step), precision=precision)
+        found[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
+    for name, wanted in found["f64"].items():
+        assert found["f32"][name].dtype == np.float32
+        assert 0 < np.abs(found["f32"][name] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_fixed_fields_cost_no_adjoint() -> None:
+    """A stage of parameters that are not differentiated for is not gone through, and asks for no states."""
+    calls = []
+
+    def f(k: Any) -> Any:
+        calls.append(type(k))
+        return k * 0.5
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"u": ds.host_stage(f, k) * laplacian(u)}
+
+    run = ds.Simulation(Given(step), wrt=["u"])
+    run.value_and_grad(loss, inputs(run), STEPS)
+    assert not run._stepper.needs_primal
+    assert len(calls) == 2 * STEPS and set(calls) == {np.ndarray}
+
+
+def test_a_value_that_is_read_after_the_call_is_not_overwritten_by_it() -> None:
+    """A result that is the next value of a leap-frog has the memory of the oldest one, unless somebody still reads that."""
+
+    def step(p: Any, old: Any, w: Any, k: Any, q: Any) -> dict[str, Any]:
+        new = ds.host_stage(lambda p: 0.5 * dnp.flip(p, 1), p)
+        return {"p": new, "old": p, "w": 0.5 * w + old * new}
+
+    run = ds.Simulation(Given(step, p=(0, 0), old=(0, 0), w=(0, 0)))
+
+    def plain(p: np.ndarray, old: np.ndarray, w: np.ndarray, k: np.ndarray) -> dict[str, np.ndarray]:
+        new = 0.5 * np.flip(p, 1)
+        return {"p": new, "old": p, "w": 0.5 * w + old * new}
+
+    found, wanted = run.run(inputs(run), STEPS).final, by_numpy(run, plain)
+    assert all(np.abs(found[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
+
+
+def test_one_field_in_two_places() -> None:
+    run = ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * ds.host_stage(lambda x, y: x * dnp.sin(y), (u, u), outputs=1)}))
+    assert ds.certify(run, loss, inputs(run), STEPS).passed
+
+
+def one_stage(f: Callable[..., Any], **options: Any) -> ds.Simulation:
+    return ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * u + ds.host_stage(f, u, **options)}))
+
+
+def run_once(f: Callable[..., Any]) -> None:
+    run = one_stage(f)
+    run.run(inputs(run), STEPS)
+
+
+def test_an_error_says_in_which_step() -> None:
+    steps = itertools.count()
+
+    def f(u: np.ndarray) -> np.ndarray:
+        if next(steps) == 3:
+            raise KeyError("lost")
+        return u
+
+    with pytest.raises(HostStageError, match=r"in step 3, the function that gives host 0 gives 0 raised KeyError: 'lost'"):
+        run_once(f)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda u: u[1:], r"in step 0.* of shape \(11, 14\), one a cell, got float64 of shape \(10, 14\)"),
+        (lambda u: u.astype(complex), "got complex128"),
+        (lambda u: (u, u), "floating-point numbers of shape"),
+        (lambda u: None, "got None"),
+        (lambda u: u > 0, "got bool"),
+    ],
+)
+def test_what_is_not_an_array_over_the_cells_is_refused(f: Callable[..., Any], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        run_once(f)
+
+
+def test_a_wrong_number_of_results_is_refused() -> None:
+    run = one_stage(lambda u: (u,), outputs=1)
+    with pytest.raises(ShapeError, match="got "):
+        run.run(inputs(run), STEPS)
+    with pytest.raises(ShapeError, match="has 2 entries, expected 1"):
+        one_stage(running_sum, boundary=["zero", "zero"])
+
+
+def test_the_function_may_edit_what_it_is_given() -> None:
+    def edits(u: Any) -> Any:
+        u *= 2
+        u[0] = 0
+        return u
+
+    run, same = one_stage(edits), one_stage(lambda u: dnp.concatenate([0 * u[:1], 2 * u[1:]]))
+    given = inputs(run)
+    assert run.value_and_grad(loss, given, STEPS)[0] == same.value_and_grad(loss, given, STEPS)[0]
+    for name, bars in run.value_and_grad(loss, given, STEPS)[1].items():
+        assert np.allclose(bars, same.value_and_grad(loss, given, STEPS)[1][name], rtol=1e-14)
+
+
+def test_a_function_that_is_not_deterministic_is_caught() -> None:
+    rng = np.random.default_rng(0)
+    run = one_stage(lambda u: u + 0.1 * rng.standard_normal(u.shape))
+    with pytest.raises(ReplayError):
+        run.value_and_grad(loss, inputs(run), 60, checkpoint=ds.checkpoint.Policy(slots=3, verify=True))
+
+
+def test_the_same_simulation_is_refused_inside() -> None:
+    runs: list[ds.Simulation] = []
+
+    def f(u: np.ndarray) -> np.ndarray:
+        return runs[0].run(inputs(runs[0]), 1).final["u"]
+
+    runs.append(one_stage(f))
+    with pytest.raises(StaleValueError, match=r"in step 0.*is not running"):
+        runs[0].run(inputs(runs[0]), STEPS)
+
+
+def test_refusals_while_tracing() -> None:
+    with pytest.raises(ParameterError, match="expected a function"):
+        one_stage("sin")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="expected an expression of the step"):
+        ds.Simulation(Given(lambda u, k, q: {"u": ds.host_stage(running_sum, 3.0)}))
+    with pytest.raises(TraceError, match="a forcing enters a stored stage"):
+        ds.Simulation(Given(lambda u, k, q: {"u": ds.host_stage(running_sum, u + q)}), sources={"q": [[1.0, 1.0]]})
+    with pytest.raises(ShapeError, match="expected 2 entries of 0"):
+        one_stage(running_sum, location=(0,))
+
+    class Early(Given):
+        def coefficients(self, k: Any) -> dict[str, Any]:
+            return {"k": ds.host_stage(running_sum, k)}
+
+    with pytest.raises(TraceError, match=r"host_stage\(\) was called outside a step"):
+        ds.Simulation(Early(lambda u, k, q: {"u": u}))
+
+
+def test_a_step_with_a_host_stage_cannot_be_undone() -> None:
+    run = ds.Simulation(
+        Given(lambda u, v, k, q: {"u": 2 * u - v + ds.host_stage(running_sum, u), "v": u}, u=(0, 0), v=(0, 0)),
+    )
+    with pytest.raises(PlanError, match="a function on the host computes one of its stages"):
+        run.schedule(STEPS, ds.checkpoint.Policy(schedule="reversible"))
+
+
+def test_a_plan_runs_it_and_counts_its_copies() -> None:
+    run = one_stage(running_sum)
+    plan = ds.plan(run, "1 GB", steps=20, seconds=0.1)
+    given = inputs(run)
+    stored = run.value_and_grad(loss, given, 20, StoreAll(20))[1]
+    planned = run.value_and_grad(loss, given, 20, plan)[1]
+    assert all(stored[name].tobytes() == planned[name].tobytes() for name in stored)
+    assert host_copies(run) == 3  # the pullback takes u and a cotangent, and gives one
+    fresh = one_stage(running_sum)
+    assert fresh.value_and_grad(loss, given, 20, checkpoint=2)[1]["u"].tobytes() == stored["u"].tobytes()
+    assert fresh.predicted_bytes(fresh.schedule(20, 2)) == fresh.allocated_bytes() > 0
+
+
+def test_the_source_names_the_call() -> None:
+    text = one_stage(running_sum).source("forward")
+    assert "# the function that gives host 0 gives 0: u" in text and "def forward_part_1(" in text
+
+
+def test_functions_are_told_apart_by_code_and_by_what_they_read() -> None:
+    def scaled(factor: Any) -> Callable[[Any], Any]:
+        return lambda u: factor * u
+
+    assert identity_of(scaled(2.0)) == identity_of(scaled(2.0))
+    others = [scaled(3.0), scaled(np.ones(3)), scaled(np.zeros(3)), lambda u: 2.0 + u, lambda u: 3.0 + u]
+    assert len({identity_of(f) for f in [scaled(2.0), *others]}) == 6
