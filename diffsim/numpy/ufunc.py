@@ -92,6 +92,8 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         dtype = options.get("dtype")
         if dtype is None:
             return self._primitive(*map(core, args))
+        if np.dtype(dtype) == object:
+            raise DerivativeError(f"{self.__name__} inside of a derivative takes no dtype=object, expected a type of numbers; leave it out")
         values = [value_of(a) for a in args]
         given = tuple(type(a) if type(a) in (int, float, complex) else v.dtype for a, v in zip(args, values, strict=True))
         signature = (*(None,) * self.nin, np.dtype(dtype))

@@ -64,6 +64,7 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
         "^value: .*uint64",
         "NumPy converts the entries of a list one by one, of differentiated ones the list has a type",
     ),
+    (r"float_power\..*", "has no attribute", "float_power is a plain function here; power has these methods"),
     ("geomspace|logspace", "^value: .*int", "whole numbers that rounding puts on one side of an edge or the other"),
 )
 """Departures that are known: a pattern of functions, a pattern of what differs, and why that is right."""

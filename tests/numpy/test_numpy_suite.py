@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -145,3 +147,23 @@ def test_what_numpy_gives_in_another_type_is_refused_each_time() -> None:
     for _ in range(3):
         with pytest.raises(DerivativeError, match="and int64"):
             inside(lambda x: dn.quantile([10, 11, 12], [0, 1]))
+
+
+MANY_AXES = """
+import numpy as np
+import diffsim as ds
+
+x, k = np.arange(12.0).reshape(3, 4), np.array([1, 1, 2]).reshape((1,) * 32 + (3,))
+gradient = ds.grad(lambda a: (a[k] * np.array([1.0, 2.0, 3.0])[:, None]).sum())(x)
+assert (gradient == np.array([[0.0], [3.0], [3.0]])).all()
+wide = ds.grad(lambda a: (a[(0,) * 33 + ([1, 1, 3],)] * np.array([1.0, 2.0, 3.0])).sum())(np.arange(6.0).reshape((1,) * 33 + (6,)))
+assert wide.ravel().tolist() == [0, 3, 0, 3, 0, 0]
+none = ds.grad(lambda a: a[k].sum())(np.zeros((3, 0, 4)))
+assert none.shape == (3, 0, 4)
+"""
+
+
+def test_indices_with_more_axes_than_numpy_can_add_at() -> None:
+    """`np.add.at` ends the interpreter there."""
+    done = subprocess.run([sys.executable, "-c", MANY_AXES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

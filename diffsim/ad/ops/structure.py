@@ -239,6 +239,9 @@ def _index_add(x: Any, v: Any, index: Any, donate: bool = False) -> Any:
     out = _writable(x, donate, np.result_type(x, v))
     if is_basic(index):
         out[index] += v
+    elif max(np.ndim(v), out.ndim + len(index) + max(map(np.ndim, index))) > 32:  # with so many axes NumPy's ends the interpreter
+        places = np.arange(out.size).reshape(out.shape)[index]
+        np.add.at(out.reshape(-1), places.ravel(), np.broadcast_to(v, places.shape).ravel())
     else:
         np.add.at(out, index, v)
     return out
