@@ -136,6 +136,7 @@ for change in {"precision": "f64"}, {"anew": True}:
 
 FORKS = """
 def fork(what, leave):
+    sys.stdout.flush()
     child = os.fork()
     if child == 0:
         what()

@@ -11,6 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, laplacian
+from diffsim.stepping.workers import slab_bounds, useful_workers
 from tests.cases import Case, Sided
 from tests.stepping.run_cases import outputs
 
@@ -173,3 +174,29 @@ def test_a_stage_has_the_rules_of_what_it_reads() -> None:
 def test_wrong_rules(wrong: Any, says: str) -> None:
     with pytest.raises(ParameterError, match=says):
         wrong()
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_gradients_are_certified(ndim: int) -> None:
+    """With given values: tangents have the rule without them, second derivatives too."""
+    boundary = [tuple((ds.Dirichlet(0.6), ds.Robin(1.0, 0.5, 0.4)) for _ in range(ndim)) for _ in range(3)]
+    simulation = ds.Simulation(Sided(ds.Grid((9, 12)[:ndim], 0.7), boundary), precision="f64")
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.uniform(0.2, 0.8, simulation.grid.shape) for name in simulation.inputs}
+
+    def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
+        return 0.5 * sum(float((v**2).sum()) for v in solution.final.values()), ds.Solution(final=solution.final)
+
+    report = ds.certify(simulation, loss, inputs, 6, seed=2)
+    assert report.passed, str(report)
+
+
+def test_planes_beside_a_side_have_one_worker() -> None:
+    """In three dimensions slabs are single planes, unless a cell outside depends on several."""
+    shape = (8, 4, 5)
+    for rule, joined in (("zero", 1), (ds.Dirichlet(1.0), 1), ("mirror", 2), (ds.Extrapolate(2), 3)):
+        simulation = ds.Simulation(Sided(ds.Grid(shape, 1.0), [(rule,) * 3] * 3))
+        layout = simulation._stepper.layout
+        assert layout.joined == joined
+        bounds = slab_bounds(layout, useful_workers(layout, 8))
+        assert min(after - before for before, after in itertools.pairwise(bounds)) >= joined
