@@ -74,10 +74,6 @@ class Rule(ABC):
         """The value that it is given; 0 if it takes none."""
         return 0.0
 
-    def giving(self, value: Value) -> Rule:
-        """The same rule with another value."""
-        return self
-
     @abstractmethod
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
@@ -129,7 +125,7 @@ class Condition(Rule):
             slope = _one_sided([place.inside(p) for p in range(min(n, 2))])
             on_side = a + b * slope[0]
             return tuple((cell, -b * weight / on_side) for cell, weight in enumerate(slope[1:]) if b), 1 / on_side
-        half, across = a / 2, b / (2 * distance) if distance else 0.0
+        half, across = a / 2, b / (2 * distance)
         total = half + across
         return ((image, (across - half) / total),), 1 / total
 
@@ -168,9 +164,6 @@ class Dirichlet(Condition):
     def given(self) -> Value:
         return self.value
 
-    def giving(self, value: Value) -> Rule:
-        return Dirichlet(value)
-
 
 @dataclass(frozen=True)
 class Neumann(Condition):
@@ -192,9 +185,6 @@ class Neumann(Condition):
     @property
     def given(self) -> Value:
         return self.flux
-
-    def giving(self, value: Value) -> Rule:
-        return Neumann(value)
 
 
 @dataclass(frozen=True)
@@ -228,9 +218,6 @@ class Robin(Condition):
     @property
     def given(self) -> Value:
         return self.value
-
-    def giving(self, value: Value) -> Rule:
-        return dataclasses.replace(self, value=value)
 
 
 @dataclass(frozen=True)
@@ -361,10 +348,17 @@ class Ghost:
 
 @dataclass(frozen=True)
 class Side:
-    """A rule where it acts."""
+    """A rule where it acts.
+
+    Attributes:
+        rule: the rule.
+        place: where.
+        homogeneous: its value counts as 0, as for a tangent.
+    """
 
     rule: Rule
     place: Place
+    homogeneous: bool = False
 
     @property
     def fills(self) -> bool:
@@ -380,12 +374,12 @@ class Side:
         for q in range(min(reach, n) if self.fills else 0):
             cells, weight = self.rule.ghost(q, n, self.place)
             inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
-            out.append(Ghost(n + q if self.place.high else -1 - q, inside, weight * self.rule.given))
+            out.append(Ghost(n + q if self.place.high else -1 - q, inside, 0.0 if self.homogeneous else weight * self.rule.given))
         return out
 
     def linear(self) -> Side:
         """The rule of a tangent: without its constant."""
-        return dataclasses.replace(self, rule=self.rule.giving(0.0))
+        return dataclasses.replace(self, homogeneous=True)
 
 
 Sides: TypeAlias = tuple[Side, Side]
@@ -451,12 +445,27 @@ def fills(sides: Sides) -> bool:
 def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
     """What is beyond both sides of an axis of `n` cells, as far as `reach`."""
     low, high = (side.ghosts(n, reach) for side in sides)
-    return [ghost for pair in zip_longest(low, high) for ghost in pair if ghost is not None]
+    return [ghost for pair in zip_longest(low, _inside(high, low)) for ghost in pair if ghost is not None]
 
 
-def depth(sides: Sides, n: int) -> int:
-    """On how many cells next to a side a single ghost cell depends, at most."""
-    return max([len(ghost.cells) for ghost in ghosts(sides, n, 1)] + [1])
+def _inside(high: list[Ghost], low: list[Ghost]) -> list[Ghost]:
+    """Ghost cells of the high side; one as far outside as the grid is wide may be made of the first ghost cell of the low side."""
+    out = []
+    for ghost in high:
+        within = tuple((cell, weight) for cell, weight in ghost.cells if cell >= 0)
+        constant = ghost.constant
+        for cell, weight in ghost.cells:
+            if cell < 0 and low:
+                within += tuple((other, weight * part) for other, part in low[0].cells)
+                constant += weight * low[0].constant
+        out.append(Ghost(ghost.position, within, constant))
+    return out
+
+
+def depth(sides: Sides, n: int, reach: int) -> int:
+    """How far from a side the cells are on which a ghost cell depends together, at most; 1 where each depends on one."""
+    several = [ghost for ghost in ghosts(sides, n, reach) if len(ghost.cells) > 1]
+    return max((1 + cell if ghost.position < 0 else n - cell for ghost in several for cell, _ in ghost.cells), default=1)
 
 
 def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:

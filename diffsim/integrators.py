@@ -7,7 +7,7 @@ stands for. Each evaluates the rate once a stage.
     def step(self, u, s):
         return rk4(lambda now: {"u": s - div([flux(now["u"], axis) for axis in range(2)])}, {"u": u}, self.dt)
 
-Methods that treat a part of the rate implicitly (IMEX) need a solver in each step, and are not here.
+Methods that treat a part of the rate implicitly (IMEX) are not here; a step writes that part with `diffsim.solve`.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Sided(ds.Equation):
         def around(f: Any) -> Any:
             return sum(f.shifted(axis, 2) * f + f.shifted(axis, 1) + f.shifted(axis, -2) for axis in range(f.ndim)) / (3 * f.ndim)
 
-        square = ds.stage(0.3 * u * u + 0.1 * around(u))
+        square = ds.stage(0.3 * u * u + 0.1 * around(u), boundary=u)
         flux = diff(u, 0) + diff(v, -1)
         return {
             "a": 0.7 * a + 0.1 * around(a) + 0.05 * k * flux * a.shifted(0, -2),

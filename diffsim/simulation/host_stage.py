@@ -25,7 +25,7 @@ from diffsim.stepping.stages import array_stage, placed
 def host_stage(
     f: Callable[..., Any],
     fields: Symbol | Sequence[Symbol],
-    boundary: Boundary | list[Boundary] = "zero",
+    boundary: Boundary | Symbol | list[Boundary | Symbol] = "zero",
     location: Location | list[Location] | None = None,
     outputs: int | None = None,
 ) -> Any:
@@ -40,7 +40,8 @@ def host_stage(
         f: of arrays over the cells, in the simulation's type, one a field; gives an array of the same shape, or a tuple of them. What it
             is given is a copy, which it may edit.
         fields: expressions of the step, or one.
-        boundary: what each result is outside the grid, as for `ds.stage`; a list has one for each result.
+        boundary: what each result is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes; a list has one
+            for each result.
         location: where each result lies on the cell; a list has one for each. None: where the field of the same number lies, or where
             the first one lies if `outputs` is given.
         outputs: how many results there are; None: as many as fields.

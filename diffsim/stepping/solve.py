@@ -14,7 +14,7 @@ from typing import cast
 import numpy.typing as npt
 
 from diffsim import arguments
-from diffsim.boundary import Boundary, bound, linear, zero_rules
+from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, is_const, reads
@@ -127,7 +127,7 @@ class Solve(HostStage):
 def solve(
     operator: Callable[[Symbol], Symbol],
     right_side: Symbol,
-    boundary: Boundary = "zero",
+    boundary: Boundary | Symbol = "zero",
     method: Method = "auto",
     tolerance: float | None = None,
 ) -> Symbol:
@@ -144,7 +144,7 @@ def solve(
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.
         right_side: an expression of the step.
-        boundary: what x is outside the grid, as for `ds.stage`.
+        boundary: what x is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes.
         method: "tridiagonal": all lines along one axis by elimination, for an operator that reads a cell and its two neighbours there. The
             time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
             elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
@@ -174,7 +174,7 @@ def solve(
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
     graph = trace_of(right_side, "solve()")
     location = placed(right_side)
-    rules = bound(boundary, location, graph.grid.cell_sizes)
+    rules = graph.bound(boundary, location)
     weights = _weights(operator, right_side, graph)
     name = f"solve {len(graph.stages)}"
     side = stored_name(right_side, graph)

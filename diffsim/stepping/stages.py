@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from diffsim.boundary import Boundary, bound, linear, zero_rules
+from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
@@ -171,7 +171,7 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
     Args:
         value: the expression.
         boundary: what the stored field is outside the grid, see `Variable`, or a field of the step whose rules it takes; None: what the
-            fields are that it reads, if these have the same rules and lie where it lies.
+            states and stages are that it reads, if these are all "zero", "periodic" or, where they lie where it lies, "mirror".
 
     Raises:
         TraceError: it is called outside a step, of a condition, with the rules of an expression that is not stored, or without a boundary
@@ -180,16 +180,14 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
     graph = trace_of(value, "stage()")
     value.expect(False, "stage()")
     location = placed(value)
-    if isinstance(boundary, Symbol):
-        boundary = graph.rules_of(boundary)
-    rules = graph.inherited(value, location) if boundary is None else bound(boundary, location, graph.grid.cell_sizes)
+    rules = graph.inherited(value, location) if boundary is None else graph.bound(boundary, location)
     stored = Stored(location, rules, f"stage {len(graph.stages)}")
     graph.store(StoredExpression(location, rules, stored.name, graph.with_edges(value, stored).node))
     return read_of(value, stored)
 
 
 def array_stage(
-    function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary]
+    function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary | Symbol]
 ) -> list[Symbol]:
     """Let a function on the host compute stored fields from the cells of others.
 
@@ -206,7 +204,7 @@ def array_stage(
     outputs = []
     for number, (location, boundary) in enumerate(zip(locations, boundaries, strict=True)):
         location = check_location(location, ndim)
-        outputs.append(Stored(location, bound(boundary, location, graph.grid.cell_sizes), f"{name} gives {number}"))
+        outputs.append(Stored(location, graph.bound(boundary, location), f"{name} gives {number}"))
         graph.require_no_edges(outputs[-1], "host_stage()")
     graph.store(ArrayStage(name, function, inputs, tuple(outputs)))
     return [read_of(fields[0], output) for output in outputs]

@@ -68,7 +68,7 @@ class Stepper:
         reach = self._reach()
         halo = _farthest(reach, step.grid.ndim)
         margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows())
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows(halo[0]))
         self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}

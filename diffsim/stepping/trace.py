@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, real_array, shown
-from diffsim.boundary import Boundary, Periodic, Place, Rules, Zero, bound, depth, unplaced
+from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Zero, bound, depth, unplaced
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
@@ -57,13 +57,27 @@ class Trace(Graph):
             placed: its rules.
             now: the field before the step, if it is a state.
         """
+        given = self._edges_given(value, placed)
         for sides in placed.rules:
             for side in sides:
-                edge = side.rule.edge(now, side.place, self.dt)
+                edge = None if given(side) else side.rule.edge(now, side.place, self.dt)
                 if edge is not None:
                     mask = self._edge(value, side.place, placed.location)
                     value = value.like((mask > 0.5).combine("select", edge, value).node)
         return value
+
+    def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
+        """Which sides have what their rules say already: an earlier value of a state all, a stage those that need no state."""
+        node = value.node
+        name = node.data[0] if node.op == "read" and not any(node.data[1]) else None
+        if name not in self.placed or self.placed[name].rules != placed.rules or self.placed[name] is placed:
+            return lambda side: False
+        stored = any(field.name == name for stage in self.stages for field in stage.outputs)
+        return lambda side: not stored or side.rule.edge(None, side.place, self.dt) is not None
+
+    def bound(self, boundary: Boundary | Symbol, location: Location) -> Rules:
+        """A boundary, or that of a field, at a location of the cell."""
+        return bound(self.rules_of(boundary) if isinstance(boundary, Symbol) else boundary, location, self.grid.cell_sizes)
 
     def require_no_edges(self, field: Placed, what: str) -> None:
         """Raise `TraceError` if a boundary rule gives the outermost cells of a field that a kernel does not compute."""
@@ -86,18 +100,22 @@ class Trace(Graph):
         return unplaced(known[node.data[0]].rules)
 
     def inherited(self, value: Symbol, location: Location) -> Rules:
-        """The rules of what an expression reads, if they agree."""
+        """The rules of the states and stages that an expression reads, or of the coefficients if it reads no others, if they agree.
+
+        Only rules that hold for any function of the fields as well: of a field with a given value on a side, another function has another.
+        """
         read = [name for name in reads([value.node]) if name in self.placed] or [n for n in reads([value.node]) if n in self.fixed]
         fields = {name: (self.placed | self.fixed)[name] for name in read}
         found = {unplaced(field.rules) for field in fields.values()}
         if len(found) == 1:
             (rules,) = found
-            anywhere = all(isinstance(rule, (Zero, Periodic)) for pair in rules for rule in pair)
-            if anywhere or all(field.location == location for field in fields.values()):
+            each = [rule for pair in rules for rule in pair]
+            here = all(field.location == location for field in fields.values())
+            if all(isinstance(rule, (Zero, Periodic)) or (here and isinstance(rule, EvenImage)) for rule in each):
                 return bound(rules, location, self.grid.cell_sizes)
         raise TraceError(
-            f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, expected boundary=; "
-            "say what the stored field is outside the grid"
+            f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, or hold for a field "
+            "alone, expected boundary=; say what the stored field is outside the grid, or give the field that it stands for"
         )
 
 
@@ -123,10 +141,10 @@ class TracedStep:
     stages: tuple[Stage, ...]
     outputs: dict[str, Node]
 
-    def joined_rows(self) -> int:
-        """On how many rows next to a side of the first axis a cell beyond it depends, at most."""
+    def joined_rows(self, reach: int) -> int:
+        """On how many rows next to a side of the first axis a cell beyond it, as far as `reach`, depends, at most."""
         fields = [*self.states.values(), *self.coefficients.values(), *(field for stage in self.stages for field in stage.outputs)]
-        return max((depth(field.rules[0], self.grid.shape[0]) for field in fields), default=1)
+        return max((depth(field.rules[0], self.grid.shape[0], reach) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
         """Which states are earlier values of another: state -> (that state, steps ago); others -> (themselves, 0).

@@ -45,7 +45,7 @@ def useful_workers(layout: Layout, threads: int) -> int:
 
 
 def _grain(layout: Layout) -> int:
-    return TALLEST_BLOCK if len(layout.rows) == 1 else layout.joined
+    return layout.joined if len(layout.rows) == 2 else TALLEST_BLOCK * math.ceil(layout.joined / TALLEST_BLOCK)
 
 
 def slab_bounds(layout: Layout, workers: int) -> list[int]:

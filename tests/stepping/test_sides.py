@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.boundary import bound, extend, extend_transpose, linear
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, laplacian
 from diffsim.stepping.workers import slab_bounds, useful_workers
@@ -137,24 +138,116 @@ def test_the_last_face_is_held_where_its_value_is_given() -> None:
 
 
 class Staged(ds.Equation):
-    def __init__(self, other: Any, location: tuple[int, int] | None = None, **how: Any) -> None:
+    """A state with rules, and a stage of an expression of it."""
+
+    def __init__(self, rules: Any, what: Any = None, location: tuple[int, int] | None = None, **how: Any) -> None:
         self.grid, self.dt, self.how = ds.Grid((6, 7), 1.0), 0.1, how
-        self.states = {"a": ds.Variable((ds.Dirichlet(2.0), "periodic")), "b": ds.Variable(other, location)}
+        self.what = what or (lambda a, b: 2 * a * a)
+        self.states = {"a": ds.Variable(rules), "b": ds.Variable("periodic", location)}
 
     def step(self, a: Symbol, b: Symbol) -> dict[str, Symbol]:
-        both = a * b if self.states["b"].location is None else diff(a, 0) + b
-        return {"a": a + 0.1 * laplacian(ds.stage(2 * a)), "b": b + 0.0 * laplacian(ds.stage(both, **self.how))}
+        return {"a": a + 0.1 * laplacian(a), "b": b + 0.0 * ds.stage(self.what(a, b), **self.how)}
 
 
-def test_a_stage_has_the_rules_of_what_it_reads() -> None:
-    simulation = ds.Simulation(Staged((ds.Dirichlet(2.0), "periodic")))
-    stages = simulation._step.stages
-    assert [stage.rules for stage in stages] == [simulation._step.states["a"].rules] * 2
-    with pytest.raises(TraceError, match=r"stage\(\) of an expression of a, b, .* expected boundary="):
-        ds.Simulation(Staged("zero"))
-    with pytest.raises(TraceError, match=r"expected boundary="):
-        ds.Simulation(Staged((ds.Dirichlet(2.0), "periodic"), (1, 0)))
-    ds.Simulation(Staged("zero", boundary="mirror"))
+@pytest.mark.parametrize("rules", ["mirror", "periodic", "zero", (("mirror", "zero"), "periodic")], ids=str)
+def test_a_stage_has_the_rules_of_what_it_reads(rules: Any) -> None:
+    step = ds.Simulation(Staged(rules))._step
+    assert [field.rules for stage in step.stages for field in stage.outputs] == [step.states["a"].rules]
+
+
+@pytest.mark.parametrize("rules", [ds.Dirichlet(2.0), ds.OddImage(), ds.Neumann(1.0), ds.Extrapolate(1), ds.Outflow(0.1)], ids=repr)
+def test_a_stage_asks_where_the_rules_hold_for_the_field_alone(rules: Any) -> None:
+    """On a side where u is 3, u * u is 9."""
+    with pytest.raises(TraceError, match=r"stage\(\) of an expression of a, .* expected boundary="):
+        ds.Simulation(Staged(rules))
+    step = ds.Simulation(Staged(rules, boundary="mirror"))._step
+    assert step.stages[0].outputs[0].rules == ds.Simulation(Staged("mirror"))._step.states["a"].rules
+
+
+def test_a_stage_asks_where_rules_or_locations_differ() -> None:
+    for equation in (Staged("mirror", lambda a, b: a * b), Staged("mirror", lambda a, b: diff(a, 0), (1, 0))):
+        with pytest.raises(TraceError, match="expected boundary="):
+            ds.Simulation(equation)
+
+
+class Leapfrog(ds.Equation):
+    def __init__(self, rule: Any) -> None:
+        self.grid, self.dt = ds.Grid((12, 14), 1.0), 0.3
+        self.states = {"p": ds.Variable(rule), "p_prev": ds.Variable(rule)}
+
+    def step(self, p: Symbol, p_prev: Symbol) -> dict[str, Symbol]:
+        return {"p": 2 * p - p_prev + 0.09 * laplacian(p), "p_prev": p}
+
+
+@pytest.mark.parametrize("rule", [ds.Outflow(1.0), ds.Dirichlet(0.3)], ids=repr)
+def test_an_earlier_value_of_a_state_is_one(rule: Any) -> None:
+    """It needs no storage of its own, and its outermost cell is that of the state a step ago."""
+    simulation = ds.Simulation(Leapfrog(rule), precision="f64")
+    assert simulation._step.delays()["p_prev"] == ("p", 1)
+    start = np.random.default_rng(0).standard_normal((2, 12, 14))
+    one, two = (simulation.run({"p": start[0], "p_prev": start[1]}, steps).final for steps in (1, 2))
+    np.testing.assert_array_equal(two["p_prev"], one["p"])
+
+
+class Held(ds.Equation):
+    """Faces whose last value is given, in a stage that becomes the state."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((9, 10), 1.0), 0.3
+        self.states = {"p": ds.Variable("mirror"), "u": ds.Variable(("mirror", ds.Dirichlet(0.5)), (0, 1))}
+
+    def step(self, p: Symbol, u: Symbol) -> dict[str, Symbol]:
+        u = ds.stage(u - self.dt * diff(p, 1), boundary=u)
+        return {"p": p - self.dt * diff(u, 1), "u": u}
+
+
+def test_a_stage_that_becomes_a_state_is_stored_once() -> None:
+    simulation = ds.Simulation(Held())
+    assert simulation._stepper.forward.arrays() == ds.Simulation(Held())._stepper.forward.arrays()
+    assert not [array for array in simulation._stepper.forward.arrays() if array.startswith("stage")]
+    u = simulation.run({"p": np.ones((9, 10))}, 3).final["u"]
+    assert (u[:, -1] == 0.5).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (2, 8), (8, 2), (2, 2, 3)], ids=str)
+@pytest.mark.parametrize("rule", ["mirror", ds.Neumann(0.3), ds.Dirichlet(0.2), ("zero", ds.Neumann(0.3))], ids=str)
+def test_faces_of_an_axis_no_wider_than_the_halo(shape: tuple[int, ...], rule: Any) -> None:
+    """The last ghost cell of the high side is made of the first one of the low side."""
+    case = Case("", lambda: Slim(shape, rule), 4, {}, {}, {"k": (0.5, 0.3)})
+    found, wanted = outputs(case, "f64")
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-13 * np.abs(values).max(), err_msg=name)
+    for axis in range(len(shape)):
+        sides = simulation_sides(shape, rule, axis)
+        reach = min(2, shape[axis])
+        x, y = (np.random.default_rng(seed).standard_normal(n) for seed, n in ((0, shape[axis]), (1, shape[axis] + 2 * reach)))
+        extended, back = np.concatenate([np.zeros(reach), x, np.zeros(reach)]), y.copy()
+        extend(extended, (reach,), (sides,))
+        extend_transpose(back, (reach,), (sides,))
+        assert np.dot(extended, y) == pytest.approx(np.dot(x, back[reach:-reach]), rel=1e-12)
+
+
+def simulation_sides(shape: tuple[int, ...], rule: Any, axis: int) -> Any:
+    """The rules of faces across an axis, without given values."""
+    (sides,) = linear(bound((rule,), (1,), (0.5,)))
+    return sides
+
+
+class Slim(ds.Equation):
+    """Products of neighbours on faces across the first axis, as far away as the grid is wide."""
+
+    def __init__(self, shape: tuple[int, ...], rule: Any) -> None:
+        self.grid, self.dt = ds.Grid(shape, 0.5), 0.1
+        ndim = len(shape)
+        self.states = {f"u{axis}": ds.Variable((rule,) * ndim, tuple(int(a == axis) for a in range(ndim))) for axis in range(ndim)}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, k: Symbol, **u: Symbol) -> dict[str, Symbol]:
+        def moved(f: Symbol) -> Symbol:
+            far = [min(2, n) for n in self.grid.shape]
+            return sum(f.shifted(a, far[a]) * f + f.shifted(a, -far[a]) for a in range(f.ndim)) / (2 * f.ndim)
+
+        return {name: 0.7 * f + 0.2 * moved(f) for name, f in u.items()}
 
 
 @pytest.mark.parametrize(
