@@ -19,7 +19,8 @@ def test_simulations_that_are_dropped_leave_nothing(what: str) -> None:
     done = subprocess.run([sys.executable, "-m", "tests.simulation.dropped", what], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     settled = json.loads(done.stdout.splitlines()[-1])[1:]
-    grown = [after[0] - before[0] for before, after in itertools.pairwise(settled)]
-    # What is kept is kept in every turn. The allocator of the system takes more in single ones.
-    assert statistics.median(grown) < NOISE, grown
-    assert settled[-1][1] - settled[0][1] < 50
+    memory, objects = ([after[i] - before[i] for before, after in itertools.pairwise(settled)] for i in range(2))
+    # What is kept is kept in every turn. In single ones the allocator takes more, or threads leave a launch for the first time,
+    # on a busy machine, and the kernel that goes on there is compiled.
+    assert statistics.median(memory) < NOISE, memory
+    assert statistics.median(objects) < 8, objects
