@@ -20,6 +20,19 @@ Location: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Slim:
+    """A field that varies along some axes of the grid only: a number, a profile, values along a side.
+
+    Attributes:
+        axes: along which it varies, in increasing order.
+        series: whether it has values of its own for each time step.
+    """
+
+    axes: tuple[int, ...]
+    series: bool = False
+
+
+@dataclass(frozen=True)
 class Layout:
     """Where the cells of a field lie in its storage.
 
@@ -91,6 +104,33 @@ class Layout:
         first = self.halo_tiles * self.lanes - self.halo[-1]
         flat = flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
         return flat[..., 0, :] if len(self.shape) == 1 else flat
+
+    def slim_storage(self, slim: Slim) -> tuple[int, ...]:
+        """Shape of the storage of a slim field, of one step: rows with halo, tiles, and lanes where there is more than one."""
+        sizes = [self.shape[axis] + 2 * self.halo[axis] for axis in slim.axes if axis < len(self.shape) - 1]
+        tiles = (self.stride, self.lanes) if self.lanes > 1 else (self.stride,)
+        return (*sizes, *(tiles if self.tiled(slim) else ()))
+
+    def tiled(self, slim: Slim) -> bool:
+        """Whether a slim field is stored in tiles: those that vary along the last axis are."""
+        return len(self.shape) - 1 in slim.axes
+
+    def slim_strides(self, slim: Slim) -> tuple[int, ...]:
+        """Values, or tiles, from one cell, or tile, to the next along each of its axes, and last from one step to the next."""
+        sizes = [self.stride if axis == len(self.shape) - 1 else self.shape[axis] + 2 * self.halo[axis] for axis in slim.axes]
+        return (*(math.prod(sizes[place + 1 :]) for place in range(len(sizes))), math.prod(sizes))
+
+    def slim_extended(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
+        """View of a slim field's values with their halo; `stored` may have leading axes of its own."""
+        if not self.tiled(slim):
+            return stored
+        flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
+        first = self.halo_tiles * self.lanes - self.halo[-1]
+        return flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
+
+    def slim_cells(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
+        """View of a slim field's values, without the halo."""
+        return self.slim_extended(slim, stored)[(Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))]
 
     def cells(self, stored: npt.NDArray) -> npt.NDArray:
         """View of the cells, shape `shape`, without the halo."""

@@ -24,6 +24,7 @@ from diffsim.expr.functions import (
 from diffsim.expr.graph import OPERATIONS, Graph, Node
 from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_leer, weno5
 from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
+from diffsim.expr.reductions import max, mean, min, sum
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import curl, div, grad, strain
 
@@ -49,8 +50,11 @@ __all__ = [
     "interpolate",
     "laplacian",
     "log",
+    "max",
     "maximum",
     "mc",
+    "mean",
+    "min",
     "minimum",
     "minmod",
     "muscl",

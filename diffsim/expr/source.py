@@ -37,7 +37,7 @@ class Text:
 
 
 _OWN_NAMES = re.compile(
-    r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|control|arrivals|begin|turn|plane|rolled|first|last|below|above|left|right|called"
+    r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|plane|rolled|first|last|below|above|left|right|called"
     r"|seen|gate|looks|openings|(nest|gather|strip|splice)_\d+.*|tile_.*|.*_at_\d+"
 )
 
@@ -90,12 +90,39 @@ class ExpressionWriter:
 
 
 @dataclass(frozen=True)
+class SlimSource:
+    """How a field that varies along some axes only is written.
+
+    Attributes:
+        array: its identifier.
+        rows: axis other than the last -> values, or tiles, from one row to the next.
+        tiled: whether it varies along the last axis, in tiles.
+        step: values, or tiles, from one time step to the next; 0 if it does not vary in time.
+    """
+
+    array: str
+    rows: Mapping[int, int]
+    tiled: bool
+    step: int
+
+    def lead(self, rows: Sequence[str], offset: Offset) -> str:
+        """Where the values of the row at `offset` start, as source that ends in " + "."""
+        terms = [_times("n", self.step)] if self.step else []
+        terms += [_times(_plus(rows[axis], offset[axis]), stride) for axis, stride in self.rows.items()]
+        return "".join(f"{term} + " for term in terms)
+
+    def value(self, rows: Sequence[str], offset: Offset) -> str:
+        """The value in the row at `offset` of a field that does not vary along the last axis."""
+        return f"{self.array}[{self.lead(rows, offset).removesuffix(' + ') or '0'}]"
+
+
+@dataclass(frozen=True)
 class Sources:
     """How the fields of expressions are written.
 
     Attributes:
         arrays: stored field -> (array identifier, start of its level, such as "p_at_1 + ", or "").
-        profiles: one-axis field -> (array identifier, axis).
+        slim: field that varies along some axes only -> where its values are.
         inline: field that is not stored -> its expression, which reads stored fields at the same cell.
         rows: names of the row indices, one a leading storage axis.
         strides: tiles from one row to the next along each leading storage axis.
@@ -105,7 +132,7 @@ class Sources:
     """
 
     arrays: Mapping[str, tuple[str, str]]
-    profiles: Mapping[str, tuple[str, int]]
+    slim: Mapping[str, SlimSource]
     inline: Mapping[str, Node]
     rows: tuple[str, ...]
     strides: tuple[int, ...]
@@ -131,7 +158,7 @@ class TileLoader:
 
     def __call__(self, name: str, offset: Offset) -> str:
         tiles, lane = divmod(offset[-1], self.sources.lanes)
-        if name in self.sources.profiles and self.sources.profiles[name][1] < self.sources.ndim - 1:
+        if name in self.sources.slim and not self.sources.slim[name].tiled:
             return self._tile(name, offset, 0)
         first = self._tile(name, offset, tiles)
         return self._cached(f"splice_{lane}({first}, {self._tile(name, offset, tiles + 1)})") if lane else first
@@ -141,11 +168,11 @@ class TileLoader:
         sources = self.sources
         if name in sources.inline:
             return self._inline(sources.inline[name], offset, tile)
-        if name in sources.profiles:
-            array, axis = sources.profiles[name]
-            if axis == sources.ndim - 1:
-                return self._cached(f"{array}[{_plus('j', tile)}]")
-            return self._cached(f"Tile({array}[{_plus(sources.rows[axis], offset[axis])}])")
+        if name in sources.slim:
+            slim = sources.slim[name]
+            if slim.tiled:
+                return self._cached(f"{slim.array}[{slim.lead(sources.rows, offset)}{_plus('j', tile)}]")
+            return self._cached(f"Tile({slim.value(sources.rows, offset)})")
         if name in sources.rings:
             return self._cached(f"rolled[{ring_row(sources.rings[name], sources, offset)}{_plus('j', tile)}]")
         array, lead = sources.arrays[name]
@@ -188,9 +215,9 @@ class CellLoader:
                     case _:
                         names[node.id] = f"({operation_source(node, names, 1)})"
             return names[sources.inline[name].id]
-        if name in sources.profiles:
-            array, axis = sources.profiles[name]
-            return cell(array, "", last, sources.lanes) if axis == sources.ndim - 1 else f"{array}[{_plus(self.rows[axis], offset[axis])}]"
+        if name in sources.slim:
+            slim = sources.slim[name]
+            return cell(slim.array, slim.lead(self.rows, offset), last, sources.lanes) if slim.tiled else slim.value(self.rows, offset)
         array, lead = sources.arrays[name]
         return cell(array, lead + row_start(self.rows, sources.strides, sources.displacement(offset)), last, sources.lanes)
 
@@ -231,6 +258,12 @@ def row_start(rows: Sequence[str | int], strides: Sequence[int], displacement: i
     known = displacement + sum(row * stride for row, stride in zip(rows, strides, strict=True) if isinstance(row, int))
     terms = [f"({row}) * {stride}" for row, stride in zip(rows, strides, strict=True) if not isinstance(row, int)]
     return "".join(f"{term} + " for term in [*terms, *([str(known)] if known else [])])
+
+
+def _times(index: str, stride: int) -> str:
+    if stride == 1:
+        return index
+    return f"({index}) * {stride}" if " " in index else f"{index} * {stride}"
 
 
 def _plus(name: str, number: int) -> str:

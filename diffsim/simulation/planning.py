@@ -70,7 +70,9 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
     stepper, item = simulation._stepper, simulation.dtype.itemsize
     cells = round_up(math.prod(simulation.grid.shape) * item, ALIGNMENT)
     points = simulation._points
-    forced = steps * sum(points[source_points(f)].count for f in simulation._step.forcings)
+    step = simulation._step
+    forced = steps * sum(math.prod(simulation.input_shape(name, 1)) for name in (*step.forcings, *step.series))
+    forced += steps * (len(step.clock) + len(step.numbers))
     recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in simulation.receivers)
     on_host = settings().arch == "cpu"
     streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
@@ -238,7 +240,8 @@ def _started(simulation: Simulation, steps: int, inputs: Mapping[str, npt.ArrayL
     if inputs is None:
         fields = made_up(simulation, steps)
     else:
-        cut = {name: _cut(name, value, steps) if name in simulation._step.forcings else value for name, value in inputs.items()}
+        driven = (*simulation._step.forcings, *simulation._step.series)
+        cut = {name: _cut(name, value, steps) if name in driven else value for name, value in inputs.items()}
         fields = simulation._checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory
@@ -264,9 +267,9 @@ def made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
     """Inputs that keep every number finite and none tiny: ones for parameters, and zeros, which steps leave zeros or turn into ones."""
     fields = {}
     for name in simulation.inputs:
-        forcing = name in simulation._step.forcings
-        shape = (steps, simulation._points[source_points(name)].count) if forcing else simulation.grid.shape
-        fields[name] = np.full(shape, 1.0 if name in simulation.equation.parameters else 0.0, simulation.dtype)
+        shape = simulation.input_shape(name, steps)
+        value = np.full(shape, 1.0 if name in simulation.equation.parameters else 0.0, simulation.dtype)
+        fields[name] = simulation._over_cells(name, value)
     return fields
 
 

@@ -48,8 +48,9 @@ from diffsim.typing import Array
 class Simulation:
     """An equation, compiled for the present arch, with point sources and receivers.
 
-    Its inputs are named: the equation's parameters (over the cells), its initial fields (over the cells; zero if left
-    out), and the amplitudes of its forcings (shape (steps, sources)).
+    Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
+    cells; zero if left out), the amplitudes of its forcings (shape (steps, sources)), and its series (shape (steps, cells along the axes
+    along which they vary)).
 
     Args:
         equation: what is solved.
@@ -149,7 +150,15 @@ class Simulation:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of all inputs."""
-        return (*self._coefficients.traced.inputs, *self._initial.traced.inputs, *self._step.forcings)
+        return (*self._coefficients.traced.inputs, *self._initial.traced.inputs, *self._step.forcings, *self._step.series)
+
+    def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
+        """The shape of an input, by name, of a run of so many steps."""
+        if name in self._step.forcings:
+            return steps, self._points[source_points(name)].count
+        placed = (self._step.series | self._coefficients.traced.inputs | self._initial.traced.inputs)[name]
+        cells = self.grid.shape if placed.axes is None else tuple(self.grid.shape[axis] for axis in placed.axes)
+        return (steps, *cells) if name in self._step.series else cells
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""
@@ -427,16 +436,29 @@ class Simulation:
 
     def _gradient(self, fields: dict[str, Array], coefficients: dict[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""
-        states, coefficient_bars, amplitudes = self._stepper.cotangents()
+        states, coefficient_bars, driven = self._stepper.cotangents()
         initial = self._initial.vjp({**fields, **coefficients}, states)
         for name in coefficients:
             through_start = initial.pop(name, None)
             if name in coefficient_bars and through_start is not None:
                 coefficient_bars[name] += through_start
-        for name, bars in amplitudes.items():  # a run that ended early did not see the rest
-            amplitudes[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), (0, 0)))
-        found = {**self._coefficients.vjp(fields, coefficient_bars), **initial, **amplitudes}
+        for name, bars in driven.items():  # a run that ended early did not see the rest
+            driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
+        parameters = {name: self._of_cells(name, bars) for name, bars in self._coefficients.vjp(fields, coefficient_bars).items()}
+        found = {**parameters, **initial, **driven}
         return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+
+    def _over_cells(self, name: str, value: Array) -> Array:
+        """A parameter at each cell; other inputs as they are."""
+        axes = self._coefficients.traced.inputs[name].axes if name in self._coefficients.traced.inputs else None
+        if axes is None:
+            return value
+        return np.broadcast_to(value.reshape([n if a in axes else 1 for a, n in enumerate(self.grid.shape)]), self.grid.shape)
+
+    def _of_cells(self, name: str, bars: Array) -> Array:
+        """The cotangent of a parameter, from those at each cell."""
+        axes = self._coefficients.traced.inputs[name].axes
+        return bars if axes is None else np.asarray(bars.sum(axis=tuple(a for a in range(self.grid.ndim) if a not in axes)))
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
         """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""
@@ -467,7 +489,7 @@ class Simulation:
             grid.uniform_spacing,
             step.states,
         ]
-        parts += [step.coefficients, sorted(step.active), step.forcings, before.placed, start.placed]
+        parts += [step.coefficients, sorted(step.active), step.forcings, step.series, step.clock, before.placed, start.placed]
         parts += [[s.identity() for s in step.stages], settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
         parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
         expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
@@ -525,7 +547,8 @@ class Simulation:
             stepper.plan(0, 0)
         coefficients = self._coefficients(fields)
         stepper.set_coefficients(coefficients)
-        stepper.start(self._initial({**fields, **coefficients}), {f: fields[f] for f in self._step.forcings}, steps, undone)
+        driven = {name: fields[name] for name in (*self._step.forcings, *self._step.series)}
+        stepper.start(self._initial({**fields, **coefficients}), driven, steps, undone)
         return coefficients
 
     def _solution(self, stepper: Stepper) -> Solution:
@@ -533,7 +556,8 @@ class Simulation:
 
     def _known_at_order_zero(self) -> set[str]:
         """Inputs that are not tangents."""
-        return {*self.equation.parameters, *self.equation.initials, *self.equation.states, *self.equation.forcings}
+        equation = self.equation
+        return {*equation.parameters, *equation.initials, *equation.states, *equation.forcings, *equation.series}
 
     def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
@@ -541,16 +565,15 @@ class Simulation:
         check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         out: dict[str, Array] = {}
         for name in self.inputs:
-            forcing = name in self._step.forcings
-            shape = (steps, self._points[source_points(name)].count) if forcing else self.grid.shape
+            shape = self.input_shape(name, steps)
             if name not in inputs:
                 if name in self._initial.traced.inputs or name not in self._known_at_order_zero():
-                    out[name] = np.zeros(shape, self.dtype)
+                    out[name] = self._over_cells(name, np.zeros(shape, self.dtype))
                     continue
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
             value = real_array(f"input {name}", inputs[name], self.dtype)
             check_input(name, value, shape)
-            out[name] = value
+            out[name] = self._over_cells(name, value)
         self.equation.check({name: out[name] for name in self.equation.parameters})
         return out
 

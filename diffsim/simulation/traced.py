@@ -9,7 +9,7 @@ from diffsim.expr.graph import reads
 from diffsim.simulation.checks import check_names
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.tangent import tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep, trace_coefficients, trace_initial, trace_step
+from diffsim.stepping.trace import TracedMap, TracedStep, trace_coefficients, trace_initial, trace_series, trace_step
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | N
     """An equation as expressions, and the inputs that gradients are wanted for."""
     coefficients = trace_coefficients(equation)
     initial = trace_initial(equation, coefficients.placed)
-    known = (*coefficients.inputs, *initial.inputs, *sources)
+    series = trace_series(equation)
+    known = (*coefficients.inputs, *initial.inputs, *sources, *series)
     check_names("wrt", known if wrt is None else wrt, known, "inputs")
     wanted = tuple(name for name in known if wrt is None or name in wrt)
-    active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)}
+    active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)} | series.keys() & set(wanted)
     return Traced(coefficients, initial, trace_step(equation, coefficients.placed, sources, active)), wanted

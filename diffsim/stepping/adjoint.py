@@ -13,11 +13,12 @@ exact at the boundary as well.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, reads
+from diffsim.field import Slim
 from diffsim.stepping.forward import (
     arranged,
     receiver_points,
@@ -28,10 +29,10 @@ from diffsim.stepping.forward import (
     split_forcings,
 )
 from diffsim.stepping.names import bar
-from diffsim.stepping.program import Assign, HostCall, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.program import Assign, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
 from diffsim.stepping.reverse import Reverse
-from diffsim.stepping.stages import HostStage, Stage, written_by
-from diffsim.stepping.trace import TracedStep
+from diffsim.stepping.stages import SelfTransposed, Stage, written_by
+from diffsim.stepping.trace import Placed, TracedStep
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     zero = (0,) * ndim
     delays = step.delays()
     outputs, forcings = split_forcings(step)
-    parts: dict[str, Assign | HostCall] = {}
+    parts: dict[str, Part] = {}
     inline: dict[str, Node] = {}
     places: dict[str, Place] = {}
 
@@ -63,14 +64,31 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     follows = {s: p for s, (p, steps) in delays.items() if steps}
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
     reverse = Reverse(step, own_outputs)
+
+    def gather(name: str, placed: Placed) -> None:
+        """Add what computes the cotangent of a field: of a slim one, that of each cell, and then totals."""
+        if placed.axes is None:
+            new: dict[str, Part] = {bar(name): reverse.gathered(name, Place(bar(name)), placed.rules, inline)}
+        else:
+            cells = f"{bar(name)} of each cell"
+            total = Total(bar(name), cells, tuple(range(ndim)), Slim(placed.axes, series=True))
+            new = {cells: reverse.gathered(name, Place(cells), placed.rules, inline), bar(name): total}
+        add(new)
+
+    def add(new: Mapping[str, Part]) -> None:
+        for name, part in new.items():
+            parts[name] = part
+            places.update(written(name, part))
+
     for stage in reverse.stages():
         for field in stage.outputs:
-            parts[bar(field.name)] = reverse.gathered(field.name, Place(bar(field.name)), field.rules, inline)
-            places[bar(field.name)] = Place(bar(field.name))
-        if isinstance(stage, HostStage):
-            call = parts[f"transpose of {stage.name}"] = reverse.through(stage)
-            places |= {written.name: written.target for written in call.outputs}
+            gather(field.name, field)
+        if isinstance(stage, SelfTransposed):
+            add(reverse.through(stage))
     terms = reverse.terms
+    for name, placed in step.series.items():
+        if name in terms:
+            gather(name, placed)
 
     delayed = _delayed(step, terms, follows)
     own = [s for s in step.states if s not in delayed]
@@ -110,11 +128,11 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
 
     ring = ring_depths(step)
     places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
-    places |= {c: Place(c) for c in (*step.coefficients, *step.profiles)}
-    needed = _needed_stages(step.stages, parts.values(), inline)
-    targets = {name: Place(name) for name in written_by(needed)}
+    places |= {name: Place(name) for name in step.fixed}
+    again = _needed_stages(step.stages, parts.values(), inline)
+    targets = {name: Place(name) for name in written_by(again)}
     places |= targets
-    stored = {s.name: s.operation(targets) for s in needed}
+    stored = {s.name: s.operation(targets) for s in again}
     body = [*gathers, *arranged(stored | parts, scatters, inline)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
@@ -157,11 +175,11 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
     return moved
 
 
-def _needed_stages(stages: Sequence[Stage], parts: Iterable[Assign | HostCall], inline: dict[str, Node]) -> list[Stage]:
+def _needed_stages(stages: Sequence[Stage], parts: Iterable[Part], inline: dict[str, Node]) -> list[Stage]:
     """Stages of the primal step that the adjoint reads, and those that they read, in order."""
     wanted: set[str] = set()
     for part in parts:
-        wanted |= stored_reads([part.node], inline).keys() if isinstance(part, Assign) else set(part.inputs)
+        wanted |= needed(part, inline)
     found: list[Stage] = []
     for stage in reversed(stages):
         if any(field.name in wanted for field in stage.outputs):

@@ -11,7 +11,7 @@ from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Node
 from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, combined, weighted
-from diffsim.stepping.program import Assign, Nest, PointGather, Strip
+from diffsim.stepping.program import Assign, Nest, PointGather, Strip, Total
 
 UNROLL = 4
 """Steps in one launch."""
@@ -33,6 +33,17 @@ class DeviceKernel(Kernel):
                     elif isinstance(operation, PointGather):
                         with text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
                             self.write_gather(operation, index)
+                    elif isinstance(operation, Total):
+                        self._total(operation, step)
+
+    def _total(self, total: Total, step: int) -> None:
+        """Each place of the target by a thread."""
+        layout, last = self.layout, self.ndim - 1
+        kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
+        first, counts = (*layout.halo[:-1], layout.halo_tiles), (*layout.shape[:-1], layout.tiles)
+        ranges = [f"({first[axis]}, {first[axis] + counts[axis]})" for axis in kept] or ["1"]
+        with self.text.block(f"for {', '.join(kept.values()) or 'e'} in ti.ndrange({', '.join(ranges)})"), self._step(step):
+            self.write_total(total, kept)
 
     @contextmanager
     def _step(self, step: int) -> Iterator[None]:

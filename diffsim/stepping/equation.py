@@ -27,14 +27,24 @@ class Variable:
             one an axis, where a pair is that of the low and that of the high side: ("periodic", (Dirichlet(1.0), Neumann(0.0))).
         location: where in the cell its values sit, 0 centre or 1 upper face, an entry an axis; None: the centre.
         unit: for labels.
+        axes: along which it varies, such as (1,), or () for a number; None: all. Along the others it goes on outside the grid, and it may
+            meet what lies anywhere in the cell. States and initial fields vary along all.
     """
 
     boundary: Boundary = "zero"
     location: Location | None = None
     unit: str = ""
+    axes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         rules_of(self.boundary)
+        if self.axes is not None:
+            known = isinstance(self.axes, (tuple, list)) and all(type(axis) is int and 0 <= axis < MAX_DIMENSIONS for axis in self.axes)
+            if not known or list(self.axes) != sorted(set(self.axes)):
+                raise ShapeError(
+                    f"axes = {shown(self.axes)}, expected axes of the grid in increasing order; write it like (1,), or () for a number"
+                )
+            object.__setattr__(self, "axes", tuple(self.axes))
         if self.location is not None and (not isinstance(self.location, (tuple, list)) or not self.location):
             raise ShapeError(
                 f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"
@@ -70,8 +80,8 @@ class Equation(ABC):
     """A partial differential equation with its time step, written once with symbolic fields.
 
     A subclass sets the attributes below and writes `step`, and `coefficients` if the step uses derived fields. Both are
-    called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings;
-    an argument `**others` gets all that are not named.
+    called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings, series;
+    an argument `**others` gets all that are not named. A `step` may also ask for `t`, the time in seconds at its beginning, and `n`, its number.
 
     Attributes:
         grid: the grid.
@@ -79,6 +89,8 @@ class Equation(ABC):
         states: what is advanced; names with a `Variable` each.
         parameters: fields that are given, and differentiated for.
         forcings: names of point-source terms; a step is linear in them.
+        series: what is given anew for each time step, such as a control or values at a side, and differentiated for: each varies along fewer
+            axes than the grid has, by default along none.
         profiles: given functions of one coordinate.
         initials: what `initial` is given, if it is overridden.
         coefficient_boundaries: rules of coefficients where they are not "zero".
@@ -89,6 +101,7 @@ class Equation(ABC):
     states: Mapping[str, Variable]
     parameters: Mapping[str, Variable] = {}
     forcings: tuple[str, ...] = ()
+    series: Mapping[str, Variable] = {}
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}
     coefficient_boundaries: Mapping[str, Boundary] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from diffsim.errors import TraceError
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, PointGather, PointScatter, Program, stored_reads
+from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
 from diffsim.stepping.stages import written_by
 from diffsim.stepping.trace import TracedStep
 
@@ -46,13 +46,13 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     """
     delays, depths = step.delays(), ring_depths(step)
     places = {name: Place(primary, depths[primary] - 1 - steps) for name, (primary, steps) in delays.items()}
-    places |= {name: Place(name) for name in (*step.coefficients, *step.profiles)}
+    places |= {name: Place(name) for name in step.fixed}
     outputs, forcings = split_forcings(step)
     own = own_stages(step)
     targets = {name: Place(own[name], depths[own[name]]) if name in own else Place(name) for name in written_by(step.stages)}
     places |= targets
     outputs = {state: node for state, node in outputs.items() if state not in own.values()}
-    parts: dict[str, Assign | HostCall] = {s.name: s.operation(targets) for s in step.stages}
+    parts: dict[str, Part] = {s.name: s.operation(targets) for s in step.stages}
     for state in depths:
         if state in outputs:
             parts[f"next {state}"] = Assign(Place(state, depths[state]), outputs[state], step.states[state].rules)
@@ -77,7 +77,7 @@ def own_stages(step: TracedStep) -> dict[str, str]:
 
 
 def arranged(
-    parts: Mapping[str, Assign | HostCall], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None
+    parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None
 ) -> list[Operation]:
     """Group assignments into as few loop nests, between as few calls of host functions, as their dependences allow.
 
@@ -94,6 +94,8 @@ def arranged(
         if assigns:
             out.append(Nest(assigns, tuple(s for s in scatters if any(s.target == a.target for a in assigns))))
         out += [part for part in here if isinstance(part, HostCall)]
+        totals = [part.by_rows() for part in here if isinstance(part, Total)]
+        out += [total[0] for total in totals] + [total[1] for total in totals if len(total) > 1]
     placed = [s for operation in out if isinstance(operation, Nest) for s in operation.scatters]
     rest = tuple(s for s in scatters if s not in placed)
     if rest:
@@ -103,15 +105,13 @@ def arranged(
     return out
 
 
-def _levels(parts: Mapping[str, Assign | HostCall], inline: Mapping[str, Node]) -> dict[str, int]:
+def _levels(parts: Mapping[str, Part], inline: Mapping[str, Node]) -> dict[str, int]:
     """Of each part, how many others come before it at least, one after the other."""
     levels: dict[str, int] = {}
-    written: dict[str, int] = {}
+    known: dict[str, int] = {}
     for name, part in parts.items():
-        needed = stored_reads([part.node], inline) if isinstance(part, Assign) else part.inputs
-        levels[name] = 1 + max((written[other] for other in needed if other in written), default=-1)
-        for field in (name,) if isinstance(part, Assign) else (w.name for w in part.outputs):
-            written[field] = levels[name]
+        levels[name] = 1 + max((known[other] for other in needed(part, inline) if other in known), default=-1)
+        known |= dict.fromkeys(written(name, part), levels[name])
     return levels
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,11 +13,10 @@ import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
 from diffsim.expr.graph import LANEWISE, Graph
-from diffsim.expr.source import CellLoader, ExpressionWriter, Sources, Text, cell, identifier, literal, row_start
-from diffsim.field import Layout
+from diffsim.expr.source import CellLoader, ExpressionWriter, SlimSource, Sources, Text, cell, identifier, literal, row_start
+from diffsim.field import Layout, Slim
 from diffsim.runtime import shared_kernel, taichi
-from diffsim.stepping.equation import Profile
-from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip
+from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
 """Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
@@ -26,12 +27,14 @@ HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
 SLACK = 8
+PART = 64
+"""Tiles of a row that are added up before they are added to the others, so that rounding errors of long rows stay small."""
 
 Kind = Literal[
     "control",
     "ring",
     "field",
-    "profile",
+    "slim",
     "stream",
     "cells",
     "starts",
@@ -81,26 +84,26 @@ class Kernel(ABC):
         graph: the graph of its expressions.
         layout: of every field.
         reach: array -> how far along each axis any kernel reads it beyond a cell; the halo is filled that far.
-        profiles: one-axis fields by name.
+        slim: fields that vary along some axes only.
     """
 
     def __init__(
-        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], profiles: Mapping[str, Profile]
+        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], slim: Mapping[str, Slim]
     ) -> None:
         self.program, self.graph, self.layout, self.reach = program, graph, layout, reach
         self.ndim = len(layout.shape)
         self.lanes = layout.lanes
         self.rows = ("i",) if len(layout.rows) == 1 else ("k", "i")
         self.text = Text()
-        used = program.reads()
-        self.profiles = {name: (identifier(name), p.axis) for name, p in profiles.items() if name in used}
-        self.arrays = [a for a in program.arrays() if a not in self.profiles]
+        used = program.arrays()
+        self.slim = {name: each for name, each in slim.items() if name in used}
+        self.arrays = [a for a in used if a not in self.slim]
         self.arguments = self._arguments()
 
     def _arguments(self) -> list[Argument]:
         out = [Argument("control", "control", "")]
         out += [Argument(identifier(a), "ring" if a in self.program.entries else "field", a) for a in self.arrays]
-        out += [Argument(identifier(p), "profile", p) for p in self.profiles]
+        out += [Argument(identifier(name), "slim", name) for name in self.slim]
         kinds: dict[str, dict[Kind, None]] = {}
         streams: dict[str, None] = {}
         for scatter in self.program.scatters:
@@ -137,7 +140,7 @@ class Kernel(ABC):
 
     def compile(self) -> Any:
         """The Taichi kernel; the same one for every simulation with this source."""
-        columns = [axis == self.ndim - 1 for _, axis in self.profiles.values()]
+        columns = [self.layout.tiled(slim) for slim in self.slim.values()]
         return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
 
     def _namespace(self) -> dict[str, Any]:
@@ -158,8 +161,8 @@ class Kernel(ABC):
                 "weights": (1, scalar),
                 "point weights": (1, scalar),
             }.get(argument.kind, (1, ti.i32))
-            if argument.kind == "profile":
-                ndim, dtype = 1, (element if self.profiles[argument.key][1] == self.ndim - 1 else scalar)
+            if argument.kind == "slim":
+                ndim, dtype = 1, element if self.layout.tiled(self.slim[argument.key]) else scalar
             namespace[annotation(argument)] = ti.types.ndarray(dtype=dtype, ndim=ndim)
         for lane in range(1, self.lanes):
             namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
@@ -187,13 +190,20 @@ class Kernel(ABC):
     @property
     def sources(self) -> Sources:
         arrays = {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
-        return Sources(arrays, self.profiles, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim)
+        slim = {name: self._slim_source(name, each) for name, each in self.slim.items()}
+        return Sources(arrays, slim, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim)
+
+    def _slim_source(self, name: str, slim: Slim) -> SlimSource:
+        *strides, step = self.layout.slim_strides(slim)
+        rows = {axis: stride for axis, stride in zip(slim.axes, strides, strict=True) if axis < self.ndim - 1}
+        return SlimSource(identifier(name), rows, self.layout.tiled(slim), step if slim.series else 0)
 
     def levels_used(self) -> list[Place]:
         """Ring levels that the program touches."""
         used = {self.program.places[name] for name in self.program.reads()}
         used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
         used |= {strip.place for strip in self.program.strips}
+        used |= {self.program.places[total.source] for total in self.program.totals if total.source not in self.slim}
         return sorted((p for p in used if p.level is not None), key=lambda p: (p.array, p.level or 0))
 
     def stream_row(self, row: int) -> str:
@@ -248,6 +258,69 @@ class Kernel(ABC):
         kept = f"{name}_strip[n * {name}_tiles.shape[0] + e]"
         tile = f"{identifier(strip.place.array)}[{self.lead(strip.place)}{name}_tiles[e]]"
         self.text(f"{tile} = {kept}" if back else f"{kept} = {tile}")
+
+    def write_total(self, total: Total, kept: Mapping[int, str]) -> None:
+        """The total at one place of the target; `kept` has the source of the row of each of its axes, or of the tile.
+
+        Tiles are added up lane by lane, whole ones first, in parts of `PART` where there are many.
+        """
+        text, layout, last = self.text, self.layout, self.ndim - 1
+        names = {axis: kept.get(axis, name) for axis, name in enumerate(self.rows[:last])} | {last: kept.get(last, "j")}
+        slim = self.slim.get(total.source)
+        step = "{0} + {1}" if total.how == "sum" else "ti.max({0}, {1})"
+        start = literal(0.0 if total.how == "sum" else float(np.finfo(layout.dtype).min))
+
+        def value(column: str) -> str:
+            if slim is not None:
+                source = self._slim_source(total.source, slim)
+                lead = source.lead([names[axis] for axis in range(last)], (0,) * self.ndim)
+                return f"{source.array}[{lead}{column}]" if source.tiled else f"{source.array}[{lead.removesuffix(' + ')}]"
+            place = self.program.places[total.source]
+            return f"{identifier(place.array)}[{self.lead(place)}{row_start(self._rows_at(names), layout.strides)}{column}]"
+
+        across = last in total.along and last not in kept
+        tiled = last in total.along and self.lanes > 1
+        text(f"total = Tile({start})" if tiled else f"total = {start}")
+        if across:
+            text(f"rest = {start}")
+        with ExitStack() as loops:
+            for axis in total.along:
+                if axis < last and axis not in kept:
+                    first, count = layout.halo[axis], layout.shape[axis]
+                    loops.enter_context(text.block(f"for {names[axis]} in range({first}, {first + count})"))
+            if not across:
+                text(f"total = {step.format('total', value(names[last]))}")
+            else:
+                self._write_row_total(step, start, value)
+        if across and self.lanes > 1:
+            text(f"of_lanes = {functools.reduce(step.format, [f'total[{lane}]' for lane in range(self.lanes)])}")
+            text(f"rest = {step.format('of_lanes', 'rest')}")
+        found = "rest" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
+        target = self._slim_source(total.target, total.slim)
+        lead = target.lead([names.get(axis, "") for axis in range(last)], (0,) * self.ndim)
+        place = f"{target.array}[{lead}{names[last]}]" if target.tiled else f"{target.array}[{lead.removesuffix(' + ') or '0'}]"
+        text(f"{place} = {place} + {found}" if total.accumulate else f"{place} = {found}")
+
+    def _write_row_total(self, step: str, start: str, value: Callable[[str], str]) -> None:
+        """Add the cells of a row to `total`, lane by lane, and those of a last tile that is not whole to `rest`."""
+        text, layout = self.text, self.layout
+        first, whole = layout.halo_tiles, layout.shape[-1] // self.lanes
+        parts = whole // PART if whole >= 2 * PART else 0
+        if parts:
+            with text.block(f"for b in range({parts})"):
+                text(f"part = Tile({start})" if self.lanes > 1 else f"part = {start}")
+                with text.block(f"for j in range({first} + b * {PART}, {first + PART} + b * {PART})"):
+                    text(f"part = {step.format('part', value('j'))}")
+                text(f"total = {step.format('total', 'part')}")
+        if whole > parts * PART:
+            with text.block(f"for j in range({first + parts * PART}, {first + whole})"):
+                text(f"total = {step.format('total', value('j'))}")
+        for lane in range(layout.shape[-1] - whole * self.lanes):
+            text(f"rest = {step.format('rest', f'{value(str(first + whole))}[{lane}]')}")
+
+    def _rows_at(self, names: Mapping[int, str]) -> list[str | int]:
+        """Rows in storage: those of the axes but the last, or the single one of a one-dimensional grid."""
+        return [names[axis] for axis in range(self.ndim - 1)] if self.ndim > 1 else [0]
 
     def folds(self, nest: Nest) -> list[tuple[Rules, tuple[int, ...], list[int]]]:
         """Assignments of a nest that are computed outside the grid: those with the same rules, how far, and which they are."""

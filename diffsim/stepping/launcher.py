@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
-from diffsim.errors import DiffsimError, HostStageError
+from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
-from diffsim.field import Layout
+from diffsim.field import Layout, Slim
 from diffsim.runtime import BoundKernel, check_generation, lock, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
-from diffsim.stepping.equation import Profile
 from diffsim.stepping.kernel import (
     ARRIVALS,
     BEGIN,
@@ -74,7 +73,7 @@ class Launcher:
         graph: of the programs' expressions.
         layout: of every field.
         reach: array -> how far the kernels read it beyond a cell.
-        profiles: one-axis fields by name.
+        slim: fields that vary along some axes only.
         points: point tables by name.
         generation: of the settings that the layout was made with.
     """
@@ -84,12 +83,12 @@ class Launcher:
         graph: Graph,
         layout: Layout,
         reach: Mapping[str, tuple[int, ...]],
-        profiles: Mapping[str, Profile],
+        slim: Mapping[str, Slim],
         points: Mapping[str, PointTable],
         generation: int,
     ) -> None:
         self.generation = generation
-        self.graph, self.layout, self.reach, self.profiles, self.points = graph, layout, reach, profiles, dict(points)
+        self.graph, self.layout, self.reach, self.slim, self.points = graph, layout, reach, dict(slim), dict(points)
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = memory()
         self.arrays: dict[str, Any] = {}
@@ -128,6 +127,26 @@ class Launcher:
             self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
             self._bound.clear()
         self.memory.write(self.arrays[name], values)
+
+    def put_slim(self, name: str, values: Array | None, steps: int = 1) -> None:
+        """Write a slim field with its halo, shape (steps, ...) if it is a series; None: zero. Its storage is allocated if need be."""
+        slim, layout = self.slim[name], self.layout
+        shape = (*((steps,) if slim.series else ()), *layout.slim_storage(slim))
+        if math.prod(shape) >= 2**31:
+            raise PlanError(f"{name} has {math.prod(shape)} values in all steps, more than the 2^31 that a kernel can count; take fewer steps")
+        if name not in self.arrays or tuple(self.arrays[name].shape) != (shape or (1,)):
+            self.allocate(name, shape or (1,))
+
+        def write(stored: npt.NDArray) -> None:
+            stored.fill(0)
+            if values is not None:
+                layout.slim_extended(slim, stored)[...] = values
+
+        self.memory.fill(self.arrays[name], None, write)
+
+    def slim_cells(self, name: str) -> Array:
+        """The values of a slim field, without its halo; a view on the host, a copy from a GPU."""
+        return self.layout.slim_cells(self.slim[name], self.memory.read(self.arrays[name]))
 
     def clear(self, name: str, level: int | None = None) -> None:
         """Set a field, or a level of a ring, to zero."""
@@ -178,7 +197,7 @@ class Launcher:
 
     def source_of(self, program: Program, workers: int | None = None) -> Kernel:
         """The kernel of a program, as source, for so many workers (None: all threads)."""
-        common = (program, self.graph, self.layout, self.reach, self.profiles)
+        common = (program, self.graph, self.layout, self.reach, self.slim)
         return WorkerKernel(*common, workers or settings().threads) if settings().arch == "cpu" else DeviceKernel(*common)
 
     def text_of(self, program: Program) -> str:
@@ -320,9 +339,10 @@ class Launcher:
         return self.memory.flat(self._scratch, self.layout.lanes)
 
     def _argument(self, argument: Argument, workers: int) -> Any:
-        if argument.kind in ("ring", "field", "profile", "stream"):
+        if argument.kind in ("ring", "field", "slim", "stream"):
             array = self.field(argument.key)
-            return self.memory.flat(array, self.layout.lanes) if argument.kind in ("ring", "field") else array
+            tiled = argument.kind != "slim" or self.layout.tiled(self.slim[argument.key])
+            return array if argument.kind == "stream" else self.memory.flat(array, self.layout.lanes if tiled else 1)
         if argument.key in self.strips:
             return self._strip_argument(argument, workers)
         table = self.points[argument.key]

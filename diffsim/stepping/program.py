@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from diffsim.boundary import Rules
 from diffsim.expr.graph import Node, Offset, reads
+from diffsim.field import Slim
 from diffsim.typing import Array
 
 
@@ -73,6 +74,35 @@ class Strip:
 
     place: Place
     name: str
+
+
+@dataclass(frozen=True)
+class Total:
+    """A slim field is the sum, or the largest value, of a field along the axes along which only that one varies. The order is fixed.
+
+    Attributes:
+        target: the slim field.
+        source: name of the field, which is stored or slim.
+        along: axes of the source.
+        slim: how the target varies.
+        how: "sum" or "max".
+        accumulate: add to the target.
+    """
+
+    target: str
+    source: str
+    along: tuple[int, ...]
+    slim: Slim
+    how: Literal["sum", "max"] = "sum"
+    accumulate: bool = False
+
+    def by_rows(self) -> tuple[Total, ...]:
+        """The same in parts that workers share: a number is the total of those of the rows (of three dimensions, planes)."""
+        if self.slim.axes or len(self.along) == 1:
+            return (self,)
+        rows = f"{self.target} by rows"
+        each = replace(self, target=rows, slim=Slim((0,)), accumulate=False)
+        return each, replace(self, source=rows, along=(0,))
 
 
 class HostFunction(Protocol):
@@ -145,7 +175,25 @@ class Nest:
         return tuple(a for a in self.assigns if any(a.outside))
 
 
-Operation: TypeAlias = Nest | PointGather | Strip | HostCall
+Operation: TypeAlias = Nest | PointGather | Strip | HostCall | Total
+
+
+Part: TypeAlias = Assign | HostCall | Total
+"""What computes fields of a step."""
+
+
+def needed(part: Part, inline: Mapping[str, Node]) -> set[str]:
+    """Stored and slim fields that a part reads; inline fields are looked through."""
+    if isinstance(part, Assign):
+        return set(stored_reads([part.node], inline))
+    return set(part.inputs) if isinstance(part, HostCall) else {part.source}
+
+
+def written(name: str, part: Part) -> dict[str, Place]:
+    """Where the fields are stored that a part gives, one that is not a call under a name."""
+    if isinstance(part, HostCall):
+        return {each.name: each.target for each in part.outputs}
+    return {name: part.target if isinstance(part, Assign) else Place(part.target)}
 
 
 def stored_reads(nodes: Iterable[Node], inline: Mapping[str, Node]) -> dict[str, set[Offset]]:
@@ -163,7 +211,8 @@ class Program:
 
     Attributes:
         name: of the kernel.
-        operations: in order; after each `Nest` its targets are complete, halo included, before the next one starts.
+        operations: in order; after each `Nest` its targets are complete, halo included, before the next one starts, and so are those
+            of each `Total`.
         places: every field that the expressions read.
         direction: +1 if the step index grows within a launch, -1 if it falls. Stream row of local step t is
             first + direction * t + row.
@@ -193,6 +242,10 @@ class Program:
     @property
     def calls(self) -> Iterator[HostCall]:
         return (operation for operation in self.operations if isinstance(operation, HostCall))
+
+    @property
+    def totals(self) -> Iterator[Total]:
+        return (operation for operation in self.operations if isinstance(operation, Total))
 
     def parts(self) -> list[Program | HostCall]:
         """The program in parts, calls of host functions and what is between them."""
@@ -234,8 +287,9 @@ class Program:
         """Field arrays that the program touches, in order of name."""
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
         targets |= {written.target.array for call in self.calls for written in call.outputs}
-        taken = {name for call in self.calls for name in call.inputs}
-        return sorted(targets | {self.places[name].array for name in self.reads().keys() | taken})
+        taken = {name for call in self.calls for name in call.inputs} | {total.source for total in self.totals}
+        slim = {total.target for total in self.totals}
+        return sorted(targets | slim | {self.places[name].array for name in (self.reads().keys() | taken) - slim})
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """How far beyond the grid along each axis each array is read, or written to be folded back; 0 for those used in place."""
@@ -281,6 +335,9 @@ class Program:
             for call in self.calls:
                 if not found.isdisjoint(self.places[name].array for name in call.inputs):
                     found |= {written.target.array for written in call.outputs}
+            for total in self.totals:
+                if total.source in found or (total.source in self.places and self.places[total.source].array in found):
+                    found.add(total.target)
         return found - set(arrays)
 
     def in_place(self, array: str) -> bool:
@@ -306,6 +363,9 @@ class Program:
             elif isinstance(operation, HostCall):  # it takes the cells before it gives any
                 here = {() for name in operation.inputs if self.places[name] == Place(array, 0)}
                 now = any(w.target.array == array for w in operation.outputs)
+            elif isinstance(operation, Total):  # by the worker that has the row, or by any
+                offset = tuple(int(not operation.slim.axes or operation.slim.axes[0] > 0) for _ in operation.along)
+                here, now = {offset} if self.places.get(operation.source) == Place(array, 0) else set(), False
             else:
                 here, now = self._offsets_of_oldest(array, [operation.node]), False
             if (written and here) or any(any(offset) for offset in here):

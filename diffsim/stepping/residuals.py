@@ -40,7 +40,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
         return None
     fields = written_by(step.stages)
     primal = {*step.states, *fields}
-    found = _frontier(adjoint.program, primal, {*step.coefficients, *step.profiles})
+    found = _frontier(adjoint.program, primal, step.fixed)
     rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
     stages = fields.keys() & adjoint.program.reads().keys()
     if not found or stages or len(found) > len(rings):

@@ -12,9 +12,9 @@ from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.names import bar
-from diffsim.stepping.program import Assign, HostCall, Place
+from diffsim.stepping.program import Assign, Part, Place
 from diffsim.stepping.sharing import inlined, shared_values
-from diffsim.stepping.stages import HostStage, Stage, StoredExpression, written_by
+from diffsim.stepping.stages import SelfTransposed, Stage, StoredExpression, written_by
 from diffsim.stepping.trace import TracedStep
 
 Box = tuple[tuple[int, int], ...]
@@ -37,7 +37,7 @@ class Reverse:
         self.zero = (0,) * step.grid.ndim
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
-        self._placed = {**step.coefficients, **step.states, **written_by(self._stages.values())}
+        self._placed = {**step.coefficients, **step.series, **step.states, **written_by(self._stages.values())}
         fields = {*step.states, *step.active, *written_by(self._stages.values())}
         bodies = {f"next {name}": node for name, node in outputs.items()}
         bodies |= {s.name: s.node for s in self._stages.values() if isinstance(s, StoredExpression)}
@@ -46,7 +46,7 @@ class Reverse:
         self._bodies = {**shared.bodies, **shared.values}
         self._wanted = fields | shared.values.keys()
         self._reads = {name: reads([body]) for name, body in self._bodies.items()}
-        self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, HostStage)}
+        self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
         self._ranks = self._ranked()
         self._computed = self._where_computed()
 
@@ -108,7 +108,7 @@ class Reverse:
     def stages(self) -> Iterator[Stage]:
         """Sweep, and stop at each stage whose terms are complete.
 
-        The cotangents of its outputs, as `gathered` gives them, are to be stored as `bar`, and a host stage is to be gone `through`.
+        The cotangents of its outputs, as `gathered` gives them, are to be stored as `bar`, and what is no expression to be gone `through`.
         """
         graph = self.graph
         needed = self._where_needed()
@@ -140,14 +140,14 @@ class Reverse:
                         whole = graph.apply("select", nothing, graph.const(0), whole)
                     mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
 
-    def through(self, stage: HostStage) -> HostCall:
-        """Go on to what a host stage reads, by a call that takes the stored cotangents of its outputs."""
+    def through(self, stage: SelfTransposed) -> dict[str, Part]:
+        """Go on to what a stage reads that is no expression, by parts that take the stored cotangents of its outputs."""
         transposed = stage.transposed(self.graph, self._wanted.__contains__)
         for name, contributions in transposed.terms.items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
                 mine[offset] = self.graph.add(mine.get(offset, self.graph.const(0)), node)
-        return transposed.call
+        return transposed.parts
 
     def _where_needed(self) -> dict[str, Box]:
         """Where the contributions of each part are computed: wherever the cotangents of what it reads are."""

@@ -118,7 +118,7 @@ class Solve(HostStage):
                 given = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
                 terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), given)}
         call = HostCall(self._function(True), (bar(output.name), *self.fields), (Written(name, Place(name), zero_rules(len(here))),))
-        return Transposed(call, terms)
+        return Transposed({f"transpose of {self.name}": call}, terms)
 
     def identity(self) -> str:
         return repr((super().identity(), self.inputs, self._function(False).identity()))

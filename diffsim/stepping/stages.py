@@ -18,7 +18,7 @@ from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location
 from diffsim.stepping.names import bar, dot
-from diffsim.stepping.program import Assign, HostCall, HostFunction, Place, Written
+from diffsim.stepping.program import Assign, HostCall, HostFunction, Part, Place, Written
 from diffsim.stepping.trace import Placed, Trace, check_location
 
 Derive = Callable[[list[Node]], list[Node]]
@@ -27,7 +27,7 @@ Derive = Callable[[list[Node]], list[Node]]
 
 @dataclass(frozen=True)
 class Stored(Placed):
-    """A stored intermediate field."""
+    """A stored intermediate field, or a number."""
 
     name: str
 
@@ -48,7 +48,7 @@ class Stage(ABC):
         """Fields that it reads, with the offsets."""
 
     @abstractmethod
-    def operation(self, targets: Mapping[str, Place]) -> Assign | HostCall:
+    def operation(self, targets: Mapping[str, Place]) -> Part:
         """What a program does for it; `targets` has the place of each output."""
 
     @abstractmethod
@@ -90,18 +90,26 @@ class StoredExpression(Stage, Stored):
 
 @dataclass(frozen=True)
 class Transposed:
-    """How cotangents of a host stage's outputs reach what it reads.
+    """How cotangents of a stage's outputs reach what it reads.
 
     Attributes:
-        call: computes fields from the cotangents.
+        parts: what computes further fields from the cotangents; a call of the host under any name, others under that of their field.
         terms: field -> offset -> what a cell that reads it there gives it, as `diffsim.stepping.reverse` adds it up.
     """
 
-    call: HostCall
+    parts: dict[str, Part]
     terms: dict[str, dict[Offset, Node]]
 
 
-class HostStage(Stage):
+class SelfTransposed(Stage):
+    """A stage that is no expression, and says itself what its transpose is."""
+
+    @abstractmethod
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        """Its transpose; `wanted` says for which fields cotangents are asked for."""
+
+
+class HostStage(SelfTransposed):
     """A stage that a function on the host computes. It reads the cells of fields, not their halos.
 
     Attributes:
@@ -113,10 +121,6 @@ class HostStage(Stage):
     def reads(self) -> dict[str, set[Offset]]:
         here = (0,) * len(self.outputs[0].location)
         return {name: {here} for name in self.inputs}
-
-    @abstractmethod
-    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        """Its transpose; `wanted` says for which fields cotangents are asked for."""
 
 
 class ArrayFunction(HostFunction, Protocol):
@@ -156,7 +160,7 @@ class ArrayStage(HostStage):
             before = terms.get(field, {}).get(here, graph.const(0))
             terms[field] = {here: graph.add(before, graph.read(name, here))}
         inputs = (*self.inputs, *(bar(o.name) for o in self.outputs))
-        return Transposed(HostCall(self.function.transpose(chosen), inputs, written), terms)
+        return Transposed({f"transpose of {self.name}": HostCall(self.function.transpose(chosen), inputs, written)}, terms)
 
     def identity(self) -> str:
         return repr((super().identity(), self.inputs, self.function.identity()))
@@ -230,14 +234,16 @@ def placed(value: Symbol) -> tuple[int, ...]:
 
 def read_of(value: Symbol, field: Stored) -> Symbol:
     """The expression that reads a stored field, beside another expression of the step."""
-    return value.like(value.graph.read(field.name, (0,) * value.ndim), field.location)
+    return value.like(value.graph.read(field.name, (0,) * value.ndim), field.where)
 
 
 def stored_name(value: Symbol, graph: Trace) -> str:
     """Name of a stored field with the cells of an expression: the field that it reads, or a stage for it."""
     node = value.node
-    if node.op == "read" and not any(node.data[1]) and (node.data[0] in graph.placed or node.data[0] in graph.fixed):
-        return str(node.data[0])
+    if node.op == "read" and not any(node.data[1]):
+        known = graph.placed.get(node.data[0]) or graph.fixed.get(node.data[0])
+        if known is not None and (known.axes is None or node.data[0] in graph.fixed):
+            return str(node.data[0])
     same = [s.name for s in graph.stages if isinstance(s, StoredExpression) and s.node is node]
     return same[0] if same else str(stage(value, "zero").node.data[0])
 

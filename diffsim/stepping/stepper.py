@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from diffsim.boundary import check_halo, zero_rules
+from diffsim.boundary import check_halo, extend, zero_rules
 from diffsim.errors import PlanError, ScheduleError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
-from diffsim.field import Layout
+from diffsim.field import Layout, Slim
 from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.backwards import Backwards
@@ -69,7 +69,7 @@ class Stepper:
         halo = _farthest(reach, step.grid.ndim)
         margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows(halo[0]))
-        self.launcher = Launcher(step.graph, self.layout, reach, step.profiles, points, generation)
+        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
@@ -200,14 +200,19 @@ class Stepper:
 
     def second_copies(self) -> int:
         """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
-        return 1 + 4 * len(self.step.active) + 2 * len(self.depths) if self.needs_primal else 0
+        return 1 + 4 * len(self._coefficient_bars()) + 2 * len(self.depths) if self.needs_primal else 0
 
     def allocated_bytes(self) -> int:
         """Bytes of all field storage now."""
         return sum(self.launcher.nbytes(name) for name in self._fields() if name in self.launcher.arrays)
 
     def _fields(self) -> set[str]:
-        return {array for program in self.programs() for array in program.arrays()} - self.step.profiles.keys()
+        return {array for program in self.programs() for array in program.arrays()} - self.launcher.slim.keys()
+
+    def _slim(self) -> dict[str, Slim]:
+        """Fields of all programs that vary along some axes only."""
+        totals = {total.target: total.slim for program in self.programs() for total in program.totals}
+        return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
 
     # input and output
 
@@ -216,24 +221,19 @@ class Stepper:
         for name, profile in self.step.profiles.items():
             values = profile_array(profile, self.step.grid, layout.halo, self.dtype)
             self._profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(ndim)])
-            if profile.axis == ndim - 1:  # in tiles, like a row of a field
-                stored = np.zeros(layout.stride * layout.lanes, self.dtype)
-                first = layout.halo_tiles * layout.lanes - layout.halo[-1]
-                stored[first : first + len(values)] = values
-                values = stored.reshape(-1, layout.lanes) if layout.lanes > 1 else stored
-            self.launcher.put(name, values)
+            self.launcher.put_slim(name, values)
 
     def set_coefficients(self, values: Mapping[str, Array]) -> None:
         """Coefficients over the cells; their halos follow their boundary rules."""
         for name, placed in self.step.coefficients.items():
             self.launcher.put_field(name, values[name], placed.rules)
 
-    def start(self, states: Mapping[str, Array], amplitudes: Mapping[str, Array], steps: int, undone: bool = False) -> None:
-        """Set the state before step 0 and the forcings' amplitudes (shape (steps, points)), and clear the records.
+    def start(self, states: Mapping[str, Array], driven: Mapping[str, Array], steps: int, undone: bool = False) -> None:
+        """Set the state before step 0 and what drives the steps, and clear the records.
 
         Args:
             states: over the cells.
-            amplitudes: of the forcings.
+            driven: amplitudes of the forcings, shape (steps, points), and series, shape (steps, cells along each of their axes).
             steps: of the run.
             undone: whether steps will be undone; what cannot be computed backwards is kept then.
         """
@@ -246,7 +246,8 @@ class Stepper:
         for name in self.delays:
             self.launcher.put_field(self.delays[name][0], states[name], self.step.states[name].rules, self._level(name))
         for forcing in self.step.forcings:
-            self.launcher.put(source_stream(forcing), np.ascontiguousarray(amplitudes[forcing], self.dtype))
+            self.launcher.put(source_stream(forcing), np.ascontiguousarray(driven[forcing], self.dtype))
+        self._start_slim(driven, steps)
         for state in self.records:
             trace = self._no_traces(state)
             trace[0] = self.launcher.points[receiver_points(state)].gather(np.asarray(states[state], self.dtype))
@@ -258,6 +259,21 @@ class Stepper:
             self._undoing.start({name: self.launcher.cells(name) for name in self.step.coefficients}, steps)
         elif self.launcher.strips:
             self.launcher.put_strips({}, 0)
+
+    def _start_slim(self, driven: Mapping[str, Array], steps: int) -> None:
+        """Write all that has a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
+        layout, slim = self.layout, self.launcher.slim
+        for name, placed in self.step.series.items():
+            axes = placed.axes or ()
+            values = np.zeros((steps, *(layout.shape[a] + 2 * layout.halo[a] for a in axes)), self.dtype)
+            values[(slice(None), *(slice(layout.halo[a], layout.halo[a] + layout.shape[a]) for a in axes))] = driven[name]
+            none = zero_rules(1)
+            extend(values, (0, *(layout.halo[a] for a in axes)), (*none, *(placed.rules[a] for a in axes)))
+            self.launcher.put_slim(name, values, steps)
+        for name in self.step.clock:
+            self.launcher.put_slim(name, np.arange(steps) * (self.step.graph.dt if name == "t" else 1), steps)
+        for name in slim.keys() - self.step.fixed:
+            self.launcher.put_slim(name, None, steps)
 
     def _level(self, state: str) -> int:
         """Pool level of a state now."""
@@ -298,8 +314,10 @@ class Stepper:
             self.launcher.put(bar(receiver_stream(state)), values)
         for forcing in self.step.forcings:
             self.launcher.put(bar(source_stream(forcing)), self._no_amplitudes(forcing))
-        for name in self.step.active:
+        for name in self.step.active & self.step.coefficients.keys():
             self.launcher.clear(bar(name))
+        for name in self._series_bars():
+            self.launcher.put_slim(name, None, self.launcher.arrays[name].shape[0])
         for name, ring in self.bars.items():
             ring.clear()
             for level in ring.working[:-1]:
@@ -323,7 +341,7 @@ class Stepper:
         return self.launcher.cells(name, ring.working[ring.depth - 1 - later])
 
     def cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """After the sweep: cotangents of the initial state, of the active coefficients, and of the forcings' amplitudes."""
+        """After the sweep: cotangents of the initial state, of the active coefficients, and of what drives the steps."""
         assert self.adjoint is not None
         states = {}
         for state, (primary, late) in self.delays.items():
@@ -335,8 +353,11 @@ class Stepper:
                 if its_primary == primary and its_late >= late:
                     total = total + self._delayed_bar(other, 1 + its_late - late)
             states[state] = total
-        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in sorted(self.step.active)}
-        return states, coefficients, {forcing: self._read(bar(source_stream(forcing))) for forcing in self.step.forcings}
+        active = sorted(self.step.active)
+        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
+        driven = {forcing: self._read(bar(source_stream(forcing))) for forcing in self.step.forcings}
+        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
+        return states, coefficients, driven
 
     def _delayed_bar(self, state: str, later: int) -> Array:
         """Cotangent of a delayed state, from those of its primary at a later time level."""
@@ -490,7 +511,7 @@ class Stepper:
             return None
         carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
         rules = {name: self.step.states[name].rules for name in self.depths}
-        return Rounding(self.launcher, rules, [bar(name) for name in sorted(self.step.active)], self._amplitude_bars(), carried)
+        return Rounding(self.launcher, rules, self._coefficient_bars(), [*self._amplitude_bars(), *self._series_bars()], carried)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
@@ -548,7 +569,13 @@ class Stepper:
 
     def _sums(self) -> list[str]:
         """Arrays that adjoint steps add to."""
-        return [*map(bar, sorted(self.step.active)), *self._amplitude_bars()]
+        return [*self._coefficient_bars(), *self._amplitude_bars(), *self._series_bars()]
+
+    def _coefficient_bars(self) -> list[str]:
+        return [bar(name) for name in sorted(self.step.active & self.step.coefficients.keys())]
+
+    def _series_bars(self) -> list[str]:
+        return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]
 
     def _amplitude_bars(self) -> list[str]:
         return [bar(source_stream(forcing)) for forcing in self.step.forcings]

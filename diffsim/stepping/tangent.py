@@ -7,6 +7,7 @@ tangent: the adjoint of the tangent gives second derivatives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from diffsim.boundary import linear
 from diffsim.expr.derive import jvp
@@ -18,7 +19,7 @@ from diffsim.stepping.trace import Placed, TracedMap, TracedStep
 
 def with_tangents(placed: Mapping[str, Placed], order: int = 1) -> dict[str, Placed]:
     """Fields, and after them their tangents at the same places."""
-    return {**placed, **{dot(name, order): Placed(place.location, linear(place.rules)) for name, place in placed.items()}}
+    return {**placed, **{dot(name, order): replace(place, rules=linear(place.rules)) for name, place in placed.items()}}
 
 
 def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -> TracedMap:
@@ -38,7 +39,7 @@ def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -
 def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
     """The step of (states, tangents), given (coefficients, tangents), linear in the tangents."""
     graph = step.graph
-    moving = {*step.states, *step.coefficients, *step.forcings, *written_by(step.stages)}
+    moving = {*step.states, *step.coefficients, *step.series, *step.forcings, *written_by(step.stages)}
 
     def tangent_of(read: Node) -> Node | None:
         name, offset = read.data
@@ -60,6 +61,8 @@ def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
         step.active | {dot(name, order) for name in step.active},
         step.profiles,
         (*step.forcings, *(dot(name, order) for name in step.forcings)),
+        with_tangents(step.series, order),
+        step.clock,
         tuple(stages),
         outputs,
     )

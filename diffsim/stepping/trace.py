@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, 
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location
+from diffsim.field import Location, Slim
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.metric import check_not_periodic, metrics
@@ -24,6 +24,10 @@ from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.stepping.stages import Stage
+
+
+CLOCK = ("t", "n")
+"""What a step may ask for by name: the time at its beginning, seconds, and its number."""
 
 
 class Trace(Graph):
@@ -92,6 +96,12 @@ class Trace(Graph):
         where = tuple(at if axis == place.axis else None for axis, at in enumerate(location))
         return like.like(self.read(name, (0,) * self.grid.ndim), where)
 
+    def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
+        """A number of all cells of an expression."""
+        from diffsim.stepping.reductions import reduce  # it is made of stages, which are added to traces
+
+        return reduce(self, value, how)
+
     def rules_of(self, field: Symbol) -> Boundary:
         """What a stored field is outside the grid."""
         node, known = field.node, self.placed | self.fixed
@@ -104,7 +114,8 @@ class Trace(Graph):
 
         Only rules that hold for any function of the fields as well: of a field with a given value on a side, another function has another.
         """
-        read = [name for name in reads([value.node]) if name in self.placed] or [n for n in reads([value.node]) if n in self.fixed]
+        names = reads([value.node])
+        read = [n for n in names if n in self.placed and self.placed[n].axes is None] or [n for n in names if n in self.fixed]
         fields = {name: (self.placed | self.fixed)[name] for name in read}
         found = {unplaced(field.rules) for field in fields.values()}
         if len(found) == 1:
@@ -125,6 +136,12 @@ class Placed:
 
     location: Location
     rules: Rules
+    axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # along which it varies; None: all
+
+    @property
+    def where(self) -> tuple[int | None, ...]:
+        """Its location for expressions: what does not vary along an axis lies anywhere along it."""
+        return tuple(place if self.axes is None or axis in self.axes else None for axis, place in enumerate(self.location))
 
 
 @dataclass(frozen=True)
@@ -135,15 +152,35 @@ class TracedStep:
     grid: Grid
     states: dict[str, Placed]
     coefficients: dict[str, Placed]
-    active: frozenset[str]  # coefficients that are differentiated for
+    active: frozenset[str]  # coefficients and series that are differentiated for
     profiles: dict[str, Profile]
     forcings: tuple[str, ...]
+    series: dict[str, Placed]
+    clock: tuple[str, ...]  # which of `CLOCK` it reads
     stages: tuple[Stage, ...]
     outputs: dict[str, Node]
 
+    @property
+    def slim(self) -> dict[str, Slim]:
+        """Every field that varies along some axes only, beside what adjoints need: profiles, series, numbers that stages compute."""
+        profiles = {name: Slim((profile.axis,)) for name, profile in self.profiles.items()}
+        series = {name: Slim(placed.axes or (), True) for name, placed in self.series.items()}
+        return profiles | series | {name: Slim((), True) for name in (*self.clock, *self.numbers)}
+
+    @property
+    def numbers(self) -> list[str]:
+        """Numbers that stages compute."""
+        return [field.name for stage in self.stages for field in stage.outputs if field.axes is not None]
+
+    @property
+    def fixed(self) -> set[str]:
+        """What no step computes."""
+        return {*self.coefficients, *self.profiles, *self.series, *self.clock}
+
     def joined_rows(self, reach: int) -> int:
         """On how many rows next to a side of the first axis a cell beyond it, as far as `reach`, depends, at most."""
-        fields = [*self.states.values(), *self.coefficients.values(), *(field for stage in self.stages for field in stage.outputs)]
+        given = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
+        fields = [*given, *(field for stage in self.stages for field in stage.outputs)]
         return max((depth(field.rules[0], self.grid.shape[0], reach) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
@@ -227,13 +264,15 @@ def _trace_map(
     places: Mapping[str, Location],
 ) -> TracedMap:
     graph, grid = Graph(), equation.grid
-    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
+    symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
     found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
     placed = {}
     for name, symbol in found.items():
         home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
-        placed[name] = Placed(location, bound(rules(name), location, grid.cell_sizes))
+        given = name in places or name in equation.coefficient_boundaries or None not in symbol.location
+        varies = None if given else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
+        placed[name] = Placed(location, _along(bound(rules(name), location, grid.cell_sizes), varies, grid), axes=varies)
     check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
     return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
 
@@ -247,14 +286,18 @@ def trace_step(
         equation: the equation.
         coefficients: fields of its `coefficients`.
         forcings: which of its forcings are there; None: all.
-        active: which coefficients are differentiated for; None: all.
+        active: which coefficients and series are differentiated for; None: all.
     """
-    wanted = frozenset(coefficients if active is None else active)
+    series = trace_series(equation)
+    wanted = frozenset((*coefficients, *series) if active is None else active)
     present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
     grid, states = equation.grid, _placed(equation.states, equation.grid)
     graph = Trace(grid, equation.dt, states, coefficients)
-    symbols = {name: _symbol(graph, grid, name, placed.location) for name, placed in {**states, **coefficients}.items()}
+    symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
     symbols |= _profile_symbols(graph, equation)
+    declared = (*symbols, *equation.forcings)
+    clock = tuple(name for name in CLOCK if name in inspect.signature(equation.step).parameters and name not in declared)
+    symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
     for name in equation.forcings:
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
@@ -269,7 +312,14 @@ def trace_step(
         outputs[name] = graph.with_edges(symbol, placed, symbols[name]).node
     check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
     profiles = {**equation.profiles, **metrics(grid), **graph.edges}
-    return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, tuple(graph.stages), outputs)
+    stages = tuple(graph.stages)
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, series, clock, stages, outputs)
+
+
+def trace_series(equation: Equation) -> dict[str, Placed]:
+    """The series of an equation."""
+    variables = {name: replace(variable, axes=variable.axes or ()) for name, variable in equation.series.items()}
+    return _placed(variables, equation.grid)
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
@@ -312,9 +362,10 @@ def check_declared(equation: Equation) -> None:
     grid = getattr(equation, "grid", None)
     instance(f"grid of {kind}", grid, Grid, "a diffsim.Grid", "set self.grid in __init__")
     positive(f"dt of {kind}", getattr(equation, "dt", None), "give the time step in seconds")
-    for name in ("states", "parameters", "initials"):
+    for name in ("states", "parameters", "initials", "series"):
         for field, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
             instance(f"{field} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
+            _check_axes(f"{field} of {kind}", variable, name, grid.ndim)
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
@@ -324,6 +375,18 @@ def check_declared(equation: Equation) -> None:
             raise ShapeError(
                 f"profile {name} of {kind} varies along axis {profile.axis}, expected 0 to {equation.grid.ndim - 1}; correct it"
             )
+
+
+def _check_axes(what: str, variable: Variable, group: str, ndim: int) -> None:
+    """Raise `ShapeError` unless a variable of a group varies along axes along which one of that group may."""
+    if variable.axes is None:
+        return
+    if variable.axes and variable.axes[-1] >= ndim:
+        raise ShapeError(f"{what} varies along axes {variable.axes}, expected axes 0 to {ndim - 1} of the grid; correct them")
+    if group in ("states", "initials"):
+        raise ShapeError(f"{what} has axes = {variable.axes}, expected none for {group}, which vary along all; leave axes out")
+    if group == "series" and len(variable.axes) == ndim:
+        raise ShapeError(f"series {what} varies along all axes, expected fewer than {ndim}; use a series along a side, or several numbers")
 
 
 def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
@@ -336,6 +399,7 @@ def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None
         "coefficients": set(coefficients),
         "profiles": set(equation.profiles),
         "forcings": set(equation.forcings),
+        "series": set(equation.series),
     }
     owner: dict[str, str] = {}
     for group, names in groups.items():
@@ -353,7 +417,16 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 
 def _place(variable: Variable, grid: Grid) -> Placed:
     location = check_location(variable.location or (0,) * grid.ndim, grid.ndim)
-    return Placed(location, bound(variable.boundary, location, grid.cell_sizes))
+    axes = None if variable.axes is None or len(variable.axes) == grid.ndim else variable.axes
+    return Placed(location, _along(bound(variable.boundary, location, grid.cell_sizes), axes, grid), axes=axes)
+
+
+def _along(rules: Rules, axes: tuple[int, ...] | None, grid: Grid) -> Rules:
+    """The rules of a field that varies along some axes: along the others it goes on."""
+    if axes is None:
+        return rules
+    on = bound(EvenImage(), (0,) * grid.ndim, grid.cell_sizes)
+    return tuple(own if axis in axes else other for axis, (own, other) in enumerate(zip(rules, on, strict=True)))
 
 
 def check_location(location: Iterable[Any], ndim: int) -> Location:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
 from diffsim.stepping.forward import arranged, own_stages, ring_depths, source_points, source_stream, split_forcings
-from diffsim.stepping.program import Assign, HostCall, Nest, Place, PointScatter, Program, Strip
+from diffsim.stepping.program import Assign, Nest, Part, Place, PointScatter, Program, Strip
 from diffsim.stepping.stages import StoredExpression
 from diffsim.stepping.trace import TracedStep
 
@@ -57,18 +57,18 @@ def strip(state: str) -> str:
 def undo(step: TracedStep) -> Undo | None:
     """How the step is undone, or None if it cannot be in this way."""
     stages = [s for s in step.stages if isinstance(s, StoredExpression)]
-    if len(stages) < len(step.stages):  # of a function on the host, no inverse is known
+    if len(stages) < len(step.stages):  # of what is no expression, no inverse is known
         return None
     graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step)
     outputs, forcings = split_forcings(step)
     fixed = {*step.coefficients, *step.profiles}
-    places = {name: Place(name) for name in fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}
+    places = {name: Place(name) for name in step.fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}
     places |= {s.name: Place(own[s.name], 0) if s.name in own else Place(s.name) for s in stages}
     places |= {f"next {state}": Place(state, 0) for state in depths}
     hidden: dict[str, StoredExpression | str] = {s.name: s for s in stages if s.name not in own}  # what is not known yet
     hidden |= {name: primary for name, (primary, late) in delays.items() if late == depths[primary] - 1}
     following = {primary: outputs[primary] for primary in depths} | {own[s.name]: s.node for s in stages if s.name in own}
-    assigns: dict[str, Assign | HostCall] = {}
+    assigns: dict[str, Part] = {}
     factors: dict[str, Node] = {}
     while hidden:
         for name, what in hidden.items():
@@ -98,7 +98,7 @@ def why_not(step: TracedStep) -> str:
     """In words, why a step cannot be undone."""
     if all(isinstance(s, StoredExpression) for s in step.stages):
         return "its oldest values do not follow from the newer ones"
-    return "a function on the host computes one of its stages, and no inverse of that is known"
+    return "one of its stages is a function on the host, a solution or a number of all cells, and no inverse of that is known"
 
 
 STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")

@@ -16,16 +16,15 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import cached_property
 
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import ExpressionWriter, Sources, Text, TileLoader, identifier, ring_row, row_start
-from diffsim.field import Layout
-from diffsim.stepping.equation import Profile
+from diffsim.field import Layout, Slim
 from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
-from diffsim.stepping.program import Assign, Group, Nest, Operation, Place, PointGather, Program, Strip
+from diffsim.stepping.program import Assign, Group, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.rolling import rows_together
 
 TALLEST_BLOCK = 4
@@ -63,10 +62,10 @@ class WorkerKernel(Kernel):
         graph: Graph,
         layout: Layout,
         reach: Mapping[str, tuple[int, ...]],
-        profiles: Mapping[str, Profile],
+        slim: Mapping[str, Slim],
         workers: int,
     ) -> None:
-        super().__init__(program, graph, layout, reach, profiles)
+        super().__init__(program, graph, layout, reach, slim)
         self.workers = workers
 
     def _write(self) -> None:
@@ -134,6 +133,30 @@ class WorkerKernel(Kernel):
             self._call(f"strip_{index}", lambda: self._strip(operation, back=False))
         elif isinstance(operation, PointGather):
             self._call(f"gather_{index}", lambda: self._gather(operation, index))
+        elif isinstance(operation, Total):
+            self._call(f"total_{index}", lambda: self._total(operation))
+            if self.workers > 1:
+                self._barrier(index + 1)
+
+    def _total(self, total: Total) -> None:
+        """Rows of the slab by their worker; other places of the target in turns; a number by the first worker."""
+        text, layout, last = self.text, self.layout, self.ndim - 1
+        kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
+        first = dict(enumerate((*layout.halo[:-1], layout.halo_tiles)))
+        counts = dict(enumerate((*layout.shape[:-1], layout.tiles)))
+        with ExitStack() as loops:
+            for number, (axis, name) in enumerate(kept.items()):
+                if axis == 0 < last:
+                    loops.enter_context(text.block(f"for {name} in range(lo + {first[axis]}, hi + {first[axis]})"))
+                elif number == 0:
+                    turns = f"({counts[axis] + self.workers - 1} - w) // {self.workers}"
+                    loops.enter_context(text.block(f"for turn in range({turns})"))
+                    text(f"{name} = {first[axis]} + w + turn * {self.workers}")
+                else:
+                    loops.enter_context(text.block(f"for {name} in range({first[axis]}, {first[axis] + counts[axis]})"))
+            if not kept:
+                loops.enter_context(text.block("if w == 0"))
+            self.write_total(total, kept)
 
     def _gather(self, gather: PointGather, index: int) -> None:
         count = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
