@@ -21,8 +21,8 @@ from diffsim.arguments import number, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
-Value: TypeAlias = float
-"""What a rule is given."""
+Value: TypeAlias = float | str
+"""What a rule is given: a number, or the name of a coefficient, a profile or a series of the equation."""
 
 Combination: TypeAlias = tuple[tuple[tuple[int, float], ...], float]
 """Cells inside, counted from the side, with a weight each; and the weight of the rule's value."""
@@ -78,13 +78,14 @@ class Rule(ABC):
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
 
-    def edge(self, now: Any, place: Place, dt: float) -> Any:
+    def edge(self, now: Any, place: Place, dt: float, given: Any) -> Any:
         """What the outermost cell of the grid becomes in a step, in place of what the step says; None: what the step says.
 
         Args:
             now: the field before the step, a symbol; None for a stage of a step.
             place: where.
             dt: of the step.
+            given: the value of the rule, a number or a symbol.
         """
         return None
 
@@ -129,9 +130,9 @@ class Condition(Rule):
         total = half + across
         return ((image, (across - half) / total),), 1 / total
 
-    def edge(self, now: Any, place: Place, dt: float) -> Any:
+    def edge(self, now: Any, place: Place, dt: float, given: Any) -> Any:
         a, b = self.weights
-        return self.given / a if place.face and place.high and not b else None
+        return given / a if place.face and place.high and not b else None
 
 
 def _one_sided(distances: list[float]) -> tuple[float, ...]:
@@ -148,7 +149,8 @@ class Dirichlet(Condition):
     """u = value on the side.
 
     Args:
-        value: in the unit of the field.
+        value: in the unit of the field: a number, or the name of a coefficient, a profile or a series of the equation that does not vary
+            across the side.
     """
 
     value: Value
@@ -170,7 +172,7 @@ class Neumann(Condition):
     """∂u/∂n = flux on the side, n pointing out of the grid.
 
     Args:
-        flux: in the unit of the field over that of the grid's spacing.
+        flux: in the unit of the field over that of the grid's spacing; a number or a name, see `Dirichlet`.
     """
 
     flux: Value
@@ -194,7 +196,7 @@ class Robin(Condition):
     Args:
         a, b: numbers of one sign, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
             coefficient h and a conductivity k.
-        value: of the sum.
+        value: of the sum; a number or a name, see `Dirichlet`.
     """
 
     a: float
@@ -282,7 +284,7 @@ class Outflow(Rule):
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         return Extrapolate(min(1, n - 1)).ghost(q, n, place)
 
-    def edge(self, now: Any, place: Place, dt: float) -> Any:
+    def edge(self, now: Any, place: Place, dt: float, given: Any) -> Any:
         courant = self.speed * dt / (place.inside(1) - place.inside(0))
         if courant > 1:
             raise ParameterError(
@@ -300,7 +302,8 @@ Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
 
 
 def _check_value(name: str, value: Any) -> None:
-    number(name, value, "a finite number", math.isfinite, "give one")
+    if not (isinstance(value, str) and value.isidentifier()):
+        number(name, value, "a finite number, or the name of an input", math.isfinite, "give one")
 
 
 def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
@@ -374,8 +377,20 @@ class Side:
         for q in range(min(reach, n) if self.fills else 0):
             cells, weight = self.rule.ghost(q, n, self.place)
             inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
-            out.append(Ghost(n + q if self.place.high else -1 - q, inside, 0.0 if self.homogeneous else weight * self.rule.given))
+            given = self.rule.given
+            constant = 0.0 if self.homogeneous or isinstance(given, str) else weight * given
+            out.append(Ghost(n + q if self.place.high else -1 - q, inside, constant))
         return out
+
+    @property
+    def named(self) -> bool:
+        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.sides`)."""
+        return isinstance(self.rule.given, str)
+
+    def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
+        """Of each cell beyond it, as far as `reach`: what it holds of a field that is 1 inside, and of a value that is 1."""
+        found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
+        return [(sum(weight for _, weight in cells), given) for cells, given in found]
 
     def linear(self) -> Side:
         """The rule of a tangent: without its constant."""

@@ -130,7 +130,8 @@ class Layout:
 
     def slim_cells(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
         """View of a slim field's values, without the halo."""
-        return self.slim_extended(slim, stored)[(Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))]
+        cut: tuple[Any, ...] = (Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))
+        return self.slim_extended(slim, stored)[cut]
 
     def cells(self, stored: npt.NDArray) -> npt.NDArray:
         """View of the cells, shape `shape`, without the halo."""

@@ -26,6 +26,7 @@ from diffsim.expr import (
     interpolate,
     laplacian,
     maximum,
+    mean,
     muscl,
     sign,
     sinh,
@@ -33,6 +34,9 @@ from diffsim.expr import (
     tanh,
     where,
 )
+from diffsim.expr import max as max_of
+from diffsim.expr import min as least
+from diffsim.expr import sum as sum_of
 from diffsim.solvers import Acoustic, Heat, LongWave
 
 
@@ -191,6 +195,39 @@ class Stretched(ds.Equation):
         return {"a": a + self.dt * rate, "u": pushed}
 
 
+class Driven(ds.Equation):
+    """A step with numbers: given ones, series of them and of rows, the time, and sums and largest values of products and of a state."""
+
+    forcings = ("q",)
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.02
+        last = grid.ndim - 1
+        self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("periodic")}
+        self.parameters = {"k": ds.Variable(axes=()), "w": ds.Variable("mirror", axes=(0,)), "c": ds.Variable("mirror")}
+        self.series = {"u": ds.Variable()}
+        if grid.ndim == 1:
+            self.series["s"] = ds.Variable(axes=(0,))
+        if grid.ndim > 1:
+            self.series |= {"s": ds.Variable(ds.Dirichlet(0.3), axes=(last,)), "r": ds.Variable("zero", axes=(0,))}
+        if grid.ndim > 2:
+            self.series |= {"m": ds.Variable("mirror", location=(0, 1, 0), axes=(1, 2)), "every": ds.Variable("periodic", axes=(0, 1, 2))}
+        self.coefficient_boundaries = {"c": "mirror"}
+
+    def coefficients(self, k: Any, w: Any, c: Any) -> dict[str, Any]:
+        return {"k": k * k, "w": w * w.shifted(0, 1) + k, "c": c + w}
+
+    def step(self, a: Any, b: Any, k: Any, w: Any, c: Any, u: Any, q: Any, t: Any, n: Any, **series: Any) -> dict[str, Any]:
+        flux = [interpolate(c, axis) * (1 + 0.1 * u) * diff(a * a, axis) for axis in range(a.ndim)]
+        average, largest, total = mean(a * c), max_of(a * b), sum_of(b)
+        rate = k * sum(diff(f, axis) for axis, f in enumerate(flux)) + u * w + 0.1 * average * a.shifted(0, 1) + largest * b + q
+        for name, values in series.items():
+            moved = values.shifted(-1, 1).shifted(0, -1)
+            rate = rate + (diff(moved * interpolate(a, 1), 1) if name == "m" else moved * a * a - values)
+        push = 0.3 * total / (1 + total * total) + where(u > 0, t, n) - 0.1 * least(a) * b.shifted(-1, 2) + 0.2 * laplacian(b)
+        return {"a": a + self.dt * rate, "b": b + self.dt * push}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
@@ -210,7 +247,7 @@ class Case:
         out = {}
         for name in simulation.inputs:
             middle, spread = self.scale.get(name, (0.0, 1.0))
-            shape = (self.steps, len(self.sources[name])) if name in self.sources else simulation.grid.shape
+            shape = simulation.input_shape(name, self.steps)
             out[name] = middle + spread * rng.uniform(-1, 1, shape)
             if name == "H":
                 out[name] = np.where(rng.uniform(size=shape) < 0.2, 0.0, out[name])  # islands
@@ -332,6 +369,11 @@ CASES += [
     for shape in ((19,), (11, 18), (9, 10, 13))
 ]
 
+CASES += [
+    Case(f"numbers {len(shape)}-D", lambda shape=shape: Driven(ds.Grid(shape, 1.0)), 7, {"q": [[2.2] * len(shape)]}, {}, {})
+    for shape in ((19,), (11, 18), (5, 7, 13))
+]
+
 CONTRACT = (
     "acoustic 2-D mixed",
     "acoustic 1-D",
@@ -341,6 +383,7 @@ CONTRACT = (
     "fluxes zero",
     "functions",
     "sides 2-D",
+    "numbers 2-D",
 )
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

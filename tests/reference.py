@@ -12,8 +12,9 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.boundary import zero_rules
-from diffsim.expr.evaluate import evaluate, pad, pullback
+from diffsim.expr.evaluate import evaluate, inner, pad, pullback
 from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.reductions import Reduction
 from diffsim.stepping.trace import profile_array
 
 HALO = 6  # cells; at least the reach of any case
@@ -41,10 +42,28 @@ class Reference:
                     dense[tuple(table.cells[entry])] += table.weights[entry] * self.amplitudes[forcing][n, point]
             out[forcing] = pad(dense, self.halo, self.zero)
         out |= self.profiles
+        for name, placed in self.step.series.items():
+            out[name] = pad(self._over_cells(self.series[name][n], placed.axes), self.halo, placed.rules)
+        out |= {name: np.full((1,) * self.grid.ndim, {"t": n * self.step.graph.dt, "n": n}[name], float) for name in self.step.clock}
         for stage in self.step.stages:
-            (value,) = evaluate([stage.node], out, self.grid.shape, self.halo)
-            out[stage.name] = pad(np.array(value), self.halo, stage.rules)
+            if isinstance(stage, Reduction):
+                cells = out[stage.source][inner(self.grid.shape, self.halo)]
+                out[stage.name] = np.full((1,) * self.grid.ndim, cells.sum() if stage.how == "sum" else cells.max())
+            else:
+                (value,) = evaluate([stage.node], out, self.grid.shape, self.halo)
+                out[stage.name] = pad(np.array(value), self.halo, stage.rules)
         return out
+
+    def _over_cells(self, values: Any, axes: Any) -> Any:
+        values = np.reshape(values, [n if a in axes else 1 for a, n in enumerate(self.grid.shape)])
+        return np.array(np.broadcast_to(values, self.grid.shape))
+
+    def _through(self, stage: Reduction, found: dict[str, Any], fields: dict[str, Any]) -> None:
+        """Go through a number of all cells: each cell that it comes from has its cotangent, or its part of it."""
+        cells = fields[stage.source][inner(self.grid.shape, self.halo)]
+        chosen = np.ones(cells.shape) if stage.how == "sum" else (cells == cells.max()) / np.sum(cells == cells.max())
+        if stage.source in found:
+            found[stage.source] += chosen * found.pop(stage.name).sum()
 
     def _sample(self, state: str, values: Any) -> list[float]:
         table = self.sim._points[receiver_points(state)]
@@ -54,6 +73,9 @@ class Reference:
     def forward(self, inputs: dict[str, Any], steps: int) -> ds.Solution:
         self.steps = steps
         full = {name: np.asarray(inputs.get(name, np.zeros(self.grid.shape)), float) for name in self.sim.inputs}
+        for name, placed in self.sim._coefficients.traced.inputs.items():
+            full[name] = full[name] if placed.axes is None else self._over_cells(full[name], placed.axes)
+        self.series = {name: full[name] for name in self.step.series}
         self.coefficients = self.sim._coefficients(full)
         self.amplitudes = {f: full[f] for f in self.step.forcings}
         states = self.sim._initial({**full, **self.coefficients})
@@ -83,13 +105,18 @@ class Reference:
         bars = {s: np.array(cotangents.final.get(s, np.zeros(shape)), float) for s in step.states}
         coefficient_bars = {c: np.zeros(shape) for c in step.coefficients}
         amplitude_bars = {f: np.zeros_like(a) for f, a in self.amplitudes.items()}
-        wanted = {n: p.rules for n, p in (*step.states.items(), *step.coefficients.items())} | dict.fromkeys(step.forcings, self.zero)
-        stage_rules = {s.name: s.rules for s in step.stages}
+        given = {**step.states, **step.coefficients, **step.series}
+        series_bars = {name: np.zeros_like(values) for name, values in self.series.items()}
+        wanted = {name: placed.rules for name, placed in given.items()} | dict.fromkeys(step.forcings, self.zero)
+        stage_rules = {field.name: field.rules for stage in step.stages for field in stage.outputs}
         for n in reversed(range(self.steps)):
             self._inject(bars, cotangents.traces, n + 1)
             fields = self.tape[n]
             found = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
             for stage in reversed(step.stages):
+                if isinstance(stage, Reduction):
+                    self._through(stage, found, fields)
+                    continue
                 more = pullback(step.graph, {"x": stage.node}, {"x": found.pop(stage.name)}, wanted | stage_rules, fields, shape, self.halo)
                 for name, value in more.items():
                     if name in found:
@@ -97,6 +124,9 @@ class Reference:
             bars = {s: found[s] for s in step.states}
             for c in coefficient_bars:
                 coefficient_bars[c] += found[c]
+            for name, placed in step.series.items():
+                others = tuple(axis for axis in range(self.grid.ndim) if axis not in placed.axes)
+                series_bars[name][n] = found[name].sum(axis=others)
             for f in amplitude_bars:
                 table = self.sim._points[source_points(f)]
                 for point in range(table.count):
@@ -106,4 +136,8 @@ class Reference:
         initial = self.sim._initial.vjp({**self.full, **self.coefficients}, bars)
         for c in coefficient_bars:
             coefficient_bars[c] += initial.pop(c, 0)
-        return {**self.sim._coefficients.vjp(self.full, coefficient_bars), **initial, **amplitude_bars}
+        parameters = self.sim._coefficients.vjp(self.full, coefficient_bars)
+        for name, placed in self.sim._coefficients.traced.inputs.items():
+            if placed.axes is not None:
+                parameters[name] = parameters[name].sum(axis=tuple(a for a in range(self.grid.ndim) if a not in placed.axes))
+        return {**parameters, **initial, **amplitude_bars, **series_bars}

@@ -63,6 +63,7 @@ __all__ = [
     "sinh",
     "sqrt",
     "strain",
+    "sum",
     "superbee",
     "tan",
     "tanh",

@@ -49,7 +49,13 @@ def diff(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
 
 def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
-    """f half a cell away along `axis`: from the centre to the upper face, or from the faces to the centre."""
+    """f half a cell away along `axis`: from the centre to the upper face, or from the faces to the centre.
+
+    What does not vary along the axis is the same there.
+    """
+    if isinstance(f, Symbol) and f.location[_check_axis(f, axis)] is None:
+        check_order(order)
+        return f
     return _stagger(f, axis, order, derivative=0)
 
 

@@ -44,4 +44,4 @@ def _reduced(field: Symbol, how: str, name: str | None = None) -> Symbol:
     reduce = getattr(field.graph, "reduce", None)
     if reduce is None:
         raise TraceError(f"{name}() was called outside a step, where coefficients or initial fields are computed; call it in step()")
-    return reduce(field, how)  # type: ignore[no-any-return]
+    return reduce(field, how)

@@ -32,7 +32,7 @@ from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
 from diffsim.errors import ParameterError, PlanError
 from diffsim.runtime import settings
 from diffsim.simulation.checks import check_steps
-from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.forward import receiver_points
 from diffsim.stepping.rounding import SPACING
 from diffsim.stepping.stepper import Stepper
 from diffsim.typing import Array

@@ -29,7 +29,7 @@ from diffsim.stepping.forward import (
     split_forcings,
 )
 from diffsim.stepping.names import bar
-from diffsim.stepping.program import Assign, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
+from diffsim.stepping.program import Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
 from diffsim.stepping.reverse import Reverse
 from diffsim.stepping.stages import SelfTransposed, Stage, written_by
 from diffsim.stepping.trace import Placed, TracedStep
@@ -86,9 +86,9 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
         if isinstance(stage, SelfTransposed):
             add(reverse.through(stage))
     terms = reverse.terms
-    for name, placed in step.series.items():
-        if name in terms:
-            gather(name, placed)
+    for series, placed in step.series.items():
+        if series in terms:
+            gather(series, placed)
 
     delayed = _delayed(step, terms, follows)
     own = [s for s in step.states if s not in delayed]

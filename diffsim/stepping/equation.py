@@ -81,7 +81,8 @@ class Equation(ABC):
 
     A subclass sets the attributes below and writes `step`, and `coefficients` if the step uses derived fields. Both are
     called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings, series;
-    an argument `**others` gets all that are not named. A `step` may also ask for `t`, the time in seconds at its beginning, and `n`, its number.
+    an argument `**others` gets all that are not named. A `step` may also ask for `t`, the time in seconds at its beginning, and `n`,
+    its number.
 
     Attributes:
         grid: the grid.
@@ -89,8 +90,8 @@ class Equation(ABC):
         states: what is advanced; names with a `Variable` each.
         parameters: fields that are given, and differentiated for.
         forcings: names of point-source terms; a step is linear in them.
-        series: what is given anew for each time step, such as a control or values at a side, and differentiated for: each varies along fewer
-            axes than the grid has, by default along none.
+        series: what is given anew for each time step, such as a control or values at a side, and differentiated for. By default these are
+            numbers; what varies along axes says so.
         profiles: given functions of one coordinate.
         initials: what `initial` is given, if it is overridden.
         coefficient_boundaries: rules of coefficients where they are not "zero".

@@ -7,7 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from diffsim.errors import TraceError
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
-from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
+from diffsim.stepping.program import (
+    Assign,
+    HostCall,
+    Nest,
+    Operation,
+    Part,
+    Place,
+    PointGather,
+    PointScatter,
+    Program,
+    Total,
+    needed,
+    written,
+)
 from diffsim.stepping.stages import written_by
 from diffsim.stepping.trace import TracedStep
 
@@ -76,9 +89,7 @@ def own_stages(step: TracedStep) -> dict[str, str]:
     return found
 
 
-def arranged(
-    parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None
-) -> list[Operation]:
+def arranged(parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None) -> list[Operation]:
     """Group assignments into as few loop nests, between as few calls of host functions, as their dependences allow.
 
     Args:

@@ -133,7 +133,9 @@ class Launcher:
         slim, layout = self.slim[name], self.layout
         shape = (*((steps,) if slim.series else ()), *layout.slim_storage(slim))
         if math.prod(shape) >= 2**31:
-            raise PlanError(f"{name} has {math.prod(shape)} values in all steps, more than the 2^31 that a kernel can count; take fewer steps")
+            raise PlanError(
+                f"{name} has {math.prod(shape)} values in all steps, more than the 2^31 that a kernel can count; take fewer steps"
+            )
         if name not in self.arrays or tuple(self.arrays[name].shape) != (shape or (1,)):
             self.allocate(name, shape or (1,))
 

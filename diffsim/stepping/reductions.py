@@ -1,7 +1,7 @@
 """Numbers that a step takes from all cells of a field: its sum, its largest value.
 
-A number is a field that varies along no axis, with a value for each step. The transpose of a sum gives every cell the same cotangent, and that
-of a number which cells read is a sum. The largest value gives its cotangent to the cells that have it, in equal parts.
+A number is a field that varies along no axis, with a value for each step. The transpose of a sum gives every cell the same cotangent,
+and that of a number which cells read is a sum. The largest value gives its cotangent to the cells that have it, in equal parts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from diffsim.boundary import EvenImage, bound, zero_rules
 from diffsim.expr.graph import Graph, Node, Offset
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location, Slim
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, Part, Place, Total
+from diffsim.stepping.sides import Inside
 from diffsim.stepping.stages import (
     Derive,
     SelfTransposed,
@@ -31,6 +34,11 @@ from diffsim.stepping.stages import (
 from diffsim.stepping.trace import Trace
 
 NUMBER = Slim((), series=True)
+
+
+def inside(axis: int) -> str:
+    """Name of the profile that is 1 in the grid along an axis."""
+    return f"inside along axis {axis}"
 
 
 @dataclass(frozen=True)
@@ -99,15 +107,20 @@ class Reduction(SelfTransposed):
         return StoredExpression(self.location, zero_rules(len(self.location)), name, node)
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        given = graph.read(bar(self.name), self._here)
         if not wanted(self.source):
             return Transposed({}, {})
         if self.how == "sum":
-            return Transposed({}, {self.source: {self._here: given}})
+            return Transposed({}, {self.source: {self._here: self._inside(graph, graph.read(bar(self.name), self._here))}})
         counted, ties = f"largest cells of {bar(self.name)}", f"ties of {bar(self.name)}"
         parts: dict[str, Part] = {counted: Assign(Place(counted), self._ties(graph), zero_rules(len(self.location)))}
         parts[ties] = self._total(ties, counted)
-        return Transposed(parts, {self.source: {self._here: self._largest(graph, bar(self.name), ties)}})
+        return Transposed(parts, {self.source: {self._here: self._inside(graph, self._largest(graph, bar(self.name), ties))}})
+
+    def _inside(self, graph: Graph, node: Node) -> Node:
+        """An expression in the grid, and 0 outside: other cotangents are fields, which are zero there, but this is a number."""
+        for axis in range(len(self.location)):
+            node = graph.mul(graph.read(inside(axis), self._here), node)
+        return node
 
     def identity(self) -> str:
         return repr((super().identity(), self.source, self.how))
@@ -123,5 +136,6 @@ def reduce(graph: Trace, value: Symbol, how: Literal["sum", "mean", "max"]) -> S
     output = next(same, None)
     if output is None:
         output = Stored(location, bound(EvenImage(), location, grid.cell_sizes), f"{how} {len(graph.stages)}", axes=())
+        graph.edges |= {inside(axis): Inside(axis, np.ones(n)) for axis, n in enumerate(grid.shape)}
         graph.store(Reduction(output.name, source, location, how, output))
     return read_of(value, output)

@@ -234,12 +234,13 @@ def placed(value: Symbol) -> tuple[int, ...]:
 
 def read_of(value: Symbol, field: Stored) -> Symbol:
     """The expression that reads a stored field, beside another expression of the step."""
-    return value.like(value.graph.read(field.name, (0,) * value.ndim), field.where)
+    read = value.like(value.graph.read(field.name, (0,) * value.ndim), field.where)
+    return trace_of(value, "a stage").field(read, field.rules)
 
 
 def stored_name(value: Symbol, graph: Trace) -> str:
     """Name of a stored field with the cells of an expression: the field that it reads, or a stage for it."""
-    node = value.node
+    node = graph.stored(value)
     if node.op == "read" and not any(node.data[1]):
         known = graph.placed.get(node.data[0]) or graph.fixed.get(node.data[0])
         if known is not None and (known.axes is None or node.data[0] in graph.fixed):

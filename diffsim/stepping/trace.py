@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, real_array, shown
-from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Zero, bound, depth, unplaced
+from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
@@ -20,6 +20,7 @@ from diffsim.field import Location, Slim
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.metric import check_not_periodic, metrics
+from diffsim.stepping.sides import Beyond, Ones, goes_on
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class Trace(Graph):
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
-        self.edges: dict[str, Profile] = {}  # which cells are the outermost at a side
+        self.edges: dict[str, Profile] = {}  # what the step reads of the sides of the grid
+        self.values: dict[str, Symbol] = {}  # what boundary rules may name
+        self._sides: dict[Side | Sides, str] = {}  # names of profiles
+        self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the field as it is stored
 
     def store(self, stage: Stage) -> None:
         """Add a stage."""
@@ -64,7 +68,7 @@ class Trace(Graph):
         given = self._edges_given(value, placed)
         for sides in placed.rules:
             for side in sides:
-                edge = None if given(side) else side.rule.edge(now, side.place, self.dt)
+                edge = None if given(side) else side.rule.edge(now, side.place, self.dt, self._value(side))
                 if edge is not None:
                     mask = self._edge(value, side.place, placed.location)
                     value = value.like((mask > 0.5).combine("select", edge, value).node)
@@ -72,12 +76,12 @@ class Trace(Graph):
 
     def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
         """Which sides have what their rules say already: an earlier value of a state all, a stage those that need no state."""
-        node = value.node
+        node = self.stored(value)
         name = node.data[0] if node.op == "read" and not any(node.data[1]) else None
         if name not in self.placed or self.placed[name].rules != placed.rules or self.placed[name] is placed:
             return lambda side: False
         stored = any(field.name == name for stage in self.stages for field in stage.outputs)
-        return lambda side: not stored or side.rule.edge(None, side.place, self.dt) is not None
+        return lambda side: not stored or side.rule.edge(None, side.place, self.dt, 0.0) is not None
 
     def bound(self, boundary: Boundary | Symbol, location: Location) -> Rules:
         """A boundary, or that of a field, at a location of the cell."""
@@ -85,8 +89,64 @@ class Trace(Graph):
 
     def require_no_edges(self, field: Placed, what: str) -> None:
         """Raise `TraceError` if a boundary rule gives the outermost cells of a field that a kernel does not compute."""
-        if any(side.rule.edge(None, side.place, self.dt) is not None for sides in field.rules for side in sides):
+        if any(side.rule.edge(None, side.place, self.dt, 0.0) is not None for sides in field.rules for side in sides):
             raise TraceError(f"the result of {what} lies on faces whose last value its boundary rule gives; store it as a stage of its own")
+
+    def field(self, stored: Symbol, rules: Rules) -> Symbol:
+        """A stored field with the values that boundary rules name, for the step to read.
+
+        Axes are extended from the last to the first. So beyond sides of two axes, a value of the later one follows the rules of the other.
+        """
+        found = stored
+        for axis, sides in enumerate(rules):
+            for side in (side for side in sides if side.named and not side.homogeneous):
+                value = self._value(side)
+                term = self._beyond(side, stored) * value
+                for other in range(axis):
+                    if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):
+                        term = self._ones(rules[other], stored) * term
+                found = found + term
+        if found is not stored:
+            self._without_values[found.node.id] = stored.node
+        return found
+
+    def stored(self, value: Symbol) -> Node:
+        """The read of a stored field, of one that `field` gave, or any other expression as it is."""
+        return self._without_values.get(value.node.id, value.node)
+
+    def _value(self, side: Side) -> Any:
+        """The value of a boundary rule: a number, or the input that it names."""
+        name, axis = side.rule.given, side.place.axis
+        if not isinstance(name, str):
+            return name
+        if name not in self.values:
+            raise TraceError(
+                f"{side.rule!r} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; declare it among "
+                "parameters, profiles or series"
+            )
+        if self.values[name].location[axis] is not None:
+            raise TraceError(
+                f"{side.rule!r} along axis {axis} names {name}, which varies along that axis, expected a value on the side; "
+                "declare it with axes= that leave this one out"
+            )
+        return self.values[name]
+
+    def _beyond(self, side: Side, like: Symbol) -> Symbol:
+        """The weight of a side's given value in each cell."""
+        axis, n = side.place.axis, self.grid.shape[side.place.axis]
+        return self._profile(side, Beyond(axis, np.zeros(n), int(side.place.face), side), like)
+
+    def _ones(self, sides: Sides, like: Symbol) -> Symbol:
+        """What the rules of an axis make of a field that is 1 in the grid."""
+        axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
+        return self._profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
+
+    def _profile(self, key: Side | Sides, profile: Profile, like: Symbol) -> Symbol:
+        """A profile that no equation declares, the same for the same key."""
+        name = self._sides.setdefault(key, f"side {len(self._sides)}")
+        self.edges.setdefault(name, profile)
+        where = tuple(profile.location if axis == profile.axis else None for axis in range(like.ndim))
+        return like.like(self.read(name, (0,) * like.ndim), where)
 
     def _edge(self, like: Symbol, place: Place, location: Location) -> Symbol:
         name = f"outermost cell of axis {place.axis} {'up' if place.high else 'down'}"
@@ -104,7 +164,7 @@ class Trace(Graph):
 
     def rules_of(self, field: Symbol) -> Boundary:
         """What a stored field is outside the grid."""
-        node, known = field.node, self.placed | self.fixed
+        node, known = self.stored(field), self.placed | self.fixed
         if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
             raise TraceError("boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that")
         return unplaced(known[node.data[0]].rules)
@@ -298,6 +358,8 @@ def trace_step(
     declared = (*symbols, *equation.forcings)
     clock = tuple(name for name in CLOCK if name in inspect.signature(equation.step).parameters and name not in declared)
     symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
+    graph.values = {name: symbol for name, symbol in symbols.items() if name not in states}
+    symbols |= {name: graph.field(symbols[name], placed.rules) for name, placed in {**states, **coefficients}.items()}
     for name in equation.forcings:
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
@@ -309,7 +371,7 @@ def trace_step(
     for name, placed in states.items():
         symbol = _as_symbol(graph, grid, found[name], name)
         _check_location(symbol.location, placed, f"step gives {name}")
-        outputs[name] = graph.with_edges(symbol, placed, symbols[name]).node
+        outputs[name] = graph.with_edges(symbol.like(graph.stored(symbol)), placed, symbols[name]).node
     check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
     profiles = {**equation.profiles, **metrics(grid), **graph.edges}
     stages = tuple(graph.stages)
@@ -318,8 +380,11 @@ def trace_step(
 
 def trace_series(equation: Equation) -> dict[str, Placed]:
     """The series of an equation."""
-    variables = {name: replace(variable, axes=variable.axes or ()) for name, variable in equation.series.items()}
-    return _placed(variables, equation.grid)
+    found = {}
+    for name, variable in equation.series.items():
+        axes = variable.axes or ()
+        found[name] = replace(_place(replace(variable, axes=axes), equation.grid), axes=axes)
+    return found
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
@@ -363,9 +428,9 @@ def check_declared(equation: Equation) -> None:
     instance(f"grid of {kind}", grid, Grid, "a diffsim.Grid", "set self.grid in __init__")
     positive(f"dt of {kind}", getattr(equation, "dt", None), "give the time step in seconds")
     for name in ("states", "parameters", "initials", "series"):
-        for field, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
-            instance(f"{field} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
-            _check_axes(f"{field} of {kind}", variable, name, grid.ndim)
+        for each, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
+            instance(f"{each} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
+            _check_axes(f"{each} of {kind}", variable, name, equation.grid.ndim)
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
@@ -385,8 +450,6 @@ def _check_axes(what: str, variable: Variable, group: str, ndim: int) -> None:
         raise ShapeError(f"{what} varies along axes {variable.axes}, expected axes 0 to {ndim - 1} of the grid; correct them")
     if group in ("states", "initials"):
         raise ShapeError(f"{what} has axes = {variable.axes}, expected none for {group}, which vary along all; leave axes out")
-    if group == "series" and len(variable.axes) == ndim:
-        raise ShapeError(f"series {what} varies along all axes, expected fewer than {ndim}; use a series along a side, or several numbers")
 
 
 def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:

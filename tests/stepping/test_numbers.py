@@ -1,0 +1,221 @@
+"""Numbers in a step: parameters and series of numbers and of values along a side, the time, sums and largest values of all cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr import diff, interpolate, laplacian, mean
+from diffsim.expr import max as max_of
+from diffsim.expr import min as min_of
+from diffsim.expr import sum as sum_of
+
+Symbol = ds.expr.Symbol
+
+
+class Rod(ds.Equation):
+    """Heat with a diffusivity that is a number, a control of its strength, a given profile of flow, and a total that is kept."""
+
+    def __init__(self, shape: tuple[int, ...], dt: float = 0.02) -> None:
+        self.grid, self.dt = ds.Grid(shape, 1.0), dt
+        self.states = {"T": ds.Variable("periodic")}
+        self.parameters = {"kappa": ds.Variable(axes=()), "shape": ds.Variable("periodic", axes=(0,))}
+        self.series = {"u": ds.Variable(), "flow": ds.Variable("periodic", axes=(0,))}
+
+    def step(self, T: Symbol, kappa: Symbol, shape: Symbol, u: Symbol, flow: Symbol, t: Symbol, n: Symbol) -> dict[str, Symbol]:
+        flux = sum(diff(interpolate(shape, axis) * diff(T, axis), axis) for axis in range(T.ndim))
+        rate = kappa * flux * (1 + 0.2 * mean(T * T)) - flow.shifted(0, 1) * T * 0.1 + u * shape / (1 + max_of(T * shape) ** 2)
+        return {"T": T + self.dt * rate - 1e-3 * sum_of(T) + 1e-2 * t - 1e-3 * n}
+
+
+def plain(inputs: dict[str, Any], steps: int, dt: float = 0.02) -> Any:
+    """The same without any of the library."""
+    T = inputs["T"].copy()
+    along = (slice(None), *(None,) * (T.ndim - 1))
+    shape = np.broadcast_to(inputs["shape"][along], T.shape)
+    for n in range(steps):
+        flux = np.zeros_like(T)
+        for axis in range(T.ndim):
+            face = 0.5 * (shape + np.roll(shape, -1, axis)) * (np.roll(T, -1, axis) - T)
+            flux += face - np.roll(face, 1, axis)
+        rate = inputs["kappa"] * flux * (1 + 0.2 * (T * T).mean()) - np.roll(inputs["flow"][n], -1)[along] * T * 0.1
+        rate += inputs["u"][n] * shape / (1 + (T * shape).max() ** 2)
+        T = T + dt * rate - 1e-3 * T.sum() + 1e-2 * n * dt - 1e-3 * n
+    return T
+
+
+def drawn(shape: tuple[int, ...], steps: int, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "T": rng.normal(size=shape),
+        "kappa": np.array(0.7),
+        "shape": rng.uniform(0.5, 1.5, shape[0]),
+        "u": rng.normal(size=steps),
+        "flow": rng.normal(size=(steps, shape[0])),
+    }
+
+
+SHAPES = [(12,), (301,), (7, 13), (16, 16), (5, 6, 9)]
+
+
+@pytest.mark.gradients
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_step_with_numbers_is_that_of_numpy(shape: tuple[int, ...]) -> None:
+    steps, rng = 6, np.random.default_rng(1)
+    inputs, simulation = drawn(shape, steps), ds.Simulation(Rod(shape), precision="f64")
+    expected = plain(inputs, steps)
+    np.testing.assert_allclose(simulation.run(inputs, steps).final["T"], expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    weights = rng.normal(size=shape)
+    gradient = simulation.vjp(inputs, steps, checkpoint=2)[1](ds.Solution({"T": weights}))
+    for name, value in inputs.items():
+        direction, h = rng.normal(size=value.shape), 1e-6
+        ends = [np.vdot(weights, plain(inputs | {name: value + s * h * direction}, steps)) for s in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2 * h)
+        assert gradient[name].shape == value.shape
+        assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-6)
+        moved = simulation.jvp(inputs, {name: direction}, steps)[1].final["T"]
+        assert np.vdot(moved, weights) == pytest.approx(np.vdot(gradient[name], direction), rel=1e-11)
+
+
+def test_second_derivatives() -> None:
+    shape, steps, rng = (5, 7), 4, np.random.default_rng(2)
+    inputs, simulation = drawn(shape, steps), ds.Simulation(Rod(shape), precision="f64")
+    weights = rng.normal(size=shape)
+
+    def loss(values: dict[str, Any]) -> Any:
+        T = simulation.run(values, steps).final["T"]
+        return ds.numpy.sum(weights * T * T)
+
+    direction, h = {name: rng.normal(size=value.shape) for name, value in inputs.items()}, 1e-5
+    product = ds.hvp(loss, inputs, direction)
+    ends = [ds.grad(loss)({name: value + s * h * direction[name] for name, value in inputs.items()}) for s in (1, -1)]
+    for name, found in product.items():
+        slope = (np.asarray(ends[0][name]) - np.asarray(ends[1][name])) / (2 * h)
+        np.testing.assert_allclose(np.asarray(found), slope, rtol=0, atol=1e-6 * np.abs(slope).max(), err_msg=name)
+
+
+class Largest(ds.Equation):
+    """The largest and the smallest value of a field."""
+
+    states = {"x": ds.Variable()}  # noqa: RUF012
+    dt = 1.0
+
+    def __init__(self) -> None:
+        self.grid = ds.Grid((3, 5), 1.0)
+
+    def step(self, x: Symbol) -> dict[str, Symbol]:
+        return {"x": max_of(x) + 10 * min_of(x) + 0 * x}
+
+
+def test_equal_cells_share_the_derivative_of_the_largest_value() -> None:
+    x = np.zeros((3, 5))
+    x[1, 2] = x[2, 4] = 3
+    x[0, 0] = -1
+    simulation = ds.Simulation(Largest(), precision="f64")
+    solution, pullback = simulation.vjp({"x": x}, 1)
+    assert (solution.final["x"] == 3 - 10).all()
+    expected = np.zeros((3, 5))
+    expected[1, 2] = expected[2, 4] = 15 / 2
+    expected[0, 0] = 150
+    np.testing.assert_allclose(pullback(ds.Solution({"x": np.ones((3, 5))}))["x"], expected, rtol=1e-14)
+    moved = simulation.jvp({"x": x}, {"x": np.arange(15.0).reshape(3, 5)}, 1)[1].final["x"]
+    np.testing.assert_allclose(moved, (7 + 14) / 2)
+
+
+def test_sums_of_long_rows_are_accurate() -> None:
+    """In f32: rounding errors grow with the rows of parts, not with the cells."""
+
+    class Sum(ds.Equation):
+        states, dt = {"x": ds.Variable()}, 1.0
+        grid = ds.Grid((1_000_003,), 1.0)
+
+        def step(self, x: Symbol) -> dict[str, Symbol]:
+            return {"x": mean(x) + 0 * x}
+
+    x = np.random.default_rng(0).uniform(0, 1, 1_000_003).astype(np.float32)
+    found = ds.Simulation(Sum(), precision="f32").run({"x": x}, 1).final["x"][0]
+    assert found == pytest.approx(x.mean(dtype=np.float64), rel=2e-6)
+
+
+def test_steps_after_the_end_of_a_run_have_no_gradient() -> None:
+    inputs, simulation = drawn((8,), 9), ds.Simulation(Rod((8,)), precision="f64")
+    _, pullback = simulation.vjp(inputs, 9, until=lambda done, states: done == 4)
+    found = pullback(ds.Solution({"T": np.ones(8)}))
+    first = {name: value[:4] if name in ("u", "flow") else value for name, value in inputs.items()}
+    expected = simulation.vjp(first, 4)[1](ds.Solution({"T": np.ones(8)}))
+    assert found["u"].shape == (9,) and not found["u"][4:].any() and not found["flow"][4:].any()
+    np.testing.assert_array_equal(found["u"][:4], expected["u"])
+    np.testing.assert_array_equal(found["flow"][:4], expected["flow"])
+
+
+def test_a_number_reaches_faces_and_what_lies_outside() -> None:
+    """A number read at a neighbour beyond a side is the same number, whatever the boundary of the fields that it meets."""
+
+    class Everywhere(ds.Equation):
+        dt = 1.0
+
+        def __init__(self) -> None:
+            self.grid = ds.Grid((4, 6), 1.0)
+            self.states = {"x": ds.Variable(), "u": ds.Variable(location=(0, 1))}
+            self.parameters = {"a": ds.Variable(axes=())}
+            self.series = {"b": ds.Variable()}
+
+        def coefficients(self, a: Symbol) -> dict[str, Symbol]:
+            return {"c": 2 * a}
+
+        def step(self, x: Symbol, u: Symbol, c: Symbol, b: Symbol) -> dict[str, Symbol]:
+            return {"x": 0 * x + (c * b).shifted(0, -1) + (c + b).shifted(1, 1), "u": 0 * u + c}
+
+    simulation = ds.Simulation(Everywhere(), precision="f64")
+    inputs = {"a": 3.0, "b": [5.0], "x": np.ones((4, 6)), "u": np.ones((4, 6))}
+    solution, pullback = simulation.vjp(inputs, 1)
+    assert (solution.final["x"] == 6 * 5 + 6 + 5).all() and (solution.final["u"] == 6).all()
+    gradient = pullback(ds.Solution({"x": np.ones((4, 6)), "u": np.ones((4, 6))}))
+    assert gradient["a"] == pytest.approx(24 * (2 * 5 + 2 + 2)) and gradient["b"] == pytest.approx([24 * (6 + 1)])
+
+
+def test_inputs_have_the_shapes_of_their_axes() -> None:
+    simulation = ds.Simulation(Rod((4, 6)), precision="f64")
+    inputs = drawn((4, 6), 3)
+    for name, wrong, expected in (("kappa", np.ones(1), r"\(\)"), ("shape", np.ones((4, 6)), r"\(4,\)"), ("flow", np.ones(4), r"\(3, 4\)")):
+        with pytest.raises(ShapeError, match=rf"input {name} has shape .*, expected {expected}"):
+            simulation.run(inputs | {name: wrong}, 3)
+    with pytest.raises(ParameterError, match=r"input u is missing, expected an array of shape \(3,\)"):
+        simulation.run({name: value for name, value in inputs.items() if name != "u"}, 3)
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (0, 0), (3,), "x", (0.5,), 1])
+def test_axes_that_no_field_has(axes: Any) -> None:
+    with pytest.raises(ShapeError, match=r"axes = .*, expected axes of the grid in increasing order"):
+        ds.Variable(axes=axes)
+
+
+@pytest.mark.parametrize("group", ["states", "initials", "series", "parameters"])
+def test_axes_that_a_group_has_not(group: str) -> None:
+    equation = Rod((4, 6))
+    axes = (2,) if group in ("series", "parameters") else (1,)
+    setattr(equation, group, {**getattr(equation, group), "extra": ds.Variable(axes=axes)})
+    with pytest.raises(ShapeError, match="extra"):
+        ds.Simulation(equation)
+
+
+def test_numbers_are_taken_in_steps_of_fields() -> None:
+    class Early(Rod):
+        def coefficients(self, kappa: Symbol, shape: Symbol) -> dict[str, Symbol]:
+            return {"kappa": sum_of(shape) * kappa, "shape": shape}
+
+    with pytest.raises(TraceError, match=r"sum\(\) was called outside a step"):
+        ds.Simulation(Early((4, 6)))
+    with pytest.raises(TraceError, match=r"max\(\) of a float, expected a field of the step"):
+        max_of(3.0)  # type: ignore[arg-type]
+
+    class Condition(Largest):
+        def step(self, x: Symbol) -> dict[str, Symbol]:
+            return {"x": sum_of(x > 0) + laplacian(x)}
+
+    with pytest.raises(TraceError, match=r"sum\(\)"):
+        ds.Simulation(Condition())
