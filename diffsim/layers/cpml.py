@@ -87,8 +87,8 @@ class CPML:
         cells: Cells,
         speed: float,
         frequency: float,
-        reflection: float = 1e-4,
-        grading: float = 2.0,
+        reflection: float = 1e-6,
+        grading: float = 3.0,
         kappa: float = 1.0,
     ) -> None:
         self.grid: Grid = instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
