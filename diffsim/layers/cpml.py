@@ -67,13 +67,14 @@ class CPML:
         frequency: the dominant frequency of the waves, Hz. Slower ones are damped less, which keeps long runs stable.
         reflection: R, amplitude that comes back at normal incidence, in the continuum. On a grid, a smaller one needs more cells.
         grading: m, the power with which σ and κ grow.
-        kappa: κ₀, the largest κ, at least 1. Above 1 it bends grazing waves towards the edge.
+        kappa: κ₀, the largest κ, at least 1. Above 1, waves that graze the layer or fade into it are damped more, and all waves are shorter
+            in it by up to this factor, so they need more cells a wavelength.
 
     Raises:
         ParameterError: cells that leave none between them, or numbers out of range.
 
-    Good values: 10 to 20 cells at 10 cells a wavelength; `reflection` 1e-3 for 10 cells and 1e-4 for 20; `kappa` 1, or up to 7 for waves at
-    grazing angles.
+    Good values: 10 to 20 cells, and what is left out as it is. At 10 cells a wavelength, 20 cells then give back 2e-6 at a right angle,
+    2e-4 at 60° and 1e-2 at 75°.
 
     Reference: Roden and Gedney (2000), Convolution PML (CPML): an efficient FDTD implementation of the CFS-PML for arbitrary media, Microw.
         Opt. Technol. Lett. 27, 334-339; Komatitsch and Martin (2007), An unsplit convolutional perfectly matched layer improved at grazing

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.arguments import positive
+from diffsim.arguments import number, positive
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
@@ -58,7 +58,7 @@ class Sponge:
     ) -> None:
         sides = cells_of_sides("sponge", cells, grid)
         positive("speed of a sponge", speed, "give a wave speed typical of the edges, m/s")
-        positive("reflection of a sponge", reflection, "give a small number such as 1e-3")
+        number("reflection of a sponge", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-3")
         self.profiles: dict[str, Profile] = {}
         if any(map(any, sides)):
             strength = -3 * speed * math.log(reflection)
