@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from diffsim.arguments import plural, shown, whole
+from diffsim.arguments import shown, whole
 from diffsim.errors import ParameterError
 from diffsim.grid import Grid
 
@@ -27,7 +27,7 @@ def cells_of_sides(name: str, cells: Cells, grid: Grid) -> tuple[Pair, ...]:
     entries = list(cells) if isinstance(cells, (tuple, list)) else [cells] * grid.ndim
     if len(entries) != grid.ndim:
         raise ParameterError(
-            f"{name} = {shown(cells)} has {plural(len(entries), 'entry').replace('entrys', 'entries')}, expected one number of cells, or "
+            f"{name} = {shown(cells)} has length {len(entries)}, expected one number of cells, or "
             f"{grid.ndim} entries (one an axis); give those, with a pair (low, high) for an axis whose sides differ"
         )
     found = []

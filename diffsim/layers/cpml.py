@@ -16,6 +16,7 @@ from diffsim.grid import Grid
 from diffsim.layers.cells import Cells, Pair, cells_of_sides
 from diffsim.stepping.equation import Profile, Variable
 from diffsim.stepping.stages import trace_of
+from diffsim.stepping.trace import check_location
 from diffsim.typing import Array
 
 
@@ -110,9 +111,14 @@ class CPML:
         Args:
             axis: along which the derivative is taken.
             location: where the derivative lies, 0 centre or 1 upper face, an entry an axis; None: the centre.
+
+        Raises:
+            ShapeError: an axis or a location that there is not on the grid.
         """
         whole("axis", axis, -self.grid.ndim, self.grid.ndim - 1, "give the axis of the derivative", ShapeError)
-        return Variable("zero", location)
+        found = Variable("zero", location)
+        check_location(found.location or (0,) * self.grid.ndim, self.grid.ndim)
+        return found
 
     def stretch(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
         """The derivative along the stretched coordinate, and the next value of its memory variable. Call it once a step for each.
@@ -153,7 +159,7 @@ class CPML:
         Raises:
             ShapeError: an axis or a location that there is not, or an axis without a layer.
         """
-        axis = whole("axis", axis, 0, self.grid.ndim - 1, "give an axis of the grid", ShapeError)
+        axis = whole("axis", axis, -self.grid.ndim, self.grid.ndim - 1, "give an axis of the grid", ShapeError) % self.grid.ndim
         place = whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
         if (axis, place) not in self._stretches:
             raise ShapeError(f"a profile along axis {axis}, which has no layer, expected one of an axis with cells; see `cells`")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.arguments import number, positive
+from diffsim.arguments import instance, number, plural, positive, shown
+from diffsim.errors import ParameterError
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
@@ -45,7 +46,7 @@ class Sponge:
         profiles: that the equation declares: "damp0" along axis 0 and so on, dimensionless, σ dt / 2. Without cells there are none.
 
     Raises:
-        ParameterError: cells that leave none between them, or numbers that are not positive.
+        ParameterError: cells that leave none between them, or numbers out of range.
         ShapeError: the grid is stretched.
 
     Reference: Cerjan, Kosloff, Kosloff and Reshef (1985), A nonreflecting boundary condition for discrete acoustic and
@@ -56,13 +57,16 @@ class Sponge:
     def __init__(
         self, grid: Grid, dt: float, cells: Cells, speed: float, spacing: tuple[float, ...] | None = None, reflection: float = 1e-3
     ) -> None:
+        instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
+        dt = positive("dt", dt, "give the time step in seconds")
         sides = cells_of_sides("sponge", cells, grid)
         positive("speed of a sponge", speed, "give a wave speed typical of the edges, m/s")
         number("reflection of a sponge", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-3")
         self.profiles: dict[str, Profile] = {}
         if any(map(any, sides)):
             strength = -3 * speed * math.log(reflection)
-            for axis, (pair, h) in enumerate(zip(sides, spacing or grid.spacing, strict=True)):
+            sizes = grid.spacing if spacing is None else _spacing(spacing, grid)
+            for axis, (pair, h) in enumerate(zip(sides, sizes, strict=True)):
                 self.profiles[f"damp{axis}"] = Profile(axis, _half_rates(grid.shape[axis], pair, h, strength, dt))
 
     def coefficients(self, profiles: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -85,6 +89,12 @@ class Sponge:
         if not self.profiles:
             return 2 * now - before + push
         return coefficients["keep"] * (2 * (now - before) + push) + before  # since (1 - d) / (1 + d) = 2 keep - 1
+
+
+def _spacing(spacing: tuple[float, ...], grid: Grid) -> list[float]:
+    if not isinstance(spacing, (tuple, list)) or len(spacing) != grid.ndim:
+        raise ParameterError(f"spacing of a sponge = {shown(spacing)}, expected {plural(grid.ndim, 'number')}; give one an axis")
+    return [positive("spacing of a sponge", h, "give the distance of cells in metres") for h in spacing]
 
 
 def _half_rates(n: int, sides: Pair, h: float, strength: float, dt: float) -> Array:

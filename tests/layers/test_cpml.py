@@ -93,7 +93,7 @@ def test_layers_of_one_step_have_figures_of_their_own() -> None:
 WRONG = [
     ({"cells": 16}, ParameterError, "cells = 16 cells, expected 0 to 15 along axis 0"),
     ({"cells": (3, (40, 4))}, ParameterError, r"cells = \(40, 4\) cells, expected a sum of at most 43 along axis 1"),
-    ({"cells": (1, 2, 3)}, ParameterError, r"cells = \(1, 2, 3\) has 3 entries, expected one number of cells, or 2 entries"),
+    ({"cells": (1, 2, 3)}, ParameterError, r"cells = \(1, 2, 3\) has length 3, expected one number of cells, or 2 entries"),
     ({"cells": (1, (2, 3, 4))}, ParameterError, "along axis 1, expected a number of cells or a pair"),
     ({"cells": -1}, ParameterError, "cells = -1, expected a whole number of at least 0"),
     ({"cells": 2.5}, ParameterError, "cells = 2.5, expected a whole number"),
