@@ -28,11 +28,15 @@ class Stretch:
         a: 0 outside the layer.
         b: 1 outside the layer, so that ψ stays what it is, and steps can be undone there.
         per_kappa: 1 / κ.
+        gain: of ∂u/∂x in the rate of ψ, -σ / κ², 1/s.
+        decay: of ψ, σ/κ + α, 1/s; 0 outside the layer.
     """
 
     a: Profile
     b: Profile
     per_kappa: Profile
+    gain: Profile
+    decay: Profile
 
 
 class CPML:
@@ -121,7 +125,9 @@ class CPML:
         return found
 
     def stretch(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
-        """The derivative along the stretched coordinate, and the next value of its memory variable. Call it once a step for each.
+        """The derivative along the stretched coordinate, and the next value of its memory variable.
+
+        It is for schemes that advance each field once a step, such as leap-frogs; `rate` is for the others.
 
         Args:
             derivative: an expression for ∂u/∂x along the axis, of any order, at centres or faces.
@@ -135,26 +141,30 @@ class CPML:
             TraceError: it is called outside the step of an equation with this grid and dt.
             ShapeError: an axis along which the derivative does not vary, or a memory variable that lies elsewhere.
         """
-        graph = trace_of(instance("derivative", derivative, Symbol, "an expression of the step", "write it like diff(p, 0)"), "stretch()")
-        instance("memory", memory, Symbol, "a state of the step", "declare it by memory(axis, location)")
-        axis, place = place_along(derivative, axis, "stretch()")
-        if graph.grid != self.grid or graph.dt != self.dt:
-            built, used = (f"{part.grid} and dt = {part.dt:g} s" for part in (self, graph))
-            raise TraceError(f"a layer of {built} in a step of {used}, expected the same; build it from those of the equation")
-        if memory.location != derivative.location:
-            there, here = describe(memory.location), describe(derivative.location)
-            raise ShapeError(
-                f"a memory variable at {there}, expected it where the derivative lies, at {here}; "
-                f"declare it by memory({axis}, {derivative.location})"
-            )
-        found = self._stretches.get((axis, place))
+        found = self._found(derivative, axis, memory, "stretch()")
         if found is None:
             return derivative, memory
         following = _read(derivative, "b", found.b) * memory + _read(derivative, "a", found.a) * derivative
-        return (derivative if self.kappa == 1 else _read(derivative, "per kappa", found.per_kappa) * derivative) + following, following
+        return self._shrunk(derivative, found) + following, following
+
+    def rate(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
+        """The derivative along the stretched coordinate, and the rate of its memory variable: for `diffsim.integrators`.
+
+            ∂u/∂x̃ = ∂u/∂x / κ + ψ,   ψₜ = -(σ/κ + α) ψ - σ/κ² ∂u/∂x
+
+        Arguments and errors are those of `stretch`. Explicit methods need dt (σ/κ + α) below 2 or so; see "decay" of `profile`.
+
+        Reference: Gedney and Zhao (2010), An auxiliary differential equation formulation for the complex-frequency shifted PML, IEEE Trans.
+            Antennas Propag. 58, 838-847, doi:10.1109/TAP.2009.2037765.
+        """
+        found = self._found(derivative, axis, memory, "rate()")
+        if found is None:
+            return derivative, 0 * memory
+        rate = _read(derivative, "gain", found.gain) * derivative - _read(derivative, "decay", found.decay) * memory
+        return self._shrunk(derivative, found) + memory, rate
 
     def profile(self, axis: int, location: int = 0) -> dict[str, Array]:
-        """The figures of the layer along an axis, at centres (location 0) or upper faces (1): "a", "b" and "per_kappa", shape (cells,).
+        """The figures of the layer along an axis, at centres (location 0) or upper faces (1), by the names of `Stretch`; shape (cells,).
 
         Raises:
             ShapeError: an axis or a location that there is not, or an axis without a layer.
@@ -164,7 +174,27 @@ class CPML:
         if (axis, place) not in self._stretches:
             raise ShapeError(f"a profile along axis {axis}, which has no layer, expected one of an axis with cells; see `cells`")
         found = self._stretches[axis, place]
-        return {name: getattr(found, name).values.copy() for name in ("a", "b", "per_kappa")}
+        return {name: profile.values.copy() for name, profile in vars(found).items()}
+
+    def _found(self, derivative: Symbol, axis: int, memory: Symbol, what: str) -> Stretch | None:
+        """The figures where the derivative lies, or None where there is no layer."""
+        graph = trace_of(instance("derivative", derivative, Symbol, "an expression of the step", "write it like diff(p, 0)"), what)
+        instance("memory", memory, Symbol, "a state of the step", "declare it by memory(axis, location)")
+        axis, place = place_along(derivative, axis, what)
+        if graph.grid != self.grid or graph.dt != self.dt:
+            built, used = (f"{part.grid} and dt = {part.dt:g} s" for part in (self, graph))
+            raise TraceError(f"a layer of {built} in a step of {used}, expected the same; build it from those of the equation")
+        if memory.location != derivative.location:
+            there, here = describe(memory.location), describe(derivative.location)
+            raise ShapeError(
+                f"a memory variable at {there}, expected it where the derivative lies, at {here}; "
+                f"declare it by memory({axis}, {derivative.location})"
+            )
+        return self._stretches.get((axis, place))
+
+    def _shrunk(self, derivative: Symbol, found: Stretch) -> Symbol:
+        """The derivative divided by κ."""
+        return derivative if self.kappa == 1 else _read(derivative, "per kappa", found.per_kappa) * derivative
 
     def _stretch(self, axis: int, place: int) -> Stretch:
         depth, strongest = _depths(self.grid, axis, place, self.cells[axis])
@@ -175,7 +205,8 @@ class CPML:
         inside = depth > 0
         b = np.where(inside, np.exp(-(sigma / kappa + alpha) * self.dt), 1.0)
         a = np.where(inside, sigma * (b - 1) / np.where(inside, kappa * (sigma + kappa * alpha), 1.0), 0.0)
-        return Stretch(*(Profile(axis, values, place) for values in (a, b, 1 / kappa)))
+        gain, decay = -sigma / kappa**2, np.where(inside, sigma / kappa + alpha, 0.0)
+        return Stretch(*(Profile(axis, values, place) for values in (a, b, 1 / kappa, gain, decay)))
 
 
 def _depths(grid: Grid, axis: int, place: int, sides: Pair) -> tuple[Array, Array]:

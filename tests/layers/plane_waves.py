@@ -93,6 +93,22 @@ class FirstOrder(ds.Equation):
         }
 
 
+class Staged(FirstOrder):
+    """The same by a method of Runge and Kutta."""
+
+    def step(self, **state: Symbol) -> dict[str, Symbol]:
+        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
+            p_x, psi_p = self.layer.rate(diff(now["p"], 1), 1, now["psi_p"])
+            v_x, psi_v = self.layer.rate(diff(now["vx"], 1), 1, now["psi_v"])
+            return {"p": -diff(now["vy"], 0) - v_x, "vy": -diff(now["p"], 0), "vx": -p_x, "psi_p": psi_p, "psi_v": psi_v}
+
+        return ds.integrators.ssp_rk3(rate, state, self.dt)
+
+    @staticmethod
+    def start(packet: Packet, y: Array, x: Array, grid: ds.Grid, dt: float) -> dict[str, Array]:
+        return FirstOrder.start(packet, y, x, grid, 0.0)
+
+
 class LeapFrog(ds.Equation):
     """What both equations of second order begin with."""
 

@@ -15,6 +15,9 @@ GRID = ds.Grid((31, 44), (2.0, 0.5))
 DT = 0.1
 
 
+OUTSIDE = {"a": 0.0, "b": 1.0, "per_kappa": 1.0, "gain": 0.0, "decay": 0.0}
+
+
 def layer(cells=5, **settings) -> CPML:
     return CPML(GRID, DT, cells, **{"speed": 3.0, "frequency": 0.4, **settings})
 
@@ -30,6 +33,8 @@ def test_figures_are_those_of_the_paper(settings: dict[str, float], axis: int, p
     np.testing.assert_allclose(found["a"], wanted["a"], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(found["b"], wanted["b"], rtol=1e-12)
     np.testing.assert_allclose(1 / found["per_kappa"], wanted["kappa"], rtol=1e-12)
+    np.testing.assert_allclose(np.exp(-found["decay"] * DT), wanted["b"], rtol=1e-12)
+    np.testing.assert_allclose(found["gain"] * (1 - wanted["b"]), wanted["a"] * found["decay"], rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("cells", [(5, 5), ((5, 5), 5), [[5, 5], [5, 5]], np.int64(5)], ids=str)
@@ -45,7 +50,7 @@ def test_the_figures_of_a_stretched_axis_follow_its_coordinates(inside: float, c
     every = round(1 / cell)
     for name, values in even.profile(0, 1).items():
         np.testing.assert_allclose(found.profile(0, 1)[name][-cells:][every - 1 :: every], values[-5:], rtol=1e-12)
-        assert (found.profile(0, 1)[name][:-cells] == (0.0 if name == "a" else 1.0)).all()
+        assert (found.profile(0, 1)[name][:-cells] == OUTSIDE[name]).all()
 
 
 class Waves(ds.Equation):
