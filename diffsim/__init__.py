@@ -1,7 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import start  # noqa: F401, I001  the first: what follows takes a second or two
-from diffsim import checkpoint, errors, integrators, numpy, solvers
+from diffsim import checkpoint, errors, integrators, layers, numpy, solvers
 from diffsim.ad import (
     check_grads,
     check_kernel,
@@ -85,6 +85,7 @@ __all__ = [
     "jvp",
     "kernel",
     "label",
+    "layers",
     "linearize",
     "map",
     "numpy",

@@ -18,7 +18,7 @@ FLOORS = [
     {"grid", "field", "boundary"},
     {"expr", "linear"},
     {"kernels", "stepping"},
-    {"checkpoint", "integrators"},
+    {"checkpoint", "integrators", "layers"},
     {"ad"},
     {"numpy"},
     {"simulation", "solvers", "losses"},

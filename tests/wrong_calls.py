@@ -15,6 +15,7 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.checkpoint import Binomial, Lossless, Policy, parse_memory
+from diffsim.layers import CPML, Sponge
 from diffsim.losses import L2Misfit, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, minimise
 from diffsim.solvers import Acoustic, Heat, LongWave
@@ -129,6 +130,7 @@ def _pulled_whole(cotangents: Any) -> Any:
 _SHARED = _simulation()
 _FIELD = np.linspace(0, 1, math.prod(SHAPE)).reshape(SHAPE)
 _PARAMETERS = Parametrisation(SHAPE)
+_LAYER = CPML(GRID, 1e-3, 2, 2000.0, 20.0)
 
 
 def _method(kind: Callable[..., Any], method: str, argument: str, value: Any) -> Callable[..., Any]:
@@ -205,6 +207,23 @@ CALLS = [
     ),
     Call("Heat", _heated, {"grid": GRID, "dt": 0.1, "boundary": "mirror"}),
     Call("LongWave", _waved, {"grid": GRID, "dt": 0.1, "coordinates": "plane", "sponge": 2, "sponge_depth": 10.0}),
+    Call(
+        "CPML",
+        CPML,
+        {
+            "grid": GRID,
+            "dt": 1e-3,
+            "cells": (2, 3),
+            "speed": 2000.0,
+            "frequency": 20.0,
+            "reflection": 1e-6,
+            "grading": 3.0,
+            "kappa": 2.0,
+        },
+    ),
+    Call("CPML.memory", _LAYER.memory, {"axis": 1, "location": (0, 1)}),
+    Call("CPML.profile", _LAYER.profile, {"axis": 1, "location": 1}),
+    Call("Sponge", Sponge, {"grid": GRID, "dt": 1e-3, "cells": (2, 3), "speed": 2000.0, "spacing": (10.0, 10.0), "reflection": 1e-3}),
     Call(
         "L2Misfit",
         _method(L2Misfit, "value_and_grad", "predicted", _FIELD),
@@ -353,6 +372,20 @@ FITTING: dict[str, set[str]] = {
     "LongWave dt": {"1.5"},
     "LongWave sponge": {"0"},
     "LongWave sponge_depth": {"1.5", "huge"},
+    "CPML cells": {"0"},
+    "CPML dt": {"1.5", "huge"},
+    "CPML frequency": {"1.5", "huge"},
+    "CPML grading": {"1.5", "huge"},
+    "CPML kappa": {"1.5", "huge"},
+    "CPML speed": {"1.5", "huge"},
+    "CPML.memory axis": {"-1", "0"},
+    "CPML.memory location": {"None"},
+    "CPML.profile axis": {"-1", "0"},
+    "CPML.profile location": {"0"},
+    "Sponge cells": {"0"},
+    "Sponge dt": {"1.5", "huge"},
+    "Sponge speed": {"1.5", "huge"},
+    "Sponge spacing": {"None"},
     "L2Misfit weight": {"0", "1.5", "huge"},
     "L2Misfit mask": {"None", "True"},
     "L2Misfit normalise": {"True"},

@@ -11,7 +11,7 @@ from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.grid import Grid
-from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
+from diffsim.layers import Sponge
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
@@ -58,18 +58,18 @@ class Acoustic(Equation):
     ) -> None:
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
-        self.grid, self.dt, self.order, self.sponge = grid, dt, check_order(order), sponge
+        self.grid, self.dt, self.order = grid, dt, check_order(order)
         per_axis(boundary, grid.ndim)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
         self.parameters = {"c": Variable("mirror", unit="m/s")}
-        self.profiles = sponge_profiles(grid, dt, sponge, sponge_speed, grid.spacing) if sponge else {}
+        self.sponge = Sponge(grid, dt, sponge, sponge_speed)
+        self.profiles = self.sponge.profiles
 
-    def coefficients(self, c: Symbol, **damp: Symbol) -> dict[str, Symbol]:
-        found = {"m": (c * self.dt) ** 2}
-        return found | {"keep": damping(damp)} if damp else found
+    def coefficients(self, c: Symbol, **damping: Symbol) -> dict[str, Symbol]:
+        return {"m": (c * self.dt) ** 2} | self.sponge.coefficients(damping)
 
     def step(self, p: Symbol, p_prev: Symbol, m: Symbol, f: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"p": damped_leapfrog(p, p_prev, m * (laplacian(p, self.order) + f), others.get("keep")), "p_prev": p}
+        return {"p": self.sponge.leapfrog(p, p_prev, m * (laplacian(p, self.order) + f), others), "p_prev": p}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("wave speed c", parameters["c"], "m/s")

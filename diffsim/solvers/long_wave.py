@@ -14,7 +14,7 @@ from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
-from diffsim.solvers.sponge import damped_leapfrog, damping, sponge_profiles
+from diffsim.layers import Sponge
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array
@@ -63,14 +63,13 @@ class LongWave(Equation):
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2: long waves know no vertical axis")
         if coordinates == "sphere" and grid.ndim != 2:
             raise ParameterError(f"coordinates = 'sphere' needs a grid of latitude and longitude, got {grid.ndim} axes")
-        self.grid, self.dt, self.coordinates, self.sponge = grid, dt, coordinates, sponge
+        self.grid, self.dt, self.coordinates = grid, dt, coordinates
         self.states = {name: Variable("mirror", unit="m") for name in ("eta", "eta_prev")}
         self.parameters = {"H": Variable("mirror", unit="m")}
         self.initials = {"eta0": Variable("mirror", unit="m")}
         self.degree = math.pi / 180 * EARTH_RADIUS if coordinates == "sphere" else 1.0  # metres in a unit of the grid
-        self.profiles = {}
-        if sponge:
-            self.profiles = sponge_profiles(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
+        self.sponge = Sponge(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
+        self.profiles = dict(self.sponge.profiles)
         if coordinates == "sphere":
             self.profiles["sec_lat"] = Profile(0, 1 / np.cos(np.radians(grid.coordinates(0))))
             self.profiles["cos_lat_face"] = Profile(0, np.cos(np.radians(grid.coordinates(0, 1))), 1)
@@ -92,12 +91,10 @@ class LongWave(Equation):
         if self.coordinates == "sphere":
             out["B0"] = out["B0"] * metric["cos_lat_face"]
             out["B1"] = out["B1"] * metric["sec_lat"]
-        if self.sponge:
-            out["keep"] = damping({name: profile for name, profile in metric.items() if name.startswith("damp")})
-        return out
+        return out | self.sponge.coefficients(metric)
 
     def step(self, eta: Symbol, eta_prev: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"eta": damped_leapfrog(eta, eta_prev, self._divergence(eta, others), others.get("keep")), "eta_prev": eta}
+        return {"eta": self.sponge.leapfrog(eta, eta_prev, self._divergence(eta, others), others), "eta_prev": eta}
 
     def initial(self, eta0: Symbol, **others: Symbol) -> dict[str, Symbol]:
         return {"eta": eta0, "eta_prev": eta0 + 0.5 * self._divergence(eta0, others)}

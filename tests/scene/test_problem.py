@@ -144,7 +144,7 @@ REFUSED = [
     (ACOUSTIC, {"accept__1__of": "d"}, "accept[1].of: expected one of c, found 'd'"),
     (ACOUSTIC, {"unknowns__c__lower": 2100.0}, "unknowns.c: "),
     (ACOUSTIC, {"unknowns__c__smooth": 2.0}, "unknowns.c: smooth: expected no bounds"),
-    (ACOUSTIC, {"equation__sponge": 9}, "equation: sponge width = 9 cells, expected 0 to 7"),
+    (ACOUSTIC, {"equation__sponge": 9}, "equation: sponge = 9 cells, expected 0 to 7"),
 ]
 
 

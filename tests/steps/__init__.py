@@ -6,11 +6,13 @@ import pytest
 
 from tests.steps import (
     acoustic,
+    acoustic_cpml,
     advection,
     elastic,
     gray_scott,
     heat,
     kuramoto_sivashinsky,
+    maxwell_cpml,
     maxwell_drude,
     peaceman_rachford,
     schroedinger,
@@ -22,9 +24,11 @@ from tests.steps.step import Step
 
 STEPS: list[Step] = [
     acoustic.STEP,
+    acoustic_cpml.STEP,
     heat.STEP,
     elastic.STEP,
     maxwell_drude.STEP,
+    maxwell_cpml.STEP,
     shallow_water.STEP,
     weno.STEP,
     gray_scott.STEP,

@@ -1,0 +1,45 @@
+"""What comes back from layers of 20 cells. scripts/layers.py measures more of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from tests.layers.plane_waves import FirstOrder, Packet, SecondOrder, Sponged, Staged, final_pressure, reflection
+from tests.steps import acoustic_cpml
+
+CELLS = 20
+COMES_BACK = {0: 1e-5, 30: 1e-5, 60: 2e-3}
+"""Angle -> bound of the amplitude that comes back from a CPML; measured 1.8e-6, 1.4e-6 and 6.3e-4."""
+OF_A_SPONGE = {0: 1e-3, 30: 2e-3, 60: 5e-2}
+"""Angle -> what comes back at least from a sponge of as many cells; measured 1.5e-3, 2.5e-3 and 7.2e-2."""
+
+
+@pytest.mark.parametrize("equation", [FirstOrder, SecondOrder, Staged])
+@pytest.mark.parametrize("angle", COMES_BACK)
+def test_plane_waves_do_not_come_back(angle: int, equation: type[ds.Equation]) -> None:
+    assert reflection(equation, Packet(angle), CELLS) < COMES_BACK[angle]
+
+
+@pytest.mark.parametrize("angle", OF_A_SPONGE)
+def test_more_comes_back_from_a_sponge(angle: int) -> None:
+    assert OF_A_SPONGE[angle] < reflection(Sponged, Packet(angle), CELLS) < 2 * OF_A_SPONGE[angle]
+
+
+def test_a_short_packet_passes_as_on_a_larger_grid() -> None:
+    """It is made of many wavelengths and angles, some of which are slow and still there; measured 2e-5 of difference."""
+    packet = Packet(30, 0.4)
+    here, there = (final_pressure(FirstOrder, packet, CELLS, beyond) for beyond in (0, packet.inner))
+    assert np.abs(there).max() > 1e-3
+    assert np.abs(here - there).max() < 1e-4
+
+
+def test_nothing_grows_in_a_long_run() -> None:
+    """Layers of unlike thickness meet in corners, one side has none, and waves as short as the grid stay for long; measured 1e-2."""
+    step, steps = acoustic_cpml.STEP, 20_000
+    ones, zeros = np.ones(step.shape), np.zeros(step.shape)
+    start = {"p": step.all_inputs()["p"], "K": ones, "b": ones, "f": np.zeros((steps, 1))}
+    assert np.abs(start["p"]).max() > 2
+    final = step.simulation().run(dict.fromkeys(step.equation(step.shape).states, zeros) | start, steps).final
+    assert max(np.abs(values).max() for values in final.values()) < 0.1
