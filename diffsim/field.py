@@ -128,6 +128,14 @@ class Layout:
         first = self.halo_tiles * self.lanes - self.halo[-1]
         return flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
 
+    def go_on(self, slim: Slim, stored: npt.NDArray) -> None:
+        """Let the end values of a slim field go on into what fills its last tiles up, so that what is computed there is finite."""
+        if self.tiled(slim):
+            flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
+            first = self.halo_tiles * self.lanes - self.halo[-1]
+            last = first + self.shape[-1] + 2 * self.halo[-1]
+            flat[..., :first], flat[..., last:] = flat[..., first : first + 1], flat[..., last - 1 : last]
+
     def slim_cells(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
         """View of a slim field's values, without the halo."""
         cut: tuple[Any, ...] = (Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))

@@ -144,7 +144,7 @@ class CPML:
         found = self._found(derivative, axis, memory, "stretch()")
         if found is None:
             return derivative, memory
-        following = _read(derivative, "b", found.b) * memory + _read(derivative, "a", found.a) * derivative
+        following = _read(derivative, found.b) * memory + _read(derivative, found.a) * derivative
         return self._shrunk(derivative, found) + following, following
 
     def rate(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
@@ -160,7 +160,7 @@ class CPML:
         found = self._found(derivative, axis, memory, "rate()")
         if found is None:
             return derivative, 0 * memory
-        rate = _read(derivative, "gain", found.gain) * derivative - _read(derivative, "decay", found.decay) * memory
+        rate = _read(derivative, found.gain) * derivative - _read(derivative, found.decay) * memory
         return self._shrunk(derivative, found) + memory, rate
 
     def profile(self, axis: int, location: int = 0) -> dict[str, Array]:
@@ -194,7 +194,7 @@ class CPML:
 
     def _shrunk(self, derivative: Symbol, found: Stretch) -> Symbol:
         """The derivative divided by κ."""
-        return derivative if self.kappa == 1 else _read(derivative, "per kappa", found.per_kappa) * derivative
+        return derivative if self.kappa == 1 else _read(derivative, found.per_kappa) * derivative
 
     def _stretch(self, axis: int, place: int) -> Stretch:
         depth, strongest = _depths(self.grid, axis, place, self.cells[axis])
@@ -222,10 +222,6 @@ def _depths(grid: Grid, axis: int, place: int, sides: Pair) -> tuple[Array, Arra
     return depth, per_thickness
 
 
-def _read(like: Symbol, kind: str, profile: Profile) -> Symbol:
+def _read(like: Symbol, profile: Profile) -> Symbol:
     """A profile in the step of an expression. It joins the profiles of that step here, so that no equation has to declare it."""
-    graph, name = trace_of(like, "stretch()"), f"layer {kind} {profile.axis} {'face' if profile.location else 'centre'}"
-    while graph.edges.setdefault(name, profile) is not profile:  # that of another layer
-        name += " next"
-    where = tuple(profile.location if axis == profile.axis else None for axis in range(like.ndim))
-    return like.like(graph.read(name, (0,) * like.ndim), where)
+    return trace_of(like, "stretch()").profile(id(profile), profile, like)

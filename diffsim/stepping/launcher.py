@@ -143,6 +143,7 @@ class Launcher:
             stored.fill(0)
             if values is not None:
                 layout.slim_extended(slim, stored)[...] = values
+                layout.go_on(slim, stored)
 
         self.memory.fill(self.arrays[name], None, write)
 

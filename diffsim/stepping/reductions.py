@@ -136,6 +136,6 @@ def reduce(graph: Trace, value: Symbol, how: Literal["sum", "mean", "max"]) -> S
     output = next(same, None)
     if output is None:
         output = Stored(location, bound(EvenImage(), location, grid.cell_sizes), f"{how} {len(graph.stages)}", axes=())
-        graph.edges |= {inside(axis): Inside(axis, np.ones(n)) for axis, n in enumerate(grid.shape)}
+        graph.profiles |= {inside(axis): Inside(axis, np.ones(n)) for axis, n in enumerate(grid.shape)}
         graph.store(Reduction(output.name, source, location, how, output))
     return read_of(value, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,9 +47,9 @@ class Trace(Graph):
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
-        self.edges: dict[str, Profile] = {}  # what the step reads of the sides of the grid
+        self.profiles: dict[str, Profile] = {}  # those that no equation declares, such as which cells are the outermost
         self.values: dict[str, Symbol] = {}  # what boundary rules may name
-        self._sides: dict[Side | Sides, str] = {}  # names of profiles
+        self._profile_names: dict[Hashable, str] = {}
         self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the field as it is stored
 
     def store(self, stage: Stage) -> None:
@@ -134,27 +134,26 @@ class Trace(Graph):
     def _beyond(self, side: Side, like: Symbol) -> Symbol:
         """The weight of a side's given value in each cell."""
         axis, n = side.place.axis, self.grid.shape[side.place.axis]
-        return self._profile(side, Beyond(axis, np.zeros(n), int(side.place.face), side), like)
+        return self.profile(side, Beyond(axis, np.zeros(n), int(side.place.face), side), like)
 
     def _ones(self, sides: Sides, like: Symbol) -> Symbol:
         """What the rules of an axis make of a field that is 1 in the grid."""
         axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
-        return self._profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
+        return self.profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
 
-    def _profile(self, key: Side | Sides, profile: Profile, like: Symbol) -> Symbol:
-        """A profile that no equation declares, the same for the same key."""
-        name = self._sides.setdefault(key, f"side {len(self._sides)}")
-        self.edges.setdefault(name, profile)
+    def profile(self, key: Hashable, profile: Profile, like: Symbol) -> Symbol:
+        """A profile that no equation declares, the same for the same key, beside another expression of the step."""
+        name = self._profile_names.setdefault(key, f"profile {len(self._profile_names)}")
+        profile = self.profiles.setdefault(name, profile)
         where = tuple(profile.location if axis == profile.axis else None for axis in range(like.ndim))
         return like.like(self.read(name, (0,) * like.ndim), where)
 
     def _edge(self, like: Symbol, place: Place, location: Location) -> Symbol:
-        name = f"outermost cell of axis {place.axis} {'up' if place.high else 'down'}"
+        """1 in the outermost cell at a side, 0 in others."""
         cells = np.zeros(self.grid.shape[place.axis])
         cells[-1 if place.high else 0] = 1
-        self.edges[name] = Profile(place.axis, cells, location[place.axis])
-        where = tuple(at if axis == place.axis else None for axis, at in enumerate(location))
-        return like.like(self.read(name, (0,) * self.grid.ndim), where)
+        at = location[place.axis]
+        return self.profile((place.axis, place.high, at), Profile(place.axis, cells, at), like)
 
     def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
         """A number of all cells of an expression."""
@@ -373,7 +372,7 @@ def trace_step(
         _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = graph.with_edges(symbol.like(graph.stored(symbol)), placed, symbols[name]).node
     check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
-    profiles = {**equation.profiles, **metrics(grid), **graph.edges}
+    profiles = {**equation.profiles, **metrics(grid), **graph.profiles}
     stages = tuple(graph.stages)
     return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, series, clock, stages, outputs)
 
