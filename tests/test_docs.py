@@ -1,20 +1,53 @@
-"""The code in the README and the docs runs as it stands."""
+"""The code in the README and the docs runs as it stands, and prints what the page says that it prints."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WORKED = [ROOT / "docs" / f"{name}.md" for name in ("crank_nicolson", "shallow_water", "maxwell", "navier_stokes")]
+"""Worked examples: they state what they print, and draw their figure."""
+
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)
+ROUND_OFF = 1e-12
+"""Figures below it are round-off, which differs from machine to machine."""
+
+
+def blocks(page: Path, kind: str) -> str:
+    return "\n".join(re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
 
 
 def code(page: Path) -> str:
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    return blocks(page, "python")
+
+
+def same_figure(found: str, said: str) -> bool:
+    """Whether a figure is the one of the page: a whole number exactly, others to one in the last digit."""
+    if max(abs(float(found)), abs(float(said))) < ROUND_OFF:
+        return True
+    exponent = Decimal(said).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return abs(Decimal(found) - Decimal(said)) <= (0 if said.lstrip("+-").isdigit() else Decimal(10) ** exponent)
+
+
+def same_line(found: str, said: str) -> bool:
+    figures = NUMBER.findall(found), NUMBER.findall(said)
+    return NUMBER.sub("", found).split() == NUMBER.sub("", said).split() and all(map(same_figure, *figures))
+
+
+def require_same_output(found: str, said: str) -> None:
+    """Raise at the first line that is not that of the page."""
+    lines = [[line for line in text.splitlines() if line.strip()] for text in (found, said)]
+    for printed, stated in zip(*lines, strict=False):
+        assert same_line(printed, stated), f"the page states {stated!r}, its code prints {printed!r}"
+    assert len(lines[0]) == len(lines[1]), f"the page states {len(lines[1])} lines, its code prints {len(lines[0])}"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: p.name)
@@ -23,6 +56,44 @@ def test_code_runs(page: Path, tmp_path: Path) -> None:
     script.write_text(code(page))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
+    if page in WORKED:
+        require_same_output(done.stdout, blocks(page, "output"))
+        assert (tmp_path / page.with_suffix(".png").name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", WORKED, ids=lambda p: p.name)
+def test_a_worked_example_certifies_itself_and_shows_its_figure(page: Path) -> None:
+    assert "assert report.passed" in code(page)
+    assert f"]({page.with_suffix('.png').name})" in page.read_text()
+    assert blocks(page, "output")
+
+
+def test_pages_that_state_output_are_held_to_it() -> None:
+    assert [p.name for p in PAGES if blocks(p, "output")] == sorted(p.name for p in WORKED)
+
+
+@pytest.mark.parametrize(
+    ("found", "same"),
+    [
+        ("pressure 4.03, 12 cells, 3e-16", True),
+        ("pressure  4.04, 12 cells, 8e-15", True),
+        ("pressure 4.05, 12 cells, 3e-16", False),
+        ("pressure 4.03, 13 cells, 3e-16", False),
+        ("pressure 4.03, 12 cells, 3e-6", False),
+        ("pressure 4.03, 12 cells, nan", False),
+        ("pressure -4.03, 12 cells, 3e-16", False),
+        ("level 4.03, 12 cells, 3e-16", False),
+        ("pressure 4.03, 12 cells, 3e-16\nand more", False),
+        ("", False),
+    ],
+)
+def test_a_figure_that_differs_is_noticed(found: str, same: bool) -> None:
+    said = "pressure 4.03, 12 cells, 3e-16"
+    if same:
+        require_same_output(found, said)
+    else:
+        with pytest.raises(AssertionError, match="the page states"):
+            require_same_output(found, said)
 
 
 def test_the_worked_example_certifies_itself() -> None:

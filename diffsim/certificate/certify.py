@@ -19,6 +19,8 @@ SLOTS = (1, 2, 3, 5, 8, 13, 21)
 """Numbers of slots that are tried."""
 MOST_REPEATED = 12.0
 """Schedules that run each step forward more often than this are left out."""
+NOTHING = 1e-12
+"""An entry this much smaller than the largest of its field is 0 but for round-off: a change by its size would show nothing."""
 
 Loss = Callable[[Solution], tuple[float, Solution]]
 
@@ -101,10 +103,11 @@ def _lines(
 
 
 def _edge(values: Array, gradient: Array) -> Array:
-    """A change of the outermost entry that the loss feels most, by its own size or 1."""
+    """A change of the outermost entry that the loss feels most, by its own size, or by 1 if it is 0 beside the others."""
     border = np.ones(values.shape, bool)
     border[tuple(slice(1, -1) for _ in values.shape)] = False
     where = np.unravel_index(int(np.argmax(np.where(border, np.abs(gradient), -1.0))), values.shape)
     out = np.zeros(values.shape)
-    out[where] = abs(values[where]) or 1.0
+    size = abs(float(values[where]))
+    out[where] = size if size > NOTHING * np.abs(values).max() else 1.0
     return out

@@ -23,7 +23,7 @@ from diffsim.linear import METHODS, Method, System
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import HostCall, Place, Written
 from diffsim.stepping.stages import Derive, HostStage, Stage, Stored, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
-from diffsim.stepping.trace import Trace
+from diffsim.stepping.trace import Placed, Trace
 from diffsim.stepping.undo import decided_by
 
 
@@ -144,7 +144,8 @@ def solve(
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.
         right_side: an expression of the step.
-        boundary: what x is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes.
+        boundary: what x is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes. Where x lies on faces and
+            a rule gives its last value, on the side itself, x has that value there, in place of the equation.
         method: "tridiagonal": all lines along one axis by elimination, for an operator that reads a cell and its two neighbours there. The
             time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
             elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
@@ -174,21 +175,20 @@ def solve(
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
     graph = trace_of(right_side, "solve()")
     location = placed(right_side)
-    rules = graph.bound(boundary, location)
-    weights = _weights(operator, right_side, graph)
+    solution = Placed(location, graph.bound(boundary, location))
+    weights = _weights(operator, right_side, graph, solution)
     name = f"solve {len(graph.stages)}"
-    side = stored_name(right_side, graph)
+    side = stored_name(graph.on_sides(right_side, solution), graph)
     stored = tuple(
         float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
     )
-    output = Stored(location, rules, name)
-    graph.require_no_edges(output, "solve()")
-    graph.store(Solve(name, System(tuple(weights), rules, chosen, tolerance), side, stored, (output,)))
+    output = Stored(location, solution.rules, name)
+    graph.store(Solve(name, System(tuple(weights), output.rules, chosen, tolerance), side, stored, (output,)))
     return read_of(right_side, output)
 
 
-def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace) -> dict[Offset, Node]:
-    """The weights of an operator: offset -> expression."""
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> dict[Offset, Node]:
+    """The weights of an operator: offset -> expression. On a side where a rule gives the solution, that is the equation."""
     unknown = f"unknown {next(graph.unknowns)}"
     before = len(graph.stages)
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
@@ -198,6 +198,7 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
     merge_locations(found.location, x.location)
     if any(unknown in stage.reads() for stage in graph.stages[before:]):
         raise TraceError("the operator of solve() stores a stage of its argument, expected one expression; leave ds.stage out")
+    found = graph.on_sides(found, solution, x)
     weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
     (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
     if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):

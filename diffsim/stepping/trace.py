@@ -74,6 +74,21 @@ class Trace(Graph):
                     value = value.like((mask > 0.5).combine("select", edge, value).node)
         return value
 
+    def on_sides(self, value: Symbol, placed: Placed, there: Symbol | None = None) -> Symbol:
+        """An expression in which the cells on sides whose value a rule alone gives have another.
+
+        Args:
+            value: the expression for all other cells.
+            placed: the rules.
+            there: of those cells; None: the value that the rule gives.
+        """
+        for side in (side for sides in placed.rules for side in sides):
+            given = side.rule.edge(None, side.place, self.dt, self._value(side))
+            if given is not None:
+                mask = self._edge(value, side.place, placed.location)
+                value = value.like((mask > 0.5).combine("select", given if there is None else there, value).node)
+        return value
+
     def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
         """Which sides have what their rules say already: an earlier value of a state all, a stage those that need no state."""
         node = self.stored(value)

@@ -120,3 +120,11 @@ def test_taylor_slopes(factor: float, right: bool) -> None:
     found = taylor(lambda p: float(np.sin(p[0]) * p[1]), x, float(np.sin(0.3) * 0.7), factor * float(gradient @ d), d)
     assert abs(found.without - 1) < 0.1
     assert (abs(found.with_gradient - 2) < 0.1) == right
+
+
+def test_a_cell_at_the_edge_with_all_but_nothing_in_it_is_still_tested() -> None:
+    simulation, inputs = heat()
+    inputs["T"][[0, -1]] = inputs["T"][:, [0, -1]] = 1e-25
+    lines = [line for line in ds.certify(simulation, loss, inputs, STEPS, directions=1).lines if "T at the edge" in line.name]
+    assert len(lines) == 2
+    assert all(line.passed and np.isfinite(line.value) for line in lines)

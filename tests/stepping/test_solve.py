@@ -123,6 +123,37 @@ def test_an_unsymmetric_operator_equals_a_dense_matrix() -> None:
     assert np.abs(found - np.linalg.solve(matrix, u)).max() < ROUND_OFF
 
 
+@pytest.mark.parametrize("method", ["tridiagonal", "lu", "bicgstab"])
+@pytest.mark.parametrize(("wall", "value"), [(ds.Dirichlet(0.7), 0.7), (ds.OddImage(), 0.0)], ids=["given", "odd"])
+def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall: Any, value: float, method: Any) -> None:
+    """Implicit diffusion and drift between walls: the last row lies on one of them, none on the other. A matrix a column in NumPy."""
+    shape, below = (7, 4), -0.2
+
+    def step(v: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"v": ds.solve(lambda x: x - 0.3 * interpolate(k, 0) * diff(diff(x, 0), 0) + 0.2 * x.shifted(0, -1), v, v, method)}
+
+    run = ds.Simulation(Given(step, shape, ((ds.Dirichlet(below), wall), "mirror"), v=(1, 0)))
+    given = inputs(run)
+    wanted = given["v"].copy()
+    for _ in range(STEPS):
+        for column in range(shape[1]):
+            matrix, right = np.eye(7), wanted[:, column].copy()
+            for row in range(6):
+                through = 0.3 * 0.5 * (given["k"][row, column] + given["k"][row + 1, column])
+                matrix[row, row] += 2 * through
+                matrix[row, row + 1] -= through
+                if row:
+                    matrix[row, row - 1] -= through - 0.2
+                else:
+                    right[0] += (through - 0.2) * below
+            right[6] = value
+            wanted[:, column] = np.linalg.solve(matrix, right)
+    assert np.abs(run.run(given, STEPS).final["v"] - wanted).max() < ROUND_OFF
+    assert np.abs(given["v"][6] - value).min() > 0.01  # the side's value is not what the run begins with
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+
+
 def test_a_projection_leaves_no_divergence() -> None:
     """Incompressible flow: a Poisson equation whose solution is open by a constant, on a staggered grid."""
     grid_location = {"u": (0, 1), "v": (1, 0)}

@@ -14,6 +14,7 @@ from tests.steps import (
     kuramoto_sivashinsky,
     maxwell_cpml,
     maxwell_drude,
+    navier_stokes,
     peaceman_rachford,
     schroedinger,
     shallow_water,
@@ -37,10 +38,11 @@ STEPS: list[Step] = [
     advection.STEP,
     swift_hohenberg.STEP,
     peaceman_rachford.STEP,
+    navier_stokes.STEP,
 ]
 
-FEW = [maxwell_drude.STEP, shallow_water.STEP, schroedinger.STEP, advection.STEP, swift_hohenberg.STEP, peaceman_rachford.STEP]
+FEW = [module.STEP for module in (maxwell_drude, shallow_water, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)]
 """One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
-calls of functions on the host between them."""
+calls of functions on the host between them, and a solution with sides that differ."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import diffsim as ds
-from tests.steps import elastic, maxwell_drude, schroedinger, shallow_water
+from tests.steps import elastic, maxwell_drude, navier_stokes, schroedinger, shallow_water
 from tests.steps.step import weights
 
 
@@ -78,3 +78,26 @@ def test_a_metal_takes_energy_and_vacuum_keeps_it() -> None:
     simulation: ds.Simulation = step.simulation()
     assert abs(energy(0.0, 0.0, 300) / energy(0.0, 0.0, 2) - 1) < 1e-12
     assert energy(0.2, 0.5, 300) < 0.6 * energy(0.2, 0.5, 2)  # what does not oscillate stays
+
+
+def test_a_projected_velocity_has_no_divergence() -> None:
+    """Also in the cells next to the sides and in a body, from a velocity that has some."""
+    step = navier_stokes.STEP
+    inputs = step.all_inputs()
+    final = step.simulation().run(inputs, 1).final
+    before = np.abs(navier_stokes.divergence(inputs["u"], inputs["v"])).max()
+    assert np.abs(navier_stokes.divergence(final["u"], final["v"])).max() < 1e-13 * before
+
+
+def test_flow_in_a_channel_becomes_that_of_poiseuille() -> None:
+    """Parabola and pressure gradient are exact on the grid, but for what is left of the inflow: it falls by 30 a width of the channel."""
+    n, nu, inflow = 12, 0.1, 2.0
+    grid = ds.Grid((n, 4 * n), 1 / n)
+    simulation = ds.Simulation(navier_stokes.NavierStokes(grid, 0.01, nu, inflow), precision="f64")
+    final = simulation.run({"u": np.full(grid.shape, inflow), "sigma": np.zeros(grid.shape)}, 300).final
+    y = (np.arange(n) + 0.5) / n
+    parabola = y * (1 - y) + 0.25 / n**2  # the wall, half a cell away, has the mean of a cell and its image
+    scale = inflow / parabola.mean()
+    assert np.abs(final["u"][:, -1] - scale * parabola).max() < 1e-5 * inflow
+    assert np.abs(final["v"][:, -1]).max() < 1e-5 * inflow
+    assert np.abs(final["p"][:, -1] - scale * 2 * nu * 0.5 / n).max() < 1e-5 * inflow**2
