@@ -302,7 +302,7 @@ def test_a_run_that_cannot_go_on_says_in_which_step() -> None:
 
 def test_it_cannot_be_undone() -> None:
     run = only(lambda x, u, k: 2 * x)
-    with pytest.raises(PlanError, match="a function on the host computes"):
+    with pytest.raises(PlanError, match="one of its stages is a function on the host"):
         run.schedule(STEPS, ds.checkpoint.Policy(schedule="reversible"))
 
 
