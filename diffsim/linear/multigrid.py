@@ -58,8 +58,8 @@ class Level:
 class Multigrid:
     """The grids below a matrix, which is definite, or has constants as its null space.
 
-    Where neighbours have a weight of the sign of the diagonal, or a row has more beside the diagonal than on it, a matrix without that takes
-    its place.
+    Where neighbours have a weight of the sign of the diagonal, or a row has more beside the diagonal than on it, a matrix without that
+    takes its place.
 
     Args:
         diagonal: of the matrix, see `Neighbours`.

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, linalg
 
 from diffsim.errors import ConvergenceError, ParameterError, SingularError
-from diffsim.linear.iterations import End, Product, biconjugate_gradients, conjugate_gradients, norm
 from diffsim.linear.galerkin import Galerkin
+from diffsim.linear.iterations import End, Product, biconjugate_gradients, conjugate_gradients, norm
 from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.neighbours import SYMMETRIC, Neighbours
 

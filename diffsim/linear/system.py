@@ -30,8 +30,8 @@ Prepared = Tridiagonal | Diagonal | Factored | ConjugateGradients | BiConjugateG
 class System:
     """The systems with one stencil, which differ in their weights.
 
-    What was factored or assembled for the last weights is kept. Arithmetic is in f64, but for transforms, which are in the type of the right
-    side.
+    What was factored or assembled for the last weights is kept. Arithmetic is in f64, but for transforms, which are in the type of the
+    right side.
 
     Args:
         offsets: of the stencil.
