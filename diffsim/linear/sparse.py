@@ -102,7 +102,7 @@ class Iterated(Solver):
         size = norm(given)
         if not size:
             return np.zeros(right_side.shape)
-        left = math.inf
+        best = math.inf
         for nearly, most in self._inverses(transposed):
             with np.errstate(all="ignore"):  # a breakdown shows in the residual
                 found = self._iteration(matrix, given, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
@@ -110,8 +110,9 @@ class Iterated(Solver):
                 reachable = ROUND_OFF * self._size * norm(found) / size
             if left <= max(self._tolerance, min(reachable, REACHABLE)):
                 return found.reshape(right_side.shape)
+            best = min(best, left)
         raise ConvergenceError(
-            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {left:.1e} after up to "
+            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {best:.1e} after up to "
             f"{self._most} iterations; {self.remedy}"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.errors import ConvergenceError
 from diffsim.linear import multigrid, sparse
 from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.neighbours import PIECE, Neighbours, neighbours
@@ -183,3 +185,17 @@ def test_neighbours_of_the_sign_of_the_diagonal() -> None:
     found = solver.solve(weights, right_side)
     matrix = Stencil(shape, cross(2), centred(("zero", "zero"))).matrix(weights)
     assert np.linalg.norm(matrix @ found.ravel() - right_side.ravel()) <= 1e-10 * np.linalg.norm(right_side)
+
+
+def test_an_error_tells_the_smallest_residual_of_all_that_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here few cycles of multigrid come closer than the diagonal does after them."""
+    weights = conducting(np.random.default_rng(0), (40, 37), 1e-3)
+    matrix = neighbours(Stencil((40, 37), cross(2), centred(("mirror", "mirror"))), weights)
+    assert matrix is not None
+    monkeypatch.setattr(sparse, "CYCLES", 8)
+    solver = sparse.ConjugateGradients(matrix, 1e-12, (40, 37))
+    solver._most = 2
+    with pytest.raises(ConvergenceError) as error:
+        solver.solve(np.random.default_rng(1).standard_normal((40, 37)), False)
+    got = re.search(r"got (\S+) after", str(error.value))
+    assert got is not None and float(got[1]) < 0.1
