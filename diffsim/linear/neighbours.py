@@ -1,8 +1,8 @@
 """Symmetric matrices of cells and their next neighbours along the axes, without a sparse matrix.
 
 A row is d(i) x(i) - sum over axes a of u_a(i) x(i + e_a) + u_a(i - e_a) x(i - e_a). Fields are kept flat, with a slab of zeros before and
-behind, so a neighbour is the same slice further on. NumPy works on pieces that stay in the cache: at 1024 x 1024 cells a product takes
-half of what it takes with a sparse matrix, and the bits depend on nothing but the numbers.
+behind, so a neighbour is the same slice further on. NumPy works on pieces that stay in the cache. At 1024 x 1024 cells a product in f64
+takes 7.4 ms, as long as with a sparse matrix, but none has to be assembled. The bits depend on nothing but the numbers.
 """
 
 from __future__ import annotations
