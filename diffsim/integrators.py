@@ -1,4 +1,4 @@
-"""Explicit time steps from a rate: a step calls one of them instead of writing its stages.
+"""Time steps from a rate: a step calls one of them instead of writing its stages.
 
 A rate is a function of the state, `rate({"u": u}) -> {"u": du_dt}`; the state is a dict of fields of the step. What a method computes in
 between is stored, so that a neighbour's value is read and not computed again, and has the boundary rule and the place of the field that it
@@ -7,20 +7,28 @@ stands for. Each evaluates the rate once a stage.
     def step(self, u, s):
         return rk4(lambda now: {"u": s - div([flux(now["u"], axis) for axis in range(2)])}, {"u": u}, self.dt)
 
-Methods that treat a part of the rate implicitly (IMEX) are not here; a step writes that part with `diffsim.solve`.
+Where a part of the rate is linear and stiff, such as diffusion, an implicit-explicit method takes that part implicitly, by one linear
+system a stage for each field that has such a part (`diffsim.solve`):
+
+    def step(self, u, nu):
+        return imex_ars222(lambda now: {"u": -advection(now["u"])}, {"u": lambda x: nu * laplacian(x)}, {"u": u}, self.dt)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from diffsim.errors import TraceError
 from diffsim.expr.symbol import Symbol
+from diffsim.linear import Method
+from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
 State: TypeAlias = Mapping[str, Symbol]
 Rate: TypeAlias = Callable[[dict[str, Symbol]], Mapping[str, Symbol]]
+Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]
 
 
 def euler(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
@@ -137,6 +145,82 @@ def leapfrog(acceleration: Rate, state: State, previous: State, dt: float) -> di
     """
     force, before = _rates(acceleration, state), _matching("previous", previous, state)
     return {name: 2 * u - before[name] + dt**2 * force[name] for name, u in state.items()}
+
+
+def imex_euler(
+    rate: Rate, operators: Operators, state: State, dt: float, method: Method = "auto", tolerance: float | None = None
+) -> dict[str, Symbol]:
+    """Forward Euler for a rate f and backward Euler for linear operators L, first order: (1 - dt L) u_next = u + dt f(u).
+
+    Args:
+        rate: gives the explicit part of du/dt for each field of the state.
+        operators: field -> L: the implicit part of its du/dt, a linear function of this field whose weights may be any expressions of
+            the step. It is taken with the boundary rules of the field. Fields that are left out have no implicit part.
+        state: fields of the step: states, coefficients or stages.
+        dt: time step, seconds. What limits it is f; L does not, as long as its eigenvalues have no positive real part.
+        method: of the linear systems, see `diffsim.solve`.
+        tolerance: likewise.
+
+    Returns:
+        The state one step later.
+
+    Raises:
+        TraceError: the rate is not that of each field of the state, an operator is not that of one, or is not linear.
+
+    Reference: Ascher, Ruuth and Spiteri (1997), Implicit-explicit Runge-Kutta methods for time-dependent partial differential equations,
+        Appl. Numer. Math. 25, 151-167, section 2.1, doi:10.1016/S0168-9274(97)00056-1.
+    """
+    _require_operators(operators, state)
+    return _implicit(euler(rate, state, dt), operators, state, dt, method, tolerance)
+
+
+def imex_ars222(
+    rate: Rate, operators: Operators, state: State, dt: float, method: Method = "auto", tolerance: float | None = None
+) -> dict[str, Symbol]:
+    """The second-order method of Ascher, Ruuth and Spiteri with two rates and two systems a step, both with 1 - g dt L.
+
+    Arguments, result and errors are those of `imex_euler`. The implicit part damps all that decays fast (it is L-stable). With
+    g = 1 - 1/√2 and d = 1 - 1 / (2 g):
+
+        (1 - g dt L) u1 = u + g dt f(u)
+        (1 - g dt L) u_next = u + dt (d f(u) + (1 - d) f(u1)) + (1 - g) dt L u1
+
+    f(u) and L u1 are read off the first right side r = u + g dt f(u), which is stored: g dt L u1 = u1 - r.
+
+    Reference: as for `imex_euler`, section 2.6.
+    """
+    _require_operators(operators, state)
+    g = 1 - 1 / math.sqrt(2)
+    d = 1 - 1 / (2 * g)
+    right = _stored(euler(rate, state, g * dt), state)
+    first = _stored(_implicit(right, operators, state, g * dt, method, tolerance), state)
+    rates = _rates(rate, first)
+    last = {
+        name: u + d / g * (right[name] - u) + (1 - d) * dt * rates[name] + (1 - g) / g * (first[name] - right[name])
+        for name, u in state.items()
+    }
+    return _implicit(last, operators, state, g * dt, method, tolerance)
+
+
+def _implicit(right: State, operators: Operators, state: State, dt: float, method: Method, tolerance: float | None) -> dict[str, Symbol]:
+    """Solutions of (1 - dt L) u = right; fields without an L are their right sides."""
+    return {
+        name: solve(lambda x, of=operators[name]: x - dt * of(x), side, state[name], method, tolerance) if name in operators else side  # type: ignore[misc]
+        for name, side in right.items()
+    }
+
+
+def _require_operators(operators: Operators, state: State) -> None:
+    if not isinstance(operators, Mapping) or not operators or not all(map(callable, operators.values())):
+        raise TraceError(
+            f"operators = {type(operators).__name__}, expected a dict of linear functions of a field; write it like "
+            "{'u': lambda x: nu * laplacian(x)}"
+        )
+    unknown = set(operators) - set(state)
+    if unknown:
+        raise TraceError(
+            f"operators has entries {', '.join(map(str, operators))}, expected fields of the state: {', '.join(state)}; correct the names"
+        )
 
 
 def _moved(state: State, rates: State, dt: float) -> dict[str, Symbol]:

@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.errors import TraceError
 from diffsim.expr import Symbol, diff, div, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
-from diffsim.integrators import adams_bashforth2, euler, leapfrog, rk4, ssp_rk2, ssp_rk3
+from diffsim.integrators import adams_bashforth2, euler, imex_ars222, imex_euler, leapfrog, rk4, ssp_rk2, ssp_rk3
 from diffsim.stepping.trace import TracedStep, trace_coefficients, trace_step
 from tests.steps.test_gradient import loss
 
@@ -81,6 +81,33 @@ class Membrane(ds.Equation):
         return {"p": found["p"], "p_prev": p}
 
 
+IMEX_ORDERS: dict[Callable[..., Any], int] = {imex_euler: 1, imex_ars222: 2}
+IMEX = pytest.mark.parametrize("method", IMEX_ORDERS, ids=lambda f: f.__name__)
+
+
+class Reacting(ds.Equation):
+    """u_t = ∇·((0.5 + b) ∇u) - u³ + 0.3 v, v_t = u v - v: the diffusion of u is implicit, the rest is not, and v is not at all.
+
+    A side of u has a given value. No two parts commute.
+    """
+
+    def __init__(self, method: Callable[..., Any], dt: float, shape: tuple[int, ...] = CELLS) -> None:
+        self.grid, self.dt, self.method = ds.Grid(shape, 1.0), dt, method
+        self.states = {"u": ds.Variable(((ds.Dirichlet(0.4), "mirror"), "mirror")), "v": ds.Variable("mirror")}
+        self.parameters = {"b": ds.Variable("mirror")}
+
+    def step(self, u: Symbol, v: Symbol, b: Symbol) -> dict[str, Symbol]:
+        def spread(x: Symbol) -> Symbol:
+            return div([(0.5 + interpolate(b, axis)) * diff(x, axis) for axis in range(2)])
+
+        def rate(now: Mapping[str, Symbol]) -> dict[str, Symbol]:
+            return {"u": 0.3 * now["v"] - now["u"] ** 3, "v": now["u"] * now["v"] - now["v"]}
+
+        if self.method not in IMEX_ORDERS:
+            return self.method(lambda now: (found := rate(now)) | {"u": found["u"] + spread(now["u"])}, {"u": u, "v": v}, self.dt)
+        return self.method(rate, {"u": spread}, {"u": u, "v": v}, self.dt)
+
+
 def standing_wave(t: float) -> dict[str, np.ndarray]:
     """Exact values of the box without friction, cell by cell."""
     centre, face = ([np.pi * m * (np.arange(n) + at) / n for m, n in zip(MODE, CELLS, strict=True)] for at in (0.5, 1.0))
@@ -123,10 +150,37 @@ def test_order_of_the_leapfrog() -> None:
     assert order(run) == pytest.approx(2, abs=0.15)
 
 
+@IMEX
+def test_order_with_an_implicit_part_against_many_explicit_steps(method: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(1)
+    start = {name: rng.uniform(0.2, 1.0, CELLS) for name in ("u", "v", "b")}
+    exact = ds.Simulation(Reacting(rk4, TIME / 400)).run(start, 400).final
+
+    def run(n: int) -> float:
+        found = ds.Simulation(Reacting(method, TIME / n)).run(start, n).final
+        return max(float(np.abs(found[name] - exact[name]).max()) for name in exact)
+
+    assert order(run) == pytest.approx(IMEX_ORDERS[method], abs=0.15)
+
+
+@IMEX
+def test_an_implicit_part_does_not_limit_the_time_step(method: Callable[..., Any]) -> None:
+    """Steps 50 times as long as an explicit method could take come to rest where the rate is zero."""
+    start = {"u": np.random.default_rng(1).uniform(0.2, 1.0, CELLS), "v": np.zeros(CELLS), "b": np.full(CELLS, 49.5)}
+    found = ds.Simulation(Reacting(method, 0.25)).run(start, 400).final["u"]
+    later = ds.Simulation(Reacting(method, 0.25)).run(start | {"u": found}, 1).final["u"]
+    assert np.abs(later - found).max() < 1e-12 and np.abs(found - 0.4).max() < 0.1
+
+
 @pytest.mark.parametrize(
     "equation",
-    [*(lambda dt, method=method: Box(method, dt) for method in ORDERS), BoxOfRates, Membrane],
-    ids=[*(method.__name__ for method in ORDERS), "adams_bashforth2", "leapfrog"],
+    [
+        *(lambda dt, method=method: Box(method, dt) for method in ORDERS),
+        *(lambda dt, method=method: Reacting(method, dt) for method in IMEX_ORDERS),
+        BoxOfRates,
+        Membrane,
+    ],
+    ids=[*(method.__name__ for method in (*ORDERS, *IMEX_ORDERS)), "adams_bashforth2", "leapfrog"],
 )
 def test_gradients_are_certified(equation: Callable[[float], ds.Equation]) -> None:
     simulation = ds.Simulation(equation(0.1))
@@ -172,6 +226,10 @@ WRONG: dict[str, tuple[Callable[[Symbol], Any], str]] = {
     "no state": (lambda u: euler(lambda now: now, u, 0.1), "state = Symbol, expected a dict of fields"),  # type: ignore[arg-type]
     "other previous": (lambda u: leapfrog(lambda now: now, {"u": u}, {"u_prev": u}, 0.1), "previous has entries u_prev"),
     "other rates": (lambda u: adams_bashforth2(lambda now: now, {"u": u}, {}, 0.1)[0], "previous_rate has entries , expected"),
+    "operators": (lambda u: imex_euler(lambda now: now, laplacian, {"u": u}, 0.1), "operators = function, expected a dict of linear"),
+    "no operators": (lambda u: imex_ars222(lambda now: now, {}, {"u": u}, 0.1), "operators = dict, expected a dict of linear"),
+    "other operators": (lambda u: imex_ars222(lambda now: now, {"v": laplacian}, {"u": u}, 0.1), "operators has entries v, expected .* u;"),
+    "not linear": (lambda u: imex_euler(lambda now: now, {"u": sin}, {"u": u}, 0.1), "not linear"),
     "an expression": (lambda u: ssp_rk2(lambda now: now, {"u": 2 * u}, 0.1), "boundary = an expression, expected a rule, or a state"),
     "a neighbour": (lambda u: ssp_rk2(lambda now: now, {"u": u.shifted(0, 1)}, 0.1), "boundary = an expression"),
 }

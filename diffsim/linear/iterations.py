@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from diffsim.linear.neighbours import Neighbours
+
 Product: TypeAlias = Callable[[npt.NDArray], npt.NDArray]
 
 
@@ -49,7 +51,7 @@ class End:
         return not size > self.residual or size <= self.relative * norm(x)
 
 
-def conjugate_gradients(matrix: csr_array, right_side: npt.NDArray, nearly: Product, end: End) -> npt.NDArray:
+def conjugate_gradients(matrix: csr_array | Neighbours, right_side: npt.NDArray, nearly: Product, end: End) -> npt.NDArray:
     """What the iteration comes to from 0, at its end or where it breaks down.
 
     Args:
@@ -58,7 +60,7 @@ def conjugate_gradients(matrix: csr_array, right_side: npt.NDArray, nearly: Prod
         nearly: product with an approximate inverse of the matrix, symmetric too.
         end: of the iteration.
     """
-    x, left = np.zeros_like(right_side), right_side.copy()
+    x, left, scratch = np.zeros_like(right_side), right_side.copy(), np.empty_like(right_side)
     near = nearly(left)
     way, size = near.copy(), inner(left, near)
     for _ in range(end.most):
@@ -67,12 +69,14 @@ def conjugate_gradients(matrix: csr_array, right_side: npt.NDArray, nearly: Prod
         if not curvature:
             break
         step = size / curvature
-        x += step * way
-        left -= step * along
+        x += np.multiply(way, step, out=scratch)
+        left -= np.multiply(along, step, out=scratch)
         if end.reached(left, x):
             break
         near = nearly(left)
         before, size = size, inner(left, near)
+        if not before:
+            break
         way *= size / before
         way += near
     return x
@@ -104,6 +108,8 @@ def biconjugate_gradients(matrix: csr_array, right_side: npt.NDArray, nearly: Pr
         if end.reached(left, x) or not damping:
             break
         before, size = size, inner(shadow, left)
+        if not before:
+            break
         way -= damping * along
         way *= (size / before) * (step / damping)
         way += left

@@ -1,4 +1,4 @@
-"""Systems with any weights, as sparse matrices: factored, or by conjugate gradients and its kin."""
+"""Systems with any weights: factored, or by conjugate gradients and its kin."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, linalg
 
 from diffsim.errors import ConvergenceError, ParameterError, SingularError
+from diffsim.linear.galerkin import Galerkin
 from diffsim.linear.iterations import End, Product, biconjugate_gradients, conjugate_gradients, norm
 from diffsim.linear.multigrid import Multigrid
+from diffsim.linear.neighbours import SYMMETRIC, Neighbours
+
+Matrix: TypeAlias = csr_array | Neighbours
 
 CHEAP = 60
-"""Iterations after which a better approximation of the inverse is tried."""
-SYMMETRIC = 1e-12
-"""Largest difference of a symmetric matrix and its transpose, relative to its largest entry."""
+"""Iterations with the diagonal that are worth a try."""
+CYCLES = 500
+"""Cycles of multigrid after which the diagonal alone is tried."""
 SINGULAR = 1e-13
 """A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
 COMPATIBLE = 1e-6
@@ -81,10 +85,10 @@ class Iterated(Solver):
     remedy: str
     _iteration: Callable[..., Any]
 
-    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+    def __init__(self, matrix: Matrix, tolerance: float) -> None:
         self._matrix, self._tolerance = matrix, tolerance
         self._most = max(1000, int(ITERATIONS * math.sqrt(matrix.shape[0])))
-        self._size = float(abs(matrix).sum(axis=1).max())
+        self._size = float(_magnitudes(matrix).max())
         diagonal = matrix.diagonal()
         self._scale = 1 / np.where(diagonal == 0, 1, diagonal)
 
@@ -94,11 +98,11 @@ class Iterated(Solver):
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
         given = right_side.ravel().astype(float)
-        matrix = self._matrix.T.tocsr() if transposed else self._matrix
+        matrix = self._matrix.T.tocsr() if transposed and isinstance(self._matrix, csr_array) else self._matrix
         size = norm(given)
         if not size:
             return np.zeros(right_side.shape)
-        left = math.inf
+        best = math.inf
         for nearly, most in self._inverses(transposed):
             with np.errstate(all="ignore"):  # a breakdown shows in the residual
                 found = self._iteration(matrix, given, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
@@ -106,8 +110,9 @@ class Iterated(Solver):
                 reachable = ROUND_OFF * self._size * norm(found) / size
             if left <= max(self._tolerance, min(reachable, REACHABLE)):
                 return found.reshape(right_side.shape)
+            best = min(best, left)
         raise ConvergenceError(
-            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {left:.1e} after up to "
+            f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {best:.1e} after up to "
             f"{self._most} iterations; {self.remedy}"
         )
 
@@ -133,7 +138,7 @@ class ConjugateGradients(Iterated):
     remedy = "raise tolerance=, or choose method='lu'; the matrix must be positive definite (or negative definite)"
     _iteration = staticmethod(conjugate_gradients)
 
-    def __init__(self, matrix: csr_array, tolerance: float, shape: tuple[int, ...]) -> None:
+    def __init__(self, matrix: Matrix, tolerance: float, shape: tuple[int, ...]) -> None:
         super().__init__(matrix, tolerance)
         if not is_symmetric(matrix):
             raise ParameterError("expected a symmetric operator for method='cg', got another one; choose 'bicgstab' or 'lu'")
@@ -150,15 +155,30 @@ class ConjugateGradients(Iterated):
         return found - found.mean()
 
     @functools.cached_property
-    def _multigrid(self) -> Multigrid:
-        return Multigrid(self._matrix, self._shape)
+    def _multigrid(self) -> Multigrid | Galerkin:
+        return Multigrid(*self._matrix.parts) if isinstance(self._matrix, Neighbours) else Galerkin(self._matrix, self._shape)
 
     def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
         def without_mean(product: Product) -> Product:
             return lambda values: (found := product(values)) - found.mean()
 
-        for found, most in ((self._by_diagonal, CHEAP), (lambda values: self._multigrid(values), self._most)):
+        ways: list[tuple[Product, int]] = [(self._by_diagonal, CHEAP)] if self._cheap() else []
+        ways += [(lambda values: self._multigrid(values), CYCLES), (self._by_diagonal, self._most)]
+        for found, most in ways:
             yield without_mean(found) if self._open else found, most
+
+    def _cheap(self) -> bool:
+        """Whether few iterations with the diagonal may do; of a sparse matrix, whose multigrid takes long to prepare, always.
+
+        By Gershgorin's theorem eigenvalues of the matrix over its diagonal are within 1 ± (1 - dominance).
+        """
+        if not isinstance(self._matrix, Neighbours):
+            return True
+        dominance = 2 - float((_magnitudes(self._matrix).ravel() * np.abs(self._scale)).max())
+        if dominance <= 0:
+            return False
+        root = math.sqrt((2 - dominance) / dominance)
+        return 0.5 * root * math.log(2 * root / self._tolerance) <= CHEAP
 
 
 class BiConjugateGradients(Iterated):
@@ -168,10 +188,14 @@ class BiConjugateGradients(Iterated):
     remedy = "raise tolerance=, or choose method='lu'"
     _iteration = staticmethod(biconjugate_gradients)
 
+    def __init__(self, matrix: csr_array, tolerance: float) -> None:
+        super().__init__(matrix, tolerance)
+        self._sparse = matrix
+
     @functools.cached_property
     def _factors(self) -> Any:
         try:
-            return linalg.spilu(self._matrix.tocsc(), drop_tol=1e-4, fill_factor=10)
+            return linalg.spilu(self._sparse.tocsc(), drop_tol=1e-4, fill_factor=10)
         except RuntimeError as error:
             raise _singular() from error
 
@@ -180,10 +204,16 @@ class BiConjugateGradients(Iterated):
         yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N"), self._most
 
 
-def leaves_constants(matrix: csr_array) -> bool:
+def leaves_constants(matrix: Matrix) -> bool:
     """Whether a matrix gives nothing of a constant field, but for round-off."""
-    sums = np.abs(np.asarray(matrix.sum(axis=1)))
-    return bool(sums.max() <= ROUND_OFF * abs(matrix).max())
+    sums = matrix.row_sums() if isinstance(matrix, Neighbours) else np.asarray(matrix.sum(axis=1))
+    largest = np.abs(matrix.diagonal()).max() if isinstance(matrix, Neighbours) else abs(matrix).max()
+    return bool(np.abs(sums).max() <= ROUND_OFF * largest)
+
+
+def _magnitudes(matrix: Matrix) -> npt.NDArray:
+    """The sum of the magnitudes of the entries of each row."""
+    return matrix.magnitudes() if isinstance(matrix, Neighbours) else np.asarray(abs(matrix).sum(axis=1))
 
 
 def require_compatible(part: float, whole: float) -> None:
@@ -195,6 +225,6 @@ def require_compatible(part: float, whole: float) -> None:
         )
 
 
-def is_symmetric(matrix: csr_array) -> bool:
+def is_symmetric(matrix: Matrix) -> bool:
     """Whether a matrix is its own transpose, but for round-off."""
-    return bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())
+    return isinstance(matrix, Neighbours) or bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
+from diffsim.linear.neighbours import neighbours
 from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
 from diffsim.linear.stencil import Offset, Stencil
 from diffsim.linear.transforms import Diagonal, diagonal
@@ -29,7 +30,8 @@ Prepared = Tridiagonal | Diagonal | Factored | ConjugateGradients | BiConjugateG
 class System:
     """The systems with one stencil, which differ in their weights.
 
-    What was factored or assembled for the last weights is kept. All arithmetic is in f64.
+    What was factored or assembled for the last weights is kept. Arithmetic is in f64, but for transforms, which are in the type of the
+    right side.
 
     Args:
         offsets: of the stencil.
@@ -92,7 +94,7 @@ class System:
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
             "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
-            "cg": lambda: ConjugateGradients(stencil.matrix(weights), tolerance, stencil.shape),
+            "cg": lambda: ConjugateGradients(neighbours(stencil, weights) or stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
             "lu": lambda: Factored(stencil.matrix(weights)),
         }
@@ -107,10 +109,10 @@ class System:
         lines = ways["tridiagonal"]()
         if lines is not None:
             return lines
-        matrix = stencil.matrix(weights)
+        matrix = neighbours(stencil, weights) or stencil.matrix(weights)
         symmetric = is_symmetric(matrix)
         if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
-            return Factored(matrix)
+            return Factored(stencil.matrix(weights))
         return ConjugateGradients(matrix, tolerance, stencil.shape) if symmetric else BiConjugateGradients(matrix, tolerance)
 
 

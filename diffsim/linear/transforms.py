@@ -36,29 +36,33 @@ class Transform:
     real: dict[int, tuple[str, int]]
 
     def forward(self, values: npt.NDArray) -> npt.NDArray:
+        given = values
         for axis, (kind, number) in self.real.items():
-            values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho")
+            values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho", overwrite_x=values is not given)
         return fft.rfftn(values, axes=self.fourier, norm="ortho") if self.fourier else values
 
     def backward(self, values: npt.NDArray) -> npt.NDArray:
+        """The inverse of `forward`. What it is given may be overwritten."""
         if self.fourier:
             values = fft.irfftn(values, [self.shape[axis] for axis in self.fourier], axes=self.fourier, norm="ortho")
         for axis, (kind, number) in self.real.items():
-            values = (fft.idct if kind == "cosine" else fft.idst)(values, number, axis=axis, norm="ortho")
+            values = (fft.idct if kind == "cosine" else fft.idst)(values, number, axis=axis, norm="ortho", overwrite_x=True)
         return values
 
 
 class Diagonal:
-    """A matrix with constant weights, as numbers.
+    """A matrix with constant weights, as numbers. It is solved with in the type of the right side.
 
     Along what has the number 0, a constant field as a rule, the solution is 0, and the right side has to be. (It is the solution of
     least squares, and its transpose is that of the transposed matrix.)
     """
 
     def __init__(self, transform: Transform, numbers: npt.NDArray) -> None:
-        self._transform, self._numbers = transform, numbers
+        self._transform = transform
         size = np.abs(numbers)
         self._zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
+        inverse = np.where(self._zero, 0, 1 / np.where(self._zero, 1, numbers))
+        self._inverse = {inverse.dtype: inverse}
 
     @property
     def regular(self) -> bool:
@@ -70,13 +74,17 @@ class Diagonal:
         Raises:
             SingularError: the right side is not one that the matrix gives; for the transpose, that part of it is left out.
         """
-        hat = self._transform.forward(np.asarray(right_side, float))
+        hat = self._transform.forward(right_side)
         if not self.regular:
             part, whole = (math.sqrt(float(np.sum(np.abs(values) ** 2))) for values in (hat[self._zero], hat))
             if not transposed:
                 require_compatible(part, whole)
-        numbers = np.conj(self._numbers) if transposed else self._numbers
-        return self._transform.backward(np.where(self._zero, 0, hat / np.where(self._zero, 1, numbers)))
+        (exact, *_) = self._inverse.values()
+        if hat.dtype not in self._inverse:
+            self._inverse[hat.dtype] = exact.astype(hat.dtype)
+        inverse = self._inverse[hat.dtype]
+        hat *= np.conj(inverse) if transposed and np.iscomplexobj(inverse) else inverse
+        return self._transform.backward(hat)
 
 
 def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:

@@ -3,19 +3,21 @@
 Where every step is recorded anyway, an intermediate value may serve the adjoint better than the state: acoustics needs
 the Laplacian of p and nothing else, and reading it back saves computing it again. That is done when it takes no more
 memory than the states would, and it does not change a bit: the value is that of the same operations in the same order.
+
+The solution of a linear system is such a value: the adjoint reads it for the cotangents of the weights, and would solve again for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from diffsim.boundary import zero_rules
 from diffsim.expr.graph import CONDITIONS, Node, ordered
 from diffsim.stepping.adjoint import Adjoint
-from diffsim.stepping.program import Assign, Nest, Operation, Place, Program
-from diffsim.stepping.stages import written_by
+from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, Program
+from diffsim.stepping.stages import HostStage, written_by
 from diffsim.stepping.trace import TracedStep
 
 
@@ -37,7 +39,7 @@ class Recorded:
 def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
     """Programs that record residuals, or None where recording the states is as good."""
     if any(adjoint.program.calls):  # they take fields, not expressions
-        return None
+        return _computed_on_the_host(step, forward, adjoint)
     fields = written_by(step.stages)
     primal = {*step.states, *fields}
     found = _frontier(adjoint.program, primal, step.fixed)
@@ -84,6 +86,59 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     if any(forward.in_place(state) != record.in_place(state) for state in forward.entries):
         return None  # the residuals read what the step overwrites
     return Recorded(record, reverse, names)
+
+
+def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
+    """Programs that record what functions on the host gave, where the adjoint then needs no states, and that takes no more memory."""
+    program, graph, ndim = adjoint.program, step.graph, step.grid.ndim
+    given = {field.name: field for stage in step.stages if isinstance(stage, HostStage) for field in stage.outputs}
+    computed = {field.name: field for field in written_by(step.stages).values()}
+    operations, needed = _without_calls_for(program, given.keys(), computed.keys())
+    names = {field: f"residual {number}" for number, field in enumerate(name for name in given if name in needed)}
+    rings = {step.delays()[state][0] for state in step.states}
+    before = {program.places[name].array for name in program.reads().keys() | {i for call in program.calls for i in call.inputs}}
+    if not names or len(names) > len(before & rings) or any(program.places[name].array in rings for name in needed):
+        return None
+    places = {field: Place(name, 0) for field, name in names.items()}
+    entries = dict.fromkeys(names.values(), 1)
+    reverse = dataclasses.replace(
+        program,
+        name=f"{program.name}_recorded",
+        operations=operations,
+        places=program.places | places,
+        entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
+    )
+    copies = tuple(Assign(places[field], graph.read(field, (0,) * ndim), given[field].rules) for field in names)
+    record = dataclasses.replace(
+        forward,
+        name=f"{forward.name}_recorded",
+        operations=(*forward.operations, Nest(copies)),
+        entries=forward.entries | entries,
+    )
+    return Recorded(record, reverse, tuple(names.values()))
+
+
+def _without_calls_for(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:
+    """A program's operations but for the calls that compute the fields `given`, and the stages `computed` that nobody reads then.
+
+    Also the names of all fields that these operations read.
+    """
+    kept: list[Operation] = []
+    needed: set[str] = set()
+    for operation in reversed(program.operations):
+        if isinstance(operation, HostCall):
+            if not any(written.name in given for written in operation.outputs):
+                kept.append(operation)
+                needed |= set(operation.inputs)
+            continue
+        if isinstance(operation, Nest):
+            assigns = tuple(a for a in operation.assigns if a.target.array not in computed or a.target.array in needed)
+            if not assigns and operation.assigns:
+                continue
+            operation = dataclasses.replace(operation, assigns=assigns)
+        kept.append(operation)
+        needed |= dataclasses.replace(program, operations=(operation,)).reads().keys()
+    return tuple(reversed(kept)), needed
 
 
 def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[Node]:

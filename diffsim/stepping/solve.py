@@ -138,8 +138,9 @@ def solve(
     ```
 
     The operator is traced once. It must be linear in x, and read it in a stencil; its weights may be any expressions of the step's fields.
-    The solver runs on the host, in f64, between two compiled kernels. The gradient takes one more solution, with the transposed matrix, for
-    each that is differentiated through; it reaches all that the right side and the weights are made of.
+    The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two compiled kernels. The gradient takes one
+    more solution, with the transposed matrix, for each that is differentiated through; it reaches all that the right side and the weights
+    are made of.
 
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import diffsim as ds
 from diffsim.boundary import Rules, bound, extend, linear
 from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
 from diffsim.linear import METHODS, System, sparse, tridiagonal
+from diffsim.linear.iterations import End, biconjugate_gradients
 from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.stencil import Stencil
 
@@ -151,6 +153,17 @@ def test_a_poisson_equation_without_a_mean(rules: Any) -> None:
     assert np.allclose(system.solve(weights, bar, transposed=True).ravel(), np.linalg.pinv(matrix).T @ bar.ravel(), atol=1e-12)
 
 
+@pytest.mark.parametrize("rules", [("periodic", "mirror"), ("mirror", "zero"), ("periodic", "periodic")])
+def test_transforms_are_in_the_type_of_the_right_side(rules: Any) -> None:
+    shape, weights, system = (32, 30), [4.5, -1.0, -1.0, -1.0, -1.0], system_of(cross(2), rules, "direct", None)
+    right_side = np.random.default_rng(0).standard_normal(shape)
+    wanted = system.solve(weights, right_side)
+    before = right_side.copy()
+    single = system.solve(weights, right_side.astype(np.float32))
+    assert single.dtype == np.float32 and np.abs(single - wanted).max() <= 2e-6 * np.abs(wanted).max()
+    assert np.array_equal(system.solve(weights, right_side), wanted) and np.array_equal(right_side, before)
+
+
 def conducting(rng: np.random.Generator, shape: tuple[int, ...], extra: float) -> list[np.ndarray]:
     """Weights of -∇·(k ∇) + extra on a grid with walls, with k that varies by two orders of magnitude."""
     k = np.exp(1.5 * rng.standard_normal(shape))
@@ -206,6 +219,13 @@ def test_incomplete_factors_take_over_where_the_diagonal_is_not_enough() -> None
     solver._inverses = lambda transposed: iter([(solver._by_diagonal, 25)])  # type: ignore[method-assign]
     with pytest.raises(ConvergenceError, match="bicgstab expected a residual"):
         solver.solve(right_side, False)
+
+
+def test_an_iteration_without_a_next_direction_ends() -> None:
+    """Here a residual is at right angles to the first, and the next step would divide by their product."""
+    matrix = csr_array(np.array([[-2.0, -1.0, 0.0], [0.0, 0.0, -2.0], [-2.0, -2.0, -2.0]]))
+    found = biconjugate_gradients(matrix, np.array([1.0, 0.0, 0.0]), lambda values: values, End(1e-12, 0.0, 9))
+    assert np.isfinite(found).all()
 
 
 def _prepared(offsets: Any, rules: Any, weights: Any, right_side: np.ndarray) -> Any:

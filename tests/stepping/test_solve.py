@@ -216,6 +216,48 @@ def test_factors_are_kept_while_the_weights_stay(monkeypatch: pytest.MonkeyPatch
     assert len(made) == 1
 
 
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each solution from now on, whether it is one with the transposed matrix."""
+    found: list[bool] = []
+    solve = system.System.solve
+
+    def counted(self: Any, weights: Any, right_side: Any, transposed: bool = False, given: bool = True) -> Any:
+        found.append(transposed)
+        return solve(self, weights, right_side, transposed, given)
+
+    monkeypatch.setattr(system.System, "solve", counted)
+    return found
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_recorded_solutions_are_not_solved_for_again(monkeypatch: pytest.MonkeyPatch, twice: bool) -> None:
+    """With weights that are differentiated for: each step is solved once forward and once transposed, and no bit changes."""
+
+    def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+        first = ds.solve(lambda x: (1 + k) * x - div([interpolate(k, a) * d for a, d in enumerate(grad(x))]), u, "mirror")
+        return {"u": first, "v": ds.solve(lambda x: (2 + k) * x - laplacian(x), v, "zero") if twice else v + first}
+
+    run = ds.Simulation(Given(step, (7, 9), "mirror", u=(0, 0), v=(0, 0)), receivers={"u": [[1.5, 2.5]]})
+    given, found = inputs(run), solved(monkeypatch)
+    _, gradient = run.value_and_grad(loss, given, STEPS)
+    each = 2 if twice else 1
+    assert sorted(found) == [False] * each * STEPS + [True] * each * STEPS
+    found.clear()
+    _, again = run.value_and_grad(loss, given, STEPS, 1)
+    assert found.count(True) == each * STEPS < found.count(False)
+    for name, values in gradient.items():
+        assert np.array_equal(values, again[name]), name
+    assert ds.certify(run, loss, given, STEPS).passed
+
+
+def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (2 + u * u) * x, k * u * u, "mirror")}, (9,), "mirror"))
+    assert run._stepper.recorded is None
+    found = solved(monkeypatch)
+    run.value_and_grad(loss, inputs(run), STEPS)
+    assert found.count(True) == STEPS and found.count(False) > STEPS
+
+
 def test_equal_weights_are_stored_once() -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: x - k * laplacian(x), u)}))
     (stage,) = (s for s in run._step.stages if isinstance(s, Solve))
