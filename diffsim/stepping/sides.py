@@ -1,8 +1,8 @@
 """What a step reads of the sides of a grid, as profiles: which cells are in the grid, and what cells outside owe to given values.
 
-A kernel fills the cells outside the grid by weights and numbers. A value of a boundary rule that is an input is added where a step reads the
-field: beyond a side, the field holds what the kernel puts there, plus a weight times the value. So values of rules are inputs like any other,
-and their derivatives are those of expressions.
+A kernel fills the cells outside the grid by weights and numbers. A value of a boundary rule that is an input is added where a step reads
+the field: beyond a side, the field holds what the kernel puts there, plus a weight times the value. So values of rules are inputs like any
+other, and their derivatives are those of expressions.
 """
 
 from __future__ import annotations

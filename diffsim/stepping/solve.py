@@ -177,9 +177,10 @@ def solve(
     graph = trace_of(right_side, "solve()")
     location = placed(right_side)
     solution = Placed(location, graph.bound(boundary, location))
-    weights = _weights(operator, right_side, graph, solution)
+    weights, owed = _weights(operator, right_side, graph, solution)
     name = f"solve {len(graph.stages)}"
-    side = stored_name(graph.on_sides(right_side, solution), graph)
+    right = graph.on_sides(right_side, solution)
+    side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
     stored = tuple(
         float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
     )
@@ -188,8 +189,13 @@ def solve(
     return read_of(right_side, output)
 
 
-def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> dict[Offset, Node]:
-    """The weights of an operator: offset -> expression. On a side where a rule gives the solution, that is the equation."""
+def _weights(
+    operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed
+) -> tuple[dict[Offset, Node], Node]:
+    """The weights of an operator: offset -> expression; and what it gives of the values that rules name.
+
+    On a side where a rule gives the solution, that is the equation.
+    """
     unknown = f"unknown {next(graph.unknowns)}"
     before = len(graph.stages)
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
@@ -201,9 +207,17 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
         raise TraceError("the operator of solve() stores a stage of its argument, expected one expression; leave ds.stage out")
     found = graph.on_sides(found, solution, x)
     weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
-    (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+    rest = _without(graph, found, unknown)
     if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
         raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; solve for a small change of x")
     if not is_const(rest, 0):
         raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
-    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
+    with_values = graph.field(x, solution.rules)
+    owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
+    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0]))), owed
+
+
+def _without(graph: Trace, found: Symbol, unknown: str) -> Node:
+    """The part of an expression that does not depend on a field in which it is linear."""
+    (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+    return rest

@@ -25,7 +25,7 @@ class Named(Sided):
         self.found: dict[str, float] = {}
         super().__init__(grid, [tuple(self._axis(rules) for rules in field) for field in boundary])
         number = ds.Variable(axes=())
-        self.parameters |= {name: number for name in list(self.found)[::2]}
+        self.parameters |= dict.fromkeys(list(self.found)[::2], number)
         self.series = dict.fromkeys(list(self.found)[1::2], number)
 
     def _axis(self, rules: Any) -> Any:
@@ -122,6 +122,46 @@ def test_values_along_sides_are_those_of_numpy() -> None:
         direction = rng.normal(size=value.shape)
         slope = np.vdot(weights, plate(inputs | {name: value + direction}, steps) - plate(inputs, steps))  # it is linear
         assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-11)
+
+
+class Implicit(ds.Equation):
+    """Heat and a velocity on faces by systems, with rules of which the second half may be named."""
+
+    def __init__(self, named: bool, method: str) -> None:
+        self.grid, self.dt, self.method = ds.Grid((6, 7), (0.5, 0.8)), 0.3, method
+        a, b, c = ("a", "b", "c") if named else (0.4, -0.3, 0.9)
+        self.walls = ((ds.Dirichlet(a), ds.Robin(1.0, 0.5, b)), (ds.Neumann(c), ds.Dirichlet(b)))
+        self.across = ((ds.Dirichlet(c), ds.Dirichlet(a)), "mirror")
+        self.states = {"T": ds.Variable(self.walls), "u": ds.Variable(self.across, location=(1, 0))}
+        self.parameters = {"k": ds.Variable("mirror")}
+        if named:
+            self.series = dict.fromkeys("abc", ds.Variable())
+
+    def step(self, T: Symbol, u: Symbol, k: Symbol) -> dict[str, Symbol]:
+        heat = ds.solve(lambda x: x - self.dt * k * laplacian(x), T + 0.1 * T * diff(u, 0), boundary=T, method=self.method)
+        moved = ds.solve(lambda x: x - self.dt * laplacian(x), u + 0.1 * laplacian(u), boundary=u, method="lu")
+        return {"T": heat + 0.1 * laplacian(heat), "u": moved}
+
+
+@pytest.mark.parametrize("method", ["lu", "bicgstab"])
+def test_systems_take_named_values(method: str) -> None:
+    rng, steps = np.random.default_rng(0), 3
+    fields = {name: rng.normal(size=(6, 7)) for name in ("T", "u")} | {"k": rng.uniform(0.5, 1.5, (6, 7))}
+    inputs = fields | {name: np.full(steps, value) for name, value in (("a", 0.4), ("b", -0.3), ("c", 0.9))}
+    simulation = ds.Simulation(Implicit(True, method), precision="f64")
+    found = simulation.run(inputs, steps).final
+    for name, value in ds.Simulation(Implicit(False, method), precision="f64").run(fields, steps).final.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-11)
+    weights = {name: rng.normal(size=(6, 7)) for name in ("T", "u")}
+    gradient = simulation.vjp(inputs, steps)[1](ds.Solution(weights))
+    for name, value in inputs.items():
+        direction, h = rng.normal(size=value.shape), 1e-5
+        ends = [simulation.run(inputs | {name: value + s * h * direction}, steps).final for s in (1, -1)]
+        slope = sum(np.vdot(weights[f], ends[0][f] - ends[1][f]) for f in weights) / (2 * h)
+        assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-6, abs=1e-7)
+        moved = simulation.jvp(inputs, {name: direction}, steps)[1].final
+        along = sum(np.vdot(weights[f], moved[f]) for f in weights)
+        assert along == pytest.approx(np.vdot(gradient[name], direction), rel=1e-9, abs=1e-10)
 
 
 class Wall(ds.Equation):
