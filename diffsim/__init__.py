@@ -41,6 +41,7 @@ from diffsim.runtime import init
 from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.repeat import repeat
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
@@ -94,6 +95,7 @@ __all__ = [
     "reduce_by_index",
     "register_pytree",
     "remat",
+    "repeat",
     "scan",
     "scatter",
     "show_tape",

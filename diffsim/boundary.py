@@ -74,6 +74,11 @@ class Rule(ABC):
         """The value that it is given; 0 if it takes none."""
         return 0.0
 
+    @property
+    def named(self) -> bool:
+        """Whether its value is the name of an input."""
+        return isinstance(self.given, str)
+
     @abstractmethod
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
@@ -385,7 +390,7 @@ class Side:
     @property
     def named(self) -> bool:
         """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.sides`)."""
-        return isinstance(self.rule.given, str)
+        return self.rule.named
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
         """Of each cell beyond it, as far as `reach`: what it holds of a field that is 1 inside, and of a value that is 1."""

@@ -228,6 +228,27 @@ class Driven(ds.Equation):
         return {"a": a + self.dt * rate, "b": b + self.dt * push}
 
 
+class Loop(ds.Equation):
+    """A loop over two fields in a step, with a stage and a number of all cells in each lap, and fields and numbers from around it."""
+
+    def __init__(self, grid: ds.Grid, count: int) -> None:
+        self.grid, self.dt, self.count = grid, 0.05, count
+        self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("periodic")}
+        self.parameters = {"k": ds.Variable("mirror"), "c": ds.Variable(axes=())}
+        self.series = {"u": ds.Variable()}
+
+    def step(self, a: Any, b: Any, k: Any, c: Any, u: Any) -> dict[str, Any]:
+        around = ds.stage(k * b, "mirror")
+
+        def lap(x: Any, y: Any) -> tuple[Any, Any]:
+            flux = ds.stage(interpolate(k, 0) * diff(x * x, 0), "zero")
+            x_next = x + self.dt * (diff(flux, 0) + c * laplacian(y) + u * around.shifted(0, 1))
+            return x_next, 0.9 * y + self.dt * x * y.shifted(-1, 1) + 0.01 * around * x.shifted(0, -1) + 0.02 * mean(x * y)
+
+        x, y = ds.repeat(self.count, lap, a, ds.stage(a * b, "zero"))
+        return {"a": 0.5 * x + 0.1 * y.shifted(0, 1), "b": b + 0.1 * y * x}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
@@ -373,6 +394,10 @@ CASES += [
     Case(f"numbers {len(shape)}-D", lambda shape=shape: Driven(ds.Grid(shape, 1.0)), 7, {"q": [[2.2] * len(shape)]}, {}, {})
     for shape in ((19,), (11, 18), (5, 7, 13))
 ]
+CASES += [
+    Case(f"loop {len(shape)}-D", lambda shape=shape: Loop(ds.Grid(shape, 1.0), len(shape)), 5, {}, {"a": [[1.1] * len(shape)]}, {})
+    for shape in ((19,), (11, 18), (5, 7, 9))
+]
 
 CONTRACT = (
     "acoustic 2-D mixed",
@@ -384,6 +409,7 @@ CONTRACT = (
     "functions",
     "sides 2-D",
     "numbers 2-D",
+    "loop 2-D",
 )
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -15,6 +15,7 @@ from diffsim.boundary import zero_rules
 from diffsim.expr.evaluate import evaluate, inner, pad, pullback
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.reductions import Reduction
+from diffsim.stepping.repeat import Repeat
 from diffsim.stepping.trace import profile_array
 
 HALO = 6  # cells; at least the reach of any case
@@ -45,14 +46,60 @@ class Reference:
         for name, placed in self.step.series.items():
             out[name] = pad(self._over_cells(self.series[name][n], placed.axes), self.halo, placed.rules)
         out |= {name: np.full((1,) * self.grid.ndim, {"t": n * self.step.graph.dt, "n": n}[name], float) for name in self.step.clock}
-        for stage in self.step.stages:
+        self._add_stages(self.step.stages, out)
+        return out
+
+    def _add_stages(self, stages: Any, out: dict[str, Any]) -> None:
+        """Compute stages from fields, and add them to these."""
+        for stage in stages:
             if isinstance(stage, Reduction):
                 cells = out[stage.source][inner(self.grid.shape, self.halo)]
                 out[stage.name] = np.full((1,) * self.grid.ndim, cells.sum() if stage.how == "sum" else cells.max())
+            elif isinstance(stage, Repeat):
+                cells = [out[start][inner(self.grid.shape, self.halo)] for start in stage.starts]
+                laps = out[f"laps of {stage.name}"] = []
+                for _ in range(stage.count):
+                    laps.append(self._lap(stage, cells, out))
+                    cells = evaluate(list(stage.body.outputs.values()), laps[-1], self.grid.shape, self.halo)
+                for output, value in zip(stage.outputs, cells, strict=True):
+                    out[output.name] = pad(np.array(value), self.halo, output.rules)
             else:
                 (value,) = evaluate([stage.node], out, self.grid.shape, self.halo)
                 out[stage.name] = pad(np.array(value), self.halo, stage.rules)
-        return out
+
+    def _lap(self, stage: Repeat, cells: Any, around: dict[str, Any]) -> dict[str, Any]:
+        """All fields that a lap of a loop reads."""
+        states = stage.body.states.items()
+        fields = around | {name: pad(np.array(value), self.halo, p.rules) for (name, p), value in zip(states, cells, strict=True)}
+        self._add_stages(stage.body.stages, fields)
+        return fields
+
+    def _back_through(self, stages: Any, found: dict[str, Any], fields: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Go through stages, last to first: add what their cotangents give to those of what they read."""
+        step, shape = self.step, self.grid.shape
+        for stage in reversed(stages):
+            if isinstance(stage, Reduction):
+                self._through(stage, found, fields)
+                continue
+            if isinstance(stage, Repeat):
+                body, bars = stage.body, [found.pop(output.name) for output in stage.outputs]
+                inside = wanted | {n: p.rules for n, p in body.states.items()}
+                inside |= {field.name: field.rules for inner_stage in body.stages for field in inner_stage.outputs}
+                for lap in reversed(fields[f"laps of {stage.name}"]):
+                    seeds = dict(zip(body.outputs, bars, strict=True))
+                    more = pullback(step.graph, body.outputs, seeds, inside, lap, shape, self.halo)
+                    self._back_through(body.stages, more, lap, inside)
+                    bars = [more.pop(name) for name in body.states]
+                    for name, value in more.items():
+                        if name in found:
+                            found[name] += value
+                for start, value in zip(stage.starts, bars, strict=True):
+                    found[start] += value
+                continue
+            more = pullback(step.graph, {"x": stage.node}, {"x": found.pop(stage.name)}, wanted, fields, shape, self.halo)
+            for name, value in more.items():
+                if name in found:
+                    found[name] += value
 
     def _over_cells(self, values: Any, axes: Any) -> Any:
         values = np.reshape(values, [n if a in axes else 1 for a, n in enumerate(self.grid.shape)])
@@ -113,14 +160,7 @@ class Reference:
             self._inject(bars, cotangents.traces, n + 1)
             fields = self.tape[n]
             found = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
-            for stage in reversed(step.stages):
-                if isinstance(stage, Reduction):
-                    self._through(stage, found, fields)
-                    continue
-                more = pullback(step.graph, {"x": stage.node}, {"x": found.pop(stage.name)}, wanted | stage_rules, fields, shape, self.halo)
-                for name, value in more.items():
-                    if name in found:
-                        found[name] += value
+            self._back_through(step.stages, found, fields, wanted | stage_rules)
             bars = {s: found[s] for s in step.states}
             for c in coefficient_bars:
                 coefficient_bars[c] += found[c]

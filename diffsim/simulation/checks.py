@@ -55,7 +55,9 @@ def check_loss(given: Any) -> tuple[float, Solution]:
 def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
     """Raise ShapeError or ParameterError unless an input has its shape and is finite."""
     if value.shape != shape:
-        raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step and source")
+        raise ShapeError(
+            f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step, and source or cell"
+        )
     if not np.isfinite(value).all():
         raise ParameterError(
             f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; correct the data"

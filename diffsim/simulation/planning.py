@@ -72,7 +72,8 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
     points = simulation._points
     step = simulation._step
     forced = steps * sum(math.prod(simulation.input_shape(name, 1)) for name in (*step.forcings, *step.series))
-    forced += steps * (len(step.clock) + len(step.numbers))
+    slim = [each for each in stepper.launcher.slim.values() if each.series]
+    kept = steps * sum(math.prod(stepper.layout.slim_storage(each)) for each in slim)
     recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in simulation.receivers)
     on_host = settings().arch == "cpu"
     streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
@@ -81,7 +82,7 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
         recorded=stepper.recorded_bytes(),
         working=stepper.working_bytes(),
         around=cells * _fields_around(simulation) + _kept_by_solvers(simulation) if on_host else 0,
-        streams=streams,
+        streams=streams + item * kept,
         row=sum(stepper.depths.values()) * cells,
         strips=0 if fields is None else _strip_bytes(simulation, steps, fields),
         second=stepper.second_bytes() + (stepper.second_copies() * cells if on_host else 0),

@@ -29,7 +29,7 @@ from diffsim.stepping.forward import (
     split_forcings,
 )
 from diffsim.stepping.names import bar
-from diffsim.stepping.program import Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
+from diffsim.stepping.program import Loop, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
 from diffsim.stepping.reverse import Reverse
 from diffsim.stepping.stages import SelfTransposed, Stage, written_by
 from diffsim.stepping.trace import Placed, TracedStep
@@ -133,6 +133,10 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     targets = {name: Place(name) for name in written_by(again)}
     places |= targets
     stored = {s.name: s.operation(targets) for s in again}
+    for part in (*stored.values(), *parts.values()):
+        if isinstance(part, Loop):
+            places |= part.places
+            inline |= part.inline
     body = [*gathers, *arranged(stored | parts, scatters, inline)]
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)

@@ -11,7 +11,7 @@ from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Node
 from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, combined, weighted
-from diffsim.stepping.program import Assign, Nest, PointGather, Strip, Total
+from diffsim.stepping.program import Assign, Loop, Nest, Operation, PointGather, Strip, Total
 
 UNROLL = 4
 """Steps in one launch."""
@@ -26,15 +26,30 @@ class DeviceKernel(Kernel):
         with text.block(self.header(", begin: ti.i32")):
             for step in range(1 if program.alone else UNROLL):
                 for index, operation in enumerate(program.operations):
-                    if isinstance(operation, Nest):
-                        self._nest(operation, step)
-                    elif isinstance(operation, Strip):
-                        self._strip(operation, step, back=False)
-                    elif isinstance(operation, PointGather):
-                        with text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
-                            self.write_gather(operation, index)
-                    elif isinstance(operation, Total):
-                        self._total(operation, step)
+                    if isinstance(operation, Loop):
+                        self._loop(operation, step)
+                    else:
+                        self._operation(operation, str(index), step)
+
+    _lap = 0
+
+    def _loop(self, loop: Loop, step: int) -> None:
+        """All laps one after the other in the source: loops over cells are the outermost of a GPU's kernel."""
+        laps = range(loop.count)
+        for self._lap in reversed(laps) if loop.down else laps:
+            for number, operation in enumerate(loop.operations):
+                self._operation(operation, f"lap_{number}", step)
+
+    def _operation(self, operation: Operation, index: str, step: int) -> None:
+        if isinstance(operation, Nest):
+            self._nest(operation, step)
+        elif isinstance(operation, Strip):
+            self._strip(operation, step, back=False)
+        elif isinstance(operation, PointGather):
+            with self.text.block(f"for r in range({identifier(operation.points)}_point_starts.shape[0] - 1)"), self._step(step):
+                self.write_gather(operation, index)
+        elif isinstance(operation, Total):
+            self._total(operation, step)
 
     def _total(self, total: Total, step: int) -> None:
         """Each place of the target by a thread."""
@@ -52,6 +67,8 @@ class DeviceKernel(Kernel):
         text(f"t = begin + {step}")
         with text.block(f"if t < control[{STEPS}]"):
             text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
+            if any(place.turns for place in self.levels_used()):
+                text(f"lap = {self._lap}")
             for place in self.levels_used():
                 text(f"{self.level(place)} = {self.level_start(place)}")
             yield

@@ -10,6 +10,7 @@ from diffsim.expr.graph import Graph, Node, ordered, reads
 from diffsim.stepping.program import (
     Assign,
     HostCall,
+    Loop,
     Nest,
     Operation,
     Part,
@@ -69,18 +70,22 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     for state in depths:
         if state in outputs:
             parts[f"next {state}"] = Assign(Place(state, depths[state]), outputs[state], step.states[state].rules)
+    inline: dict[str, Node] = {}
+    for loop in (part for part in parts.values() if isinstance(part, Loop)):
+        places |= loop.places
+        inline |= loop.inline
     operations = arranged(parts, _scatters(step, forcings, depths))
     for state in records:
         now = step.graph.read(f"next {state}", (0,) * step.grid.ndim)
         places[f"next {state}"] = Place(state, depths[state])
         operations.append(PointGather(now, receiver_points(state), receiver_stream(state), 1))
-    return Program(name, tuple(operations), places, +1, {state: depth + 1 for state, depth in depths.items()})
+    return Program(name, tuple(operations), places, +1, {state: depth + 1 for state, depth in depths.items()}, inline)
 
 
 def own_stages(step: TracedStep) -> dict[str, str]:
     """Fields of stages that are the next value of a state with storage of its own, and are stored as that: field -> state."""
     found: dict[str, str] = {}
-    for field in written_by(step.stages).values():
+    for field in written_by(stage for stage in step.stages if stage.movable).values():
         for state in ring_depths(step):
             same = _is_read(step.outputs[state], field.name) and step.states[state].rules == field.rules
             if same and state not in found.values():
@@ -105,6 +110,8 @@ def arranged(parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline
         if assigns:
             out.append(Nest(assigns, tuple(s for s in scatters if any(s.target == a.target for a in assigns))))
         out += [part for part in here if isinstance(part, HostCall)]
+        for loop in (part for part in here if isinstance(part, Loop)):
+            out += [Nest(loop.first), loop]
         totals = [part.by_rows() for part in here if isinstance(part, Total)]
         out += [total[0] for total in totals] + [total[1] for total in totals if len(total) > 1]
     placed = [s for operation in out if isinstance(operation, Nest) for s in operation.scatters]
@@ -147,8 +154,8 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
             fixed = used.keys() <= step.coefficients.keys() | step.profiles.keys()
             if not fixed or any(any(offset) for offsets in used.values() for offset in offsets):
                 raise TraceError(
-                    f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients at the same cell; "
-                    "make the step linear in it"
+                    f"forcing {forcing} enters {state} with a factor that is not a function of the coefficients and profiles at the same "
+                    "cell; make the step linear in it, with such a factor"
                 )
             found.append((state, forcing, factor))
     return outputs, found

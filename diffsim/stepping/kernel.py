@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,6 +26,11 @@ HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
 SLACK = 8
+STEP = {
+    "sum": ("{0} + {1}", "F(0.0)"),
+    "max": ("ti.max({0}, {1})", "F(-1e999)"),
+}
+"""How a total goes on with a value, and what it starts from."""
 PART = 64
 """Tiles of a row that are added up before they are added to the others, so that rounding errors of long rows stay small."""
 
@@ -177,14 +181,17 @@ class Kernel(ABC):
     # addresses
 
     def level(self, place: Place) -> str:
-        """Name of the local variable with the first tile of a ring's level."""
-        return f"{identifier(place.array)}_at_{place.level}"
+        """Name of the local variable with the first tile of a level."""
+        return f"{identifier(place.array)}_{'lap' if place.turns else 'at'}_{place.level}"
 
     def lead(self, place: Place) -> str:
         return "" if place.level is None else f"{self.level(place)} + "
 
     def level_start(self, place: Place) -> str:
-        """Source of the first tile of a ring's level at local step t."""
+        """Source of the first tile of a level at local step t, and lap `lap`."""
+        if place.size:
+            level = f"(lap + {place.level}) % {place.size}" if place.turns else f"{(place.level or 0) % place.size}"
+            return f"{level} * {self.layout.tile_count}"
         return f"control[{table_offset(self.program, place.array)} + t + {place.level}] * {self.layout.tile_count}"
 
     @property
@@ -239,7 +246,7 @@ class Kernel(ABC):
         target = self.target_cell(scatter.target, rows, f"s{index}_x")
         self.text(f"{target} = {target} + {factor} * s{index}")
 
-    def write_gather(self, gather: PointGather, index: int) -> None:
+    def write_gather(self, gather: PointGather, index: str) -> None:
         """stream[row, point] = weighted sum over the point's cells, for point `r`."""
         name, stream = identifier(gather.points), f"{identifier(gather.stream)}[{self.stream_row(gather.row)}, r]"
         rows = tuple(f"g{index}_{row}" for row in self.rows)
@@ -267,8 +274,7 @@ class Kernel(ABC):
         text, layout, last = self.text, self.layout, self.ndim - 1
         names = {axis: kept.get(axis, name) for axis, name in enumerate(self.rows[:last])} | {last: kept.get(last, "j")}
         slim = self.slim.get(total.source)
-        step = "{0} + {1}" if total.how == "sum" else "ti.max({0}, {1})"
-        start = literal(0.0 if total.how == "sum" else float(np.finfo(layout.dtype).min))
+        step, start = STEP[total.how]
 
         def value(column: str) -> str:
             if slim is not None:
@@ -293,7 +299,9 @@ class Kernel(ABC):
             else:
                 self._write_row_total(step, start, value)
         if across and self.lanes > 1:
-            text(f"of_lanes = {functools.reduce(step.format, [f'total[{lane}]' for lane in range(self.lanes)])}")
+            text("of_lanes = total[0]")
+            for lane in range(1, self.lanes):
+                text(f"of_lanes = {step.format('of_lanes', f'total[{lane}]')}")
             text(f"rest = {step.format('of_lanes', 'rest')}")
         found = "rest" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
         target = self._slim_source(total.target, total.slim)

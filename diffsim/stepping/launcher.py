@@ -74,6 +74,7 @@ class Launcher:
         layout: of every field.
         reach: array -> how far the kernels read it beyond a cell.
         slim: fields that vary along some axes only.
+        stacks: arrays of loops within a step, and how many levels each has.
         points: point tables by name.
         generation: of the settings that the layout was made with.
     """
@@ -84,11 +85,13 @@ class Launcher:
         layout: Layout,
         reach: Mapping[str, tuple[int, ...]],
         slim: Mapping[str, Slim],
+        stacks: Mapping[str, int],
         points: Mapping[str, PointTable],
         generation: int,
     ) -> None:
         self.generation = generation
-        self.graph, self.layout, self.reach, self.slim, self.points = graph, layout, reach, dict(slim), dict(points)
+        self.graph, self.layout, self.reach, self.points = graph, layout, reach, dict(points)
+        self.slim, self.stacks = dict(slim), dict(stacks)
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = memory()
         self.arrays: dict[str, Any] = {}
@@ -119,7 +122,8 @@ class Launcher:
 
     def field(self, name: str) -> Any:
         """The array `name`, allocated as one field if there is none."""
-        return self.arrays[name] if name in self.arrays else self.allocate(name, self.layout.storage)
+        levels = (self.stacks[name],) if name in self.stacks else ()
+        return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.layout.storage))
 
     def put(self, name: str, values: Array) -> None:
         """Write an array that is no field (a profile, a stream), allocating it if there is none of its shape."""

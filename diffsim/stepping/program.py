@@ -20,11 +20,14 @@ from diffsim.typing import Array
 class Place:
     """Where a field of the expressions is stored: a kernel argument, and for a ring of time levels which level.
 
-    `level` = k means that local step t uses the pool level in entry t + k of the array's level table.
+    `level` = k means that local step t uses the pool level in entry t + k of the array's level table. A field of a loop has an array of
+    its own with `size` levels, of which lap r uses level k, or r + k if it `turns`, counted in a circle.
     """
 
     array: str
     level: int | None = None
+    size: int = 0
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,31 @@ class Total:
         return each, replace(self, source=rows, along=(0,))
 
 
+@dataclass(frozen=True)
+class Loop:
+    """Operations that are repeated within a step.
+
+    Attributes:
+        count: laps.
+        operations: of a lap.
+        first: assignments before the first lap.
+        places: fields of the loop alone, and what it gives.
+        outputs: names of what it gives.
+        inputs: names of what it reads from around.
+        inline: see `Program`.
+        down: whether the number of the lap falls.
+    """
+
+    count: int
+    operations: tuple[Operation, ...]
+    first: tuple[Assign, ...]
+    places: dict[str, Place]
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    inline: dict[str, Node]
+    down: bool
+
+
 class HostFunction(Protocol):
     """A function of arrays over the cells that runs on the host, between kernels."""
 
@@ -175,10 +203,10 @@ class Nest:
         return tuple(a for a in self.assigns if any(a.outside))
 
 
-Operation: TypeAlias = Nest | PointGather | Strip | HostCall | Total
+Operation: TypeAlias = "Nest | PointGather | Strip | HostCall | Total | Loop"
 
 
-Part: TypeAlias = Assign | HostCall | Total
+Part: TypeAlias = Assign | HostCall | Total | Loop
 """What computes fields of a step."""
 
 
@@ -186,13 +214,15 @@ def needed(part: Part, inline: Mapping[str, Node]) -> set[str]:
     """Stored and slim fields that a part reads; inline fields are looked through."""
     if isinstance(part, Assign):
         return set(stored_reads([part.node], inline))
-    return set(part.inputs) if isinstance(part, HostCall) else {part.source}
+    return {part.source} if isinstance(part, Total) else set(part.inputs)
 
 
 def written(name: str, part: Part) -> dict[str, Place]:
-    """Where the fields are stored that a part gives, one that is not a call under a name."""
+    """Where the fields are stored that a part gives, one that gives one alone under a name."""
     if isinstance(part, HostCall):
         return {each.name: each.target for each in part.outputs}
+    if isinstance(part, Loop):
+        return {each: part.places[each] for each in part.outputs}
     return {name: part.target if isinstance(part, Assign) else Place(part.target)}
 
 
@@ -232,20 +262,39 @@ class Program:
     alone: bool = False
 
     @property
+    def each(self) -> Iterator[Operation]:
+        """The operations, in place of loops those of a lap."""
+        for operation in self.operations:
+            if isinstance(operation, Loop):
+                yield from operation.operations
+            else:
+                yield operation
+
+    @property
+    def loops(self) -> Iterator[Loop]:
+        return (operation for operation in self.operations if isinstance(operation, Loop))
+
+    @property
     def nests(self) -> Iterator[Nest]:
-        return (operation for operation in self.operations if isinstance(operation, Nest))
+        return (operation for operation in self.each if isinstance(operation, Nest))
 
     @property
     def gathers(self) -> Iterator[PointGather]:
-        return (operation for operation in self.operations if isinstance(operation, PointGather))
+        return (operation for operation in self.each if isinstance(operation, PointGather))
 
     @property
     def calls(self) -> Iterator[HostCall]:
-        return (operation for operation in self.operations if isinstance(operation, HostCall))
+        return (operation for operation in self.each if isinstance(operation, HostCall))
 
     @property
     def totals(self) -> Iterator[Total]:
-        return (operation for operation in self.operations if isinstance(operation, Total))
+        return (operation for operation in self.each if isinstance(operation, Total))
+
+    @property
+    def stacks(self) -> dict[str, int]:
+        """Arrays of loops, and how many levels each has."""
+        places = {*self.places.values(), *(assign.target for nest in self.nests for assign in nest.assigns)}
+        return {place.array: place.size for place in places if place.size}
 
     def parts(self) -> list[Program | HostCall]:
         """The program in parts, calls of host functions and what is between them."""
@@ -262,7 +311,7 @@ class Program:
     @property
     def strips(self) -> Iterator[Strip]:
         """Those that are kept, and those that are put back."""
-        yield from (operation for operation in self.operations if isinstance(operation, Strip))
+        yield from (operation for operation in self.each if isinstance(operation, Strip))
         for nest in self.nests:
             yield from nest.restores
 
@@ -280,8 +329,14 @@ class Program:
         return nodes + [gather.node for gather in self.gathers]
 
     def reads(self, nodes: Iterable[Node] | None = None) -> dict[str, set[Offset]]:
-        """Stored fields that the nodes (by default all) read, with the offsets; inline fields are looked through."""
-        return stored_reads(self.roots() if nodes is None else nodes, self.inline)
+        """Stored fields that the nodes (by default all, and totals) read, with the offsets; inline fields are looked through."""
+        if nodes is not None:
+            return stored_reads(nodes, self.inline)
+        found = stored_reads(self.roots(), self.inline)
+        for total in self.totals:
+            if total.source in self.places:
+                found.setdefault(total.source, set()).add((0,) * len(total.along))
+        return found
 
     def arrays(self) -> list[str]:
         """Field arrays that the program touches, in order of name."""
@@ -316,7 +371,7 @@ class Program:
 
     def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
         """Every expression, with how far beyond the grid it is computed."""
-        for operation in self.operations:
+        for operation in self.each:
             if isinstance(operation, Nest):
                 for assign in operation.assigns:
                     yield [assign.node], assign.outside
@@ -348,7 +403,7 @@ class Program:
         """
         written = False
         here: set[Offset]
-        for operation in self.operations:
+        for operation in self.each:
             if isinstance(operation, Nest):
                 here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
                 now = any(a.target.array == array for a in operation.assigns)
@@ -367,6 +422,7 @@ class Program:
                 offset = tuple(int(not operation.slim.axes or operation.slim.axes[0] > 0) for _ in operation.along)
                 here, now = {offset} if self.places.get(operation.source) == Place(array, 0) else set(), False
             else:
+                assert isinstance(operation, PointGather)
                 here, now = self._offsets_of_oldest(array, [operation.node]), False
             if (written and here) or any(any(offset) for offset in here):
                 return False

@@ -58,6 +58,7 @@ class Reduction(SelfTransposed):
     location: Location
     how: Literal["sum", "max"]
     output: Stored
+    movable = False
 
     @property
     def outputs(self) -> tuple[Stored, ...]:  # type: ignore[override]
@@ -135,7 +136,7 @@ def reduce(graph: Trace, value: Symbol, how: Literal["sum", "mean", "max"]) -> S
     same = (s.output for s in graph.stages if isinstance(s, Reduction) and (s.source, s.how) == (source, how))
     output = next(same, None)
     if output is None:
-        output = Stored(location, bound(EvenImage(), location, grid.cell_sizes), f"{how} {len(graph.stages)}", axes=())
+        output = Stored(location, bound(EvenImage(), location, grid.cell_sizes), f"{how} {next(graph.count)}", axes=())
         graph.profiles |= {inside(axis): Inside(axis, np.ones(n)) for axis, n in enumerate(grid.shape)}
         graph.store(Reduction(output.name, source, location, how, output))
     return read_of(value, output)

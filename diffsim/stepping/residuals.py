@@ -38,6 +38,8 @@ class Recorded:
 
 def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
     """Programs that record residuals, or None where recording the states is as good."""
+    if any(forward.loops) or any(adjoint.program.loops):  # what a lap reads has a value in each
+        return None
     if any(adjoint.program.calls):  # they take fields, not expressions
         return _computed_on_the_host(step, forward, adjoint)
     fields = written_by(step.stages)

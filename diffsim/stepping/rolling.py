@@ -21,7 +21,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, operations, ordered, reads
-from diffsim.stepping.program import Group, Nest, Program
+from diffsim.stepping.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.sharing import Classes, cost, operation_cost
 
 WORTH = 0.8
@@ -83,15 +83,22 @@ def rolled(program: Program, graph: Graph, blocks: bool) -> Program:
         graph: of its expressions.
         blocks: whether nests without kept values compute several rows together (`rows_together`).
     """
-    found = []
-    for number, operation in enumerate(program.operations):
+    return dataclasses.replace(program, operations=_rolled(program, program.operations, graph, blocks, "rolled"))
+
+
+def _rolled(program: Program, operations: Sequence[Operation], graph: Graph, blocks: bool, prefix: str) -> tuple[Operation, ...]:
+    found: list[Operation] = []
+    for number, operation in enumerate(operations):
+        name = f"{prefix} {number}"
+        if isinstance(operation, Loop):
+            operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, graph, blocks, f"{name} lap"))
         if isinstance(operation, Nest) and operation.assigns:
             block = rows_together(program, operation) if blocks else 1
-            groups, roots = _groups(graph, [a.node for a in operation.assigns], block, f"rolled {number}")
+            groups, roots = _groups(graph, [a.node for a in operation.assigns], block, name)
             if groups:
                 operation = dataclasses.replace(operation, groups=groups, roots=roots)
         found.append(operation)
-    return dataclasses.replace(program, operations=tuple(found))
+    return tuple(found)
 
 
 def _groups(graph: Graph, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:

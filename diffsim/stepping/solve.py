@@ -178,7 +178,7 @@ def solve(
     location = placed(right_side)
     solution = Placed(location, graph.bound(boundary, location))
     weights, owed = _weights(operator, right_side, graph, solution)
-    name = f"solve {len(graph.stages)}"
+    name = f"solve {next(graph.count)}"
     right = graph.on_sides(right_side, solution)
     side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
     stored = tuple(
@@ -189,9 +189,7 @@ def solve(
     return read_of(right_side, output)
 
 
-def _weights(
-    operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed
-) -> tuple[dict[Offset, Node], Node]:
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
     """The weights of an operator: offset -> expression; and what it gives of the values that rules name.
 
     On a side where a rule gives the solution, that is the equation.

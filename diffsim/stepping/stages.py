@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
@@ -38,10 +38,12 @@ class Stage(ABC):
     Attributes:
         name: of the stage.
         outputs: the fields that it writes.
+        movable: whether it writes them wherever it is told to.
     """
 
     name: str
     outputs: tuple[Stored, ...]
+    movable: ClassVar[bool] = True
 
     @abstractmethod
     def reads(self) -> dict[str, set[Offset]]:
@@ -54,6 +56,10 @@ class Stage(ABC):
     @abstractmethod
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
         """The stages that compute the tangents of its outputs."""
+
+    def with_tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        """The stages that compute its outputs and their tangents."""
+        return [self, *self.tangents(graph, order, derive)]
 
     def roots(self) -> list[Node]:
         """Its expressions."""
@@ -185,7 +191,7 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
     value.expect(False, "stage()")
     location = placed(value)
     rules = graph.inherited(value, location) if boundary is None else graph.bound(boundary, location)
-    stored = Stored(location, rules, f"stage {len(graph.stages)}")
+    stored = Stored(location, rules, f"stage {next(graph.count)}")
     graph.store(StoredExpression(location, rules, stored.name, graph.with_edges(value, stored).node))
     return read_of(value, stored)
 
@@ -204,7 +210,7 @@ def array_stage(
     graph = trace_of(fields[0], "host_stage()")
     require_same(fields)
     inputs = tuple(stored_name(field, graph) for field in fields)
-    name, ndim = f"host {len(graph.stages)}", fields[0].ndim
+    name, ndim = f"host {next(graph.count)}", fields[0].ndim
     outputs = []
     for number, (location, boundary) in enumerate(zip(locations, boundaries, strict=True)):
         location = check_location(location, ndim)

@@ -69,7 +69,8 @@ class Stepper:
         halo = _farthest(reach, step.grid.ndim)
         margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows(halo[0]))
-        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), points, generation)
+        stacks = {array: size for program in self.programs() for array, size in program.stacks.items()}
+        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), stacks, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
@@ -190,7 +191,7 @@ class Stepper:
         if self.adjoint:
             fields += sum(self._working_levels(self.adjoint.program, name, depth) for name, depth in self.adjoint.depths.items())
             single -= self.adjoint.depths.keys()
-        return (fields + len(single)) * self.layout.nbytes
+        return (fields + sum(self.launcher.stacks.get(name, 1) for name in single)) * self.layout.nbytes
 
     def second_bytes(self) -> int:
         """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""

@@ -50,7 +50,7 @@ def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
 
     stages: list[Stage] = []
     for stage in step.stages:
-        stages += [stage, *stage.tangents(graph, order, derive)]
+        stages += stage.with_tangents(graph, order, derive)
     tangents = derive(list(step.outputs.values()))
     outputs = step.outputs | {dot(name, order): node for name, node in zip(step.outputs, tangents, strict=True)}
     return TracedStep(

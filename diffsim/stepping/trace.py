@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, real_array, shown
-from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
+from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, rules_of, unplaced
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
@@ -47,6 +47,8 @@ class Trace(Graph):
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
+        self.count = itertools.count()  # numbers for names of stages
+        self.series: dict[str, Placed] = {}
         self.profiles: dict[str, Profile] = {}  # those that no equation declares, such as which cells are the outermost
         self.values: dict[str, Symbol] = {}  # what boundary rules may name
         self._profile_names: dict[Hashable, str] = {}
@@ -137,7 +139,7 @@ class Trace(Graph):
         if name not in self.values:
             raise TraceError(
                 f"{side.rule!r} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; declare it among "
-                "parameters, profiles or series"
+                "parameters, profiles or series, and return it from coefficients() if there is one"
             )
         if self.values[name].location[axis] is not None:
             raise TraceError(
@@ -348,7 +350,20 @@ def _trace_map(
         varies = None if given else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
         placed[name] = Placed(location, _along(bound(rules(name), location, grid.cell_sizes), varies, grid), axes=varies)
     check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
+    _check_not_named(inputs, [symbol.node for symbol in found.values()], f"{what}()")
     return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
+
+
+def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where: str) -> None:
+    """Raise `TraceError` if expressions read a field beyond a side whose value is an input: only steps add that."""
+    for name, offsets in reads(roots).items():
+        sides = fields[name].rules if name in fields else ()
+        for side in (side for pair in sides for side in pair):
+            if side.named and any(offset[side.place.axis] for offset in offsets):
+                raise TraceError(
+                    f"{where} reads {name} beyond a side with {side.rule!r}, whose value is an input, expected a number there; the values "
+                    "of inputs hold where a step reads a state, a coefficient or a stage"
+                )
 
 
 def trace_step(
@@ -369,9 +384,10 @@ def trace_step(
     graph = Trace(grid, equation.dt, states, coefficients)
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
     symbols |= _profile_symbols(graph, equation)
-    declared = (*symbols, *equation.forcings)
+    declared = (*symbols, *equation.forcings, *equation.parameters, *equation.initials)
     clock = tuple(name for name in CLOCK if name in inspect.signature(equation.step).parameters and name not in declared)
     symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
+    graph.series = series
     graph.values = {name: symbol for name, symbol in symbols.items() if name not in states}
     symbols |= {name: graph.field(symbols[name], placed.rules) for name, placed in {**states, **coefficients}.items()}
     for name in equation.forcings:
@@ -397,6 +413,10 @@ def trace_series(equation: Equation) -> dict[str, Placed]:
     found = {}
     for name, variable in equation.series.items():
         axes = variable.axes or ()
+        if any(rule.named for pair in rules_of(variable.boundary) for rule in pair):
+            raise TraceError(
+                f"series {name} has a boundary rule whose value is an input, expected numbers there; give its values as numbers"
+            )
         found[name] = replace(_place(replace(variable, axes=axes), equation.grid), axes=axes)
     return found
 

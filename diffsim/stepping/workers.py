@@ -24,11 +24,11 @@ from diffsim.expr.graph import Graph
 from diffsim.expr.source import ExpressionWriter, Sources, Text, TileLoader, identifier, ring_row, row_start
 from diffsim.field import Layout, Slim
 from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
-from diffsim.stepping.program import Assign, Group, Nest, Operation, Place, PointGather, Program, Strip, Total
+from diffsim.stepping.program import Assign, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.rolling import rows_together
 
 TALLEST_BLOCK = 4
-INDICES = ("w", "lo", "hi", "n", "first", "last", "below", "above", "left", "right", "k", "i")
+INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Numbers that functions may be given."""
 PATIENCE = 20_000
 """Looks at a gate before a worker leaves, 0.1 - 0.4 ms: about what it costs to wake a sleeping thread twice. A scheduler tick is 4 ms."""
@@ -88,14 +88,36 @@ class WorkerKernel(Kernel):
                     text("openings = 0")
                 with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
                     text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
-                    for place in self.levels_used():
-                        text(f"{self.level(place)} = {self.level_start(place)}")
+                    self._levels(turning=False)
+                    done = 0
                     for index, operation in enumerate(program.operations):
-                        with text.block(f"if begin <= {index}"):
-                            self._operation(operation, index)
+                        if isinstance(operation, Loop):
+                            self._loop(operation, index, done)
+                            done += operation.count * len(operation.operations)
+                        else:
+                            with text.block(f"if begin <= {done}"):
+                                self._operation(operation, str(index), str(done + 1))
+                            done += 1
                     with text.block(f"if begin < {NOTHING}"):
                         text("begin = 0")
         text.lines[:0] = self._functions.lines  # before the kernel, which calls them
+
+    def _levels(self, turning: bool) -> None:
+        """Where the levels start that this step, or this lap, uses."""
+        for place in self.levels_used():
+            if place.turns is turning:
+                self.text(f"{self.level(place)} = {self.level_start(place)}")
+
+    def _loop(self, loop: Loop, index: int, done: int) -> None:
+        """The laps of a loop, before which so many operations were done."""
+        text, length = self.text, len(loop.operations)
+        with text.block(f"for round in range({loop.count})"):
+            text(f"lap = {loop.count - 1} - round" if loop.down else "lap = round")
+            self._levels(turning=True)
+            for number, operation in enumerate(loop.operations):
+                before = f"{done + number} + round * {length}"
+                with text.block(f"if begin <= {before}"):
+                    self._operation(operation, f"{index}_{number}", f"{before} + 1")
 
     def _call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
         """Call a function of the source with some arguments by name; it is written first if it is not there yet.
@@ -124,11 +146,12 @@ class WorkerKernel(Kernel):
         if self._defined[name]:
             self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in self._defined[name])})")
 
-    def _operation(self, operation: Operation, index: int) -> None:
+    def _operation(self, operation: Operation, index: str, done: str) -> None:
+        """One operation; `done` is how many are, with it."""
         if isinstance(operation, Nest):
             self._nest(operation, f"nest_{index}")
             if self.workers > 1:
-                self._barrier(index + 1)
+                self._barrier(done)
         elif isinstance(operation, Strip):
             self._call(f"strip_{index}", lambda: self._strip(operation, back=False))
         elif isinstance(operation, PointGather):
@@ -136,7 +159,7 @@ class WorkerKernel(Kernel):
         elif isinstance(operation, Total):
             self._call(f"total_{index}", lambda: self._total(operation))
             if self.workers > 1:
-                self._barrier(index + 1)
+                self._barrier(done)
 
     def _total(self, total: Total) -> None:
         """Rows of the slab by their worker; other places of the target in turns; a number by the first worker."""
@@ -158,13 +181,13 @@ class WorkerKernel(Kernel):
                 loops.enter_context(text.block("if w == 0"))
             self.write_total(total, kept)
 
-    def _gather(self, gather: PointGather, index: int) -> None:
+    def _gather(self, gather: PointGather, index: str) -> None:
         count = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
         with self.text.block(f"for turn in range(({count} - w + {self.workers - 1}) // {self.workers})"):
             self.text(f"r = w + turn * {self.workers}")
             self.write_gather(gather, index)
 
-    def _barrier(self, done: int) -> None:
+    def _barrier(self, done: str) -> None:
         """Wait until all workers have done so many operations of this step, or leave the launch with all of them."""
         text = self.text
         text(f"arrivals = arrivals + {self.workers}")

@@ -24,12 +24,14 @@ FEW = (
     "acoustic 1-D",
     "functions",
     "numbers 2-D",
+    "loop 2-D",
     "stretched",
     "long wave on the sphere",
     "sides 2-D",
     "sides 3-D",
     "numbers 1-D",
     "numbers 3-D",
+    "loop 3-D",
 )
 
 
@@ -48,7 +50,7 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16])
-@pytest.mark.parametrize("name", FEW[:7])
+@pytest.mark.parametrize("name", FEW[:8])
 def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
     case = next(c for c in CASES if c.name == name)

@@ -219,3 +219,66 @@ def test_numbers_are_taken_in_steps_of_fields() -> None:
 
     with pytest.raises(TraceError, match=r"sum\(\)"):
         ds.Simulation(Condition())
+
+
+class Mixed(ds.Equation):
+    """Numbers of all cells of a solution of a system, and of a state, beside a series; a number that is the whole next value."""
+
+    dt = 0.1
+
+    def __init__(self, what: str) -> None:
+        self.grid, self.what = ds.Grid((6, 7), 1.0), what
+        self.states = {"x": ds.Variable("mirror")}
+        self.series = {"s": ds.Variable()}
+
+    def step(self, x: Symbol, s: Symbol) -> dict[str, Symbol]:
+        if self.what == "alone":
+            return {"x": max_of(0.1 * x) * s}
+        if self.what == "plain":
+            return {"x": max_of(0.1 * x)}
+        solution = ds.solve(lambda y: y - 0.3 * laplacian(y), x, boundary="mirror")
+        total = sum_of(solution * solution) if self.what == "of the solution" else 10 * sum_of(x) * s
+        return {"x": solution * (1 + 0.01 * total)}
+
+
+@pytest.mark.parametrize("checkpoint", ["auto", 1, 2])
+@pytest.mark.parametrize("what", ["of the solution", "of the state", "alone", "plain"])
+def test_numbers_beside_systems(what: str, checkpoint: Any) -> None:
+    rng, simulation = np.random.default_rng(0), ds.Simulation(Mixed(what), precision="f64")
+    inputs = {"x": rng.normal(size=(6, 7)), "s": rng.normal(size=5)}
+    weights, direction = rng.normal(size=(6, 7)), {name: rng.normal(size=value.shape) for name, value in inputs.items()}
+    gradient = simulation.vjp(inputs, 5, checkpoint=checkpoint)[1](ds.Solution({"x": weights}))
+    ends = [simulation.run({n: v + k * 1e-6 * direction[n] for n, v in inputs.items()}, 5).final["x"] for k in (1, -1)]
+    slope = np.vdot(weights, ends[0] - ends[1]) / 2e-6
+    assert abs(slope) > 1e-9
+    assert sum(np.vdot(gradient[n], direction[n]) for n in inputs) == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_largest_value_alone_is_the_next_state() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 7))
+    found = ds.Simulation(Mixed("plain"), precision="f64").run({"x": x, "s": [0.0]}, 1).final["x"]
+    np.testing.assert_array_equal(found, np.full((6, 7), (0.1 * x).max()))
+
+
+def test_a_parameter_keeps_its_name_before_the_clock() -> None:
+    class Taken(ds.Equation):
+        grid, dt = ds.Grid((4,), 1.0), 1.0
+        states, parameters = {"x": ds.Variable()}, {"n": ds.Variable(axes=())}
+
+        def coefficients(self, n: Symbol) -> dict[str, Symbol]:
+            return {"twice": 2 * n}
+
+        def step(self, x: Symbol, twice: Symbol, n: Symbol) -> dict[str, Symbol]:
+            return {"x": x + twice + n}
+
+    with pytest.raises(TraceError, match=r"step\(\) asks for n, which the equation does not declare"):
+        ds.Simulation(Taken())
+
+
+def test_series_are_counted_in_plans() -> None:
+    simulation = ds.Simulation(Rod((7, 13)), precision="f64")
+    sizes = simulation.sizes(2000)
+    simulation.vjp({name: np.zeros_like(value) for name, value in drawn((7, 13), 2000).items()}, 2000, checkpoint=2)
+    launcher = simulation._stepper.launcher
+    kept = sum(launcher.nbytes(name) for name, slim in launcher.slim.items() if slim.series and name in launcher.arrays)
+    assert kept < sizes.streams < 4 * kept

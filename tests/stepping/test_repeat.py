@@ -1,0 +1,157 @@
+"""Loops within a step: the same as the text of all laps, and as NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import ParameterError, TraceError
+from diffsim.expr import diff, laplacian
+from tests.cases import Loop
+
+Symbol = ds.expr.Symbol
+SHAPES = [(12,), (7, 13), (5, 6, 9)]
+
+
+class Unrolled(Loop):
+    """The same step with a loop in Python, which stores what each lap starts from."""
+
+    def step(self, a: Any, b: Any, k: Any, c: Any, u: Any) -> dict[str, Symbol]:
+        def unrolled(count: int, lap: Any, x: Symbol, y: Symbol) -> tuple[Symbol, Symbol]:
+            for _ in range(count):
+                a, b = lap(x, y)
+                x, y = ds.stage(a, "mirror"), ds.stage(b, "zero")
+            return x, y
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ds, "repeat", unrolled)
+            return super().step(a, b, k, c, u)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_loop_is_all_its_laps(shape: tuple[int, ...], count: int) -> None:
+    rng, steps = np.random.default_rng(count), 3
+    looped, unrolled = (ds.Simulation(kind(ds.Grid(shape, 1.0), count), precision="f64") for kind in (Loop, Unrolled))
+    inputs = {name: 0.5 * rng.normal(size=looped.input_shape(name, steps)) for name in looped.inputs}
+    weights = {name: rng.normal(size=shape) for name in "ab"}
+    (found, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
+    for name in weights:
+        np.testing.assert_array_equal(found.final[name], expected.final[name])
+    gradient, wanted = pull(ds.Solution(weights)), other(ds.Solution(weights))
+    for name, value in wanted.items():
+        np.testing.assert_allclose(gradient[name], value, rtol=0, atol=1e-13 * np.abs(value).max(), err_msg=name)
+    direction = {name: rng.normal(size=value.shape) for name, value in inputs.items()}
+    moved, along = (s.jvp(inputs, direction, steps)[1].final for s in (looped, unrolled))
+    for name in weights:
+        np.testing.assert_allclose(moved[name], along[name], rtol=0, atol=1e-13 * np.abs(along[name]).max())
+    total = sum(np.vdot(gradient[name], direction[name]) for name in inputs)
+    assert sum(np.vdot(moved[name], weights[name]) for name in weights) == pytest.approx(total, rel=1e-11)
+
+
+def test_second_derivatives() -> None:
+    rng, steps, shape = np.random.default_rng(0), 2, (5, 7)
+    simulation = ds.Simulation(Loop(ds.Grid(shape, 1.0), 3), precision="f64")
+    inputs = {name: 0.5 * rng.normal(size=simulation.input_shape(name, steps)) for name in simulation.inputs}
+    weights = rng.normal(size=shape)
+
+    def loss(values: dict[str, Any]) -> Any:
+        a = simulation.run(values, steps).final["a"]
+        return ds.numpy.sum(weights * a * a)
+
+    direction, h = {name: rng.normal(size=np.shape(value)) for name, value in inputs.items()}, 1e-5
+    product = ds.hvp(loss, inputs, direction)
+    ends = [ds.grad(loss)({name: value + s * h * direction[name] for name, value in inputs.items()}) for s in (1, -1)]
+    for name, found in product.items():
+        slope = (np.asarray(ends[0][name]) - np.asarray(ends[1][name])) / (2 * h)
+        np.testing.assert_allclose(np.asarray(found), slope, rtol=0, atol=1e-6 * np.abs(slope).max(), err_msg=name)
+
+
+class Sweeps(ds.Equation):
+    """Sweeps of Jacobi for a pressure, as in the docstring."""
+
+    def __init__(self, count: int) -> None:
+        self.grid, self.dt, self.count = ds.Grid((12, 15), 0.5), 1.0, count
+        self.states = {"p": ds.Variable(((ds.Dirichlet(1.0), "mirror"), "zero")), "source": ds.Variable()}
+
+    def step(self, p: Symbol, source: Symbol) -> dict[str, Symbol]:
+        return {"p": ds.repeat(self.count, lambda p: p + 0.2 * 0.5**2 * (laplacian(p) - source), p), "source": source}
+
+
+def jacobi(p: Any, source: Any, count: int) -> Any:
+    """The same without any of the library."""
+    for _ in range(count):
+        rows, columns = np.vstack([2 - p[:1], p, p[-1:]]), np.pad(p, ((0, 0), (1, 1)))
+        around = rows[:-2] + rows[2:] + columns[:, :-2] + columns[:, 2:]
+        p = p + 0.2 * (around - 4 * p - 0.5**2 * source)
+    return p
+
+
+def test_many_sweeps() -> None:
+    rng = np.random.default_rng(0)
+    p, source, weights = (rng.normal(size=(12, 15)) for _ in range(3))
+    simulation = ds.Simulation(Sweeps(200), precision="f64")
+    solution, pullback = simulation.vjp({"p": p, "source": source}, 2)
+    np.testing.assert_allclose(solution.final["p"], jacobi(p, source, 400), rtol=0, atol=1e-13)
+    gradient = pullback(ds.Solution({"p": weights}))
+    for name, value in (("p", p), ("source", source)):
+        direction = rng.normal(size=value.shape)
+        moved = jacobi(p + direction, source, 400) if name == "p" else jacobi(p, source + direction, 400)
+        slope = np.vdot(weights, moved - jacobi(p, source, 400))  # it is linear
+        assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-9, abs=1e-11)
+
+
+def test_the_text_does_not_grow_with_the_laps() -> None:
+    few, many = (ds.Simulation(Sweeps(count), precision="f64") for count in (3, 301))
+    for kind in ("forward", "vjp"):
+        assert len(few.source(kind).splitlines()) == len(many.source(kind).splitlines())  # type: ignore[arg-type]
+
+
+def test_the_memory_of_a_loop_is_planned() -> None:
+    few, many = (ds.Simulation(Sweeps(count), precision="f64") for count in (3, 9))
+    extra = many._stepper.working_bytes() - few._stepper.working_bytes()
+    assert extra == 6 * few._stepper.layout.nbytes
+    many.run({"p": np.zeros((12, 15)), "source": np.zeros((12, 15))}, 1)
+    assert many._stepper.launcher.nbytes("repeat 0 field 0") == 10 * many._stepper.layout.nbytes
+
+
+def _with(lap: Any, *fields: str, count: Any = 2, **options: Any) -> ds.Equation:
+    class Wrong(ds.Equation):
+        grid, dt = ds.Grid((6, 7), 1.0), 0.1
+        states = {"x": ds.Variable("mirror"), "u": ds.Variable(location=(1, 0))}  # noqa: RUF012
+
+        def step(self, **all: Symbol) -> dict[str, Symbol]:
+            found = ds.repeat(count, lap, *(all[name] for name in fields), **options)
+            return {"x": found[0] if isinstance(found, tuple) else found, "u": all["u"]}
+
+    return Wrong()
+
+
+WRONG = {
+    "count": (lambda: _with(lambda x: x, "x", count=0), ParameterError, r"count of repeat\(\) = 0, expected a whole number"),
+    "no field": (lambda: _with(lambda: (), count=1), TraceError, r"repeat\(\) of no field"),
+    "too few": (lambda: _with(lambda x, u: x, "x", "u"), TraceError, "expected an expression for each of its 2 fields"),
+    "a number": (lambda: _with(lambda x: 3.0, "x"), TraceError, "expected an expression for each of its 1 fields"),
+    "elsewhere": (lambda: _with(lambda x: diff(x, 0), "x"), TraceError, "gives a field at"),
+    "nested": (lambda: _with(lambda x: ds.repeat(2, lambda y: 0.5 * y, x), "x"), TraceError, "has a loop, a system or a function"),
+    "system": (lambda: _with(lambda x: ds.solve(lambda y: y - laplacian(y), x, "mirror"), "x"), TraceError, "has a loop, a system"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_bodies_that_are_none(what: str) -> None:
+    make, kind, message = WRONG[what]
+    with pytest.raises(kind, match=message):
+        ds.Simulation(make())
+
+
+def test_outside_a_step() -> None:
+    class Early(Loop):
+        def coefficients(self, k: Symbol, c: Symbol) -> dict[str, Symbol]:
+            return {"k": ds.repeat(2, lambda x: 0.5 * x, k), "c": c}  # type: ignore[dict-item]
+
+    with pytest.raises(TraceError, match=r"repeat\(\) was called outside a step"):
+        ds.Simulation(Early(ds.Grid((5, 6), 1.0), 2))
