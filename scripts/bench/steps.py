@@ -66,7 +66,7 @@ def _runs(step: Step, turns: int) -> list[Figure]:
     contenders: dict[str, Callable[[], object]] = {
         "run": lambda: simulation.run(single, step.steps),
         "gradient": lambda: _gradient(simulation, step, single),
-        "NumPy": lambda: step.by_numpy(inputs, simulation.equation.states),
+        "NumPy": lambda: step.by_numpy(inputs, simulation.equation),
     }
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(turns + 1):

@@ -7,7 +7,9 @@ import pytest
 from tests.steps import (
     acoustic,
     acoustic_cpml,
+    adaptive,
     advection,
+    boundary_control,
     elastic,
     gray_scott,
     heat,
@@ -39,6 +41,8 @@ STEPS: list[Step] = [
     swift_hohenberg.STEP,
     peaceman_rachford.STEP,
     navier_stokes.STEP,
+    boundary_control.STEP,
+    adaptive.STEP,
 ]
 
 FEW = [module.STEP for module in (maxwell_drude, shallow_water, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)]
