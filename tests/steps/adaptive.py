@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import diffsim as ds
-from diffsim.expr import Symbol, div, mean, minimum, muscl, van_leer
+from diffsim.expr import Symbol, diff, div, interpolate, mean, minimum
 from diffsim.expr import max as max_of
 from diffsim.integrators import ssp_rk2
 from tests.steps.padded import ahead
 from tests.steps.step import Fields, Shape, Step
 
-DX, COURANT, END_STEPS = 0.5, 0.4, 6.5
+DX, COURANT = 0.5, 0.4
 
 
 class AdaptiveBurgers(ds.Equation):
@@ -19,8 +19,8 @@ class AdaptiveBurgers(ds.Equation):
 
         uₜ + ∂ₓ(u²/2) + ∂_y(u²/2) = 0
 
-    The global flux of Lax and Friedrichs between values at faces by van Leer's limited slopes, and Heun's method: of second order where
-    slopes are not limited. With a = max |u| over all cells,
+    The global flux of Lax and Friedrichs, of first order in space, and Heun's method. With a = max |u| over all cells, at a face between
+    the cells l and r,
 
         F = (u_l² + u_r²) / 4 - a (u_r - u_l) / 2,    dt = min(C dx / (2 a), end - time),    time_next = time + dt
 
@@ -43,30 +43,24 @@ class AdaptiveBurgers(ds.Equation):
         speed = max_of(abs(u))
         dt = minimum(0.5 * self.courant * min(self.grid.spacing) / speed, end - mean(time))
 
-        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
-            fluxes = []
-            for axis in range(2):
-                below, above = muscl(now["u"], axis, van_leer)
-                fluxes.append(0.25 * (below * below + above * above) - 0.5 * speed * (above - below))
-            return {"u": -div(fluxes)}
+        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:  # stored: the cotangent of dt reads it, and need not compute it again
+            fluxes = [
+                0.5 * (interpolate(now["u"] ** 2, axis) - speed * diff(now["u"], axis) * self.grid.spacing[axis]) for axis in range(2)
+            ]
+            return {"u": ds.stage(-div(fluxes), boundary="periodic")}
 
         return {**ssp_rk2(rate, {"u": u}, dt), "time": time + dt}
 
 
 def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
-    """The last of the steps begin when the end is reached."""
-    steps = END_STEPS * COURANT * DX / (2 * 1.5)
-    return {"u": rng.uniform(-1.5, 1.0, shape), "time": np.zeros(shape), "end": np.array(steps)}
+    """The end is reached within the run, so that the last steps change nothing."""
+    return {"u": rng.uniform(-1.5, 1.0, shape), "time": np.zeros(shape), "end": np.array(0.6)}
 
 
 def rate(u: np.ndarray, speed: float) -> np.ndarray:
     out = np.zeros_like(u)
     for axis in (0, 1):
-        backward, forward = u - ahead(u, axis, -1), ahead(u, axis) - u
-        product = backward * forward
-        slope = np.where(product > 0, 2 * product / np.where(product > 0, backward + forward, 1.0), 0.0)
-        left, right = u + slope / 2, ahead(u - slope / 2, axis)
-        flux = (left**2 / 2 + right**2 / 2) / 2 - speed / 2 * (right - left)
+        flux = (u**2 + ahead(u, axis) ** 2) / 4 - speed / 2 * (ahead(u, axis) - u)
         out -= (flux - ahead(flux, axis, -1)) / DX
     return out
 

@@ -27,7 +27,8 @@ class NavierStokes(ds.Equation):
     the outflow, where the projection corrects them too. So the next velocity has no divergence in any cell, but for round-off.
 
     States: `u` on the faces of x and `v` on those of y in m/s, `p` at centres, over the density, in m²/s². Parameter: resistance `sigma` at
-    centres, in 1/s: 0 in the fluid, large in a body. Series: speed `inflow` in m/s, a value a step and cell along y. Stable while dt <= dx² / (4 ν) and dt <= 2 ν / |u|².
+    centres, in 1/s: 0 in the fluid, large in a body. Series: speed `inflow` in m/s, a value a step and cell along y. Stable while
+    dt <= dx² / (4 ν) and dt <= 2 ν / |u|².
 
     Reference: van Kan (1986), A second-order accurate pressure-correction scheme for viscous incompressible flow, SIAM J. Sci. Stat.
         Comput. 7, 870-891, doi:10.1137/0907059, here with Euler steps. Angot, Bruneau and Fabrie (1999), A penalization method to take into

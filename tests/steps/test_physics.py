@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import diffsim as ds
-from tests.steps import elastic, maxwell_drude, navier_stokes, schroedinger, shallow_water
+from tests.steps import adaptive, elastic, maxwell_drude, navier_stokes, schroedinger, shallow_water
 from tests.steps.step import weights
 
 
@@ -102,3 +102,24 @@ def test_flow_in_a_channel_becomes_that_of_poiseuille() -> None:
     assert np.abs(final["u"][:, -1] - scale * parabola).max() < 1e-5 * inflow
     assert np.abs(final["v"][:, -1]).max() < 1e-5 * inflow
     assert np.abs(final["p"][:, -1] - scale * 2 * nu * 0.5 / n).max() < 1e-5 * inflow**2
+
+
+def test_adaptive_steps_end_at_the_end() -> None:
+    """The time is reached to round-off with fewer steps than a run has, more steps change nothing, and what flows is not lost."""
+    step = adaptive.STEP
+    inputs, simulation = step.all_inputs(), step.simulation()
+    runs = [simulation.run(inputs, steps).final for steps in (3, step.steps, 3 * step.steps)]
+    times = [float(final["time"][0, 0]) for final in runs]
+    assert times[0] < 0.9 * inputs["end"]
+    np.testing.assert_allclose(times[1:], inputs["end"], rtol=1e-14)
+    assert np.abs(runs[2]["u"] - runs[1]["u"]).max() < 1e-14
+    assert abs(runs[2]["u"].sum() - inputs["u"].sum()) < 1e-12
+
+
+def test_adaptive_steps_follow_the_fastest_wave() -> None:
+    """Twice the speed takes steps half as long, which the time shows, and as much of the field."""
+    step = adaptive.STEP
+    inputs, simulation = step.all_inputs() | {"end": np.array(1e3)}, step.simulation()
+    slow, fast = (simulation.run(inputs | {"u": factor * inputs["u"]}, step.steps).final for factor in (1.0, 2.0))
+    np.testing.assert_allclose(fast["time"], slow["time"] / 2, rtol=1e-13)
+    np.testing.assert_allclose(fast["u"], 2 * slow["u"], rtol=0, atol=1e-13)
