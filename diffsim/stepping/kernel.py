@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,6 +26,8 @@ HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
 SLACK = 8
+LARGER = "ti.select({0} < {1}, {1}, ti.select({1} <= {0}, {0}, {0} + {1}))"
+"""The larger of two values, and NaN where one of them is: `ti.max` takes the other, and Taichi believes that a value equals itself."""
 PART = 64
 """Tiles of a row that are added up before they are added to the others, so that rounding errors of long rows stay small."""
 
@@ -267,8 +268,8 @@ class Kernel(ABC):
         text, layout, last = self.text, self.layout, self.ndim - 1
         names = {axis: kept.get(axis, name) for axis, name in enumerate(self.rows[:last])} | {last: kept.get(last, "j")}
         slim = self.slim.get(total.source)
-        step = "{0} + {1}" if total.how == "sum" else "ti.max({0}, {1})"
-        start = literal(0.0 if total.how == "sum" else float(np.finfo(layout.dtype).min))
+        step = "{0} + {1}" if total.how == "sum" else LARGER
+        start = "F(0.0)" if total.how == "sum" else "F(-ti.math.inf)"
 
         def value(column: str) -> str:
             if slim is not None:
@@ -293,9 +294,10 @@ class Kernel(ABC):
             else:
                 self._write_row_total(step, start, value)
         if across and self.lanes > 1:
-            text(f"of_lanes = {functools.reduce(step.format, [f'total[{lane}]' for lane in range(self.lanes)])}")
-            text(f"rest = {step.format('of_lanes', 'rest')}")
-        found = "rest" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
+            text("of_lanes = total[0]")
+            for part in (*(f"total[{lane}]" for lane in range(1, self.lanes)), "rest"):
+                text(f"of_lanes = {step.format('of_lanes', part)}")
+        found = "of_lanes" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
         target = self._slim_source(total.target, total.slim)
         lead = target.lead([names.get(axis, "") for axis in range(last)], (0,) * self.ndim)
         place = f"{target.array}[{lead}{names[last]}]" if target.tiled else f"{target.array}[{lead.removesuffix(' + ') or '0'}]"

@@ -189,9 +189,7 @@ def solve(
     return read_of(right_side, output)
 
 
-def _weights(
-    operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed
-) -> tuple[dict[Offset, Node], Node]:
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
     """The weights of an operator: offset -> expression; and what it gives of the values that rules name.
 
     On a side where a rule gives the solution, that is the equation.
