@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-WORKED = [ROOT / "docs" / f"{name}.md" for name in ("crank_nicolson", "shallow_water", "maxwell", "navier_stokes")]
+WORKED = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "shallow_water", "maxwell", "navier_stokes")]
 """Worked examples: they state what they print, and draw their figure."""
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)

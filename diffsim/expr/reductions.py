@@ -29,7 +29,7 @@ def mean(field: Symbol) -> Symbol:
 def max(field: Symbol) -> Symbol:
     """The largest value in any cell of the grid; see `sum`. Cells that share it share the derivative in equal parts.
 
-    What is not a number (NaN) is passed over: the step has to use such a field elsewhere for a run to end by it.
+    NaN if a value is NaN.
     """
     return _reduced(field, "max")
 

@@ -26,11 +26,8 @@ HEADER = 128
 CAPACITY = 16384
 """Steps that a launch can hold: the length of a level table."""
 SLACK = 8
-STEP = {
-    "sum": ("{0} + {1}", "F(0.0)"),
-    "max": ("ti.max({0}, {1})", "F(-1e999)"),
-}
-"""How a total goes on with a value, and what it starts from."""
+LARGER = "ti.select({0} < {1}, {1}, ti.select({1} <= {0}, {0}, {0} + {1}))"
+"""The larger of two values, and NaN where one of them is: `ti.max` takes the other, and Taichi believes that a value equals itself."""
 PART = 64
 """Tiles of a row that are added up before they are added to the others, so that rounding errors of long rows stay small."""
 
@@ -274,7 +271,8 @@ class Kernel(ABC):
         text, layout, last = self.text, self.layout, self.ndim - 1
         names = {axis: kept.get(axis, name) for axis, name in enumerate(self.rows[:last])} | {last: kept.get(last, "j")}
         slim = self.slim.get(total.source)
-        step, start = STEP[total.how]
+        step = "{0} + {1}" if total.how == "sum" else LARGER
+        start = "F(0.0)" if total.how == "sum" else "F(-ti.math.inf)"
 
         def value(column: str) -> str:
             if slim is not None:
@@ -300,10 +298,9 @@ class Kernel(ABC):
                 self._write_row_total(step, start, value)
         if across and self.lanes > 1:
             text("of_lanes = total[0]")
-            for lane in range(1, self.lanes):
-                text(f"of_lanes = {step.format('of_lanes', f'total[{lane}]')}")
-            text(f"rest = {step.format('of_lanes', 'rest')}")
-        found = "rest" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
+            for part in (*(f"total[{lane}]" for lane in range(1, self.lanes)), "rest"):
+                text(f"of_lanes = {step.format('of_lanes', part)}")
+        found = "of_lanes" if across and self.lanes > 1 else step.format("total", "rest") if across else "total"
         target = self._slim_source(total.target, total.slim)
         lead = target.lead([names.get(axis, "") for axis in range(last)], (0,) * self.ndim)
         place = f"{target.array}[{lead}{names[last]}]" if target.tiled else f"{target.array}[{lead.removesuffix(' + ') or '0'}]"

@@ -103,7 +103,7 @@ class Total:
         """The same in parts that workers share: a number is the total of those of the rows (of three dimensions, planes)."""
         if self.slim.axes or len(self.along) == 1:
             return (self,)
-        rows = f"{self.target} by rows"
+        rows = rows_of(self.target)
         each = replace(self, target=rows, slim=Slim((0,)), accumulate=False)
         return each, replace(self, source=rows, along=(0,))
 
@@ -131,6 +131,11 @@ class Loop:
     inputs: tuple[str, ...]
     inline: dict[str, Node]
     down: bool
+
+
+def rows_of(total: str) -> str:
+    """Name of the totals of the rows of which a total is made."""
+    return f"{total} by rows"
 
 
 class HostFunction(Protocol):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from diffsim.boundary import zero_rules
 from diffsim.expr.graph import CONDITIONS, Node, ordered
 from diffsim.stepping.adjoint import Adjoint
-from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, Program
+from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
 from diffsim.stepping.stages import HostStage, written_by
 from diffsim.stepping.trace import TracedStep
 
@@ -98,8 +98,7 @@ def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) 
     operations, needed = _without_calls_for(program, given.keys(), computed.keys())
     names = {field: f"residual {number}" for number, field in enumerate(name for name in given if name in needed)}
     rings = {step.delays()[state][0] for state in step.states}
-    before = {program.places[name].array for name in program.reads().keys() | {i for call in program.calls for i in call.inputs}}
-    if not names or len(names) > len(before & rings) or any(program.places[name].array in rings for name in needed):
+    if not names or len(names) > len(rings.intersection(program.arrays())) or rings & {program.places[n].array for n in needed}:
         return None
     places = {field: Place(name, 0) for field, name in names.items()}
     entries = dict.fromkeys(names.values(), 1)
@@ -125,6 +124,7 @@ def _without_calls_for(program: Program, given: Collection[str], computed: Colle
 
     Also the names of all fields that these operations read.
     """
+    inner = {*computed, *map(rows_of, computed)}
     kept: list[Operation] = []
     needed: set[str] = set()
     for operation in reversed(program.operations):
@@ -133,6 +133,11 @@ def _without_calls_for(program: Program, given: Collection[str], computed: Colle
                 kept.append(operation)
                 needed |= set(operation.inputs)
             continue
+        if isinstance(operation, Total):
+            if operation.target in needed or operation.target not in inner:
+                kept.append(operation)
+                needed.add(operation.source)
+            continue
         if isinstance(operation, Nest):
             assigns = tuple(a for a in operation.assigns if a.target.array not in computed or a.target.array in needed)
             if not assigns and operation.assigns:
@@ -140,7 +145,7 @@ def _without_calls_for(program: Program, given: Collection[str], computed: Colle
             operation = dataclasses.replace(operation, assigns=assigns)
         kept.append(operation)
         needed |= dataclasses.replace(program, operations=(operation,)).reads().keys()
-    return tuple(reversed(kept)), needed
+    return tuple(reversed(kept)), needed & program.places.keys()
 
 
 def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[Node]:

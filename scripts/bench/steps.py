@@ -2,7 +2,8 @@
 
 The steps are those of `tests/steps`, in f32 on one thread; all figures are CPU times. A forward run is compared with the same step in
 NumPy (in f64, as it is written; the ratio is NumPy's time over ours), a gradient for which all states are stored with a forward run, and
-a first gradient is measured in a process that finds no compiled kernels, then in one that finds those of another.
+a first gradient is measured in a process that finds no compiled kernels, then in one that finds those of another. Lines of generated
+source say how long the adjoint is beside the step.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -25,6 +27,7 @@ from tests.steps.step import Step
 
 FIRST = 5.0
 """Seconds of CPU time that the first gradient takes at most, tracing and compilation included."""
+KINDS: tuple[Literal["forward"], Literal["vjp"]] = ("forward", "vjp")
 PLANE, SPACE = (256, 250), (40, 48, 60)
 
 
@@ -66,7 +69,7 @@ def _runs(step: Step, turns: int) -> list[Figure]:
     contenders: dict[str, Callable[[], object]] = {
         "run": lambda: simulation.run(single, step.steps),
         "gradient": lambda: _gradient(simulation, step, single),
-        "NumPy": lambda: step.by_numpy(inputs, simulation.equation.states),
+        "NumPy": lambda: step.by_numpy(inputs, simulation.equation),
     }
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(turns + 1):
@@ -74,12 +77,14 @@ def _runs(step: Step, turns: int) -> list[Figure]:
             found = _seconds(contender)
             if turn:
                 seconds[name].append(found)
+    forward, adjoint = (len(simulation.source(kind).splitlines()) for kind in KINDS)
     least = min(seconds["run"]) / step.steps * 1e3
     faster, spread = ratios(seconds["NumPy"], seconds["run"])
     cost_ratio, between = ratios(seconds["gradient"], seconds["run"])
     return [
         Figure(f"{step.name}: run beside NumPy, {' x '.join(map(str, shape))}", least, "ms/step", None, faster, spread),
         Figure(f"{step.name}: gradient over run, all stored", cost_ratio, "", None, cost_ratio, between),
+        Figure(f"{step.name}: lines of the adjoint, over those of the step", adjoint, "lines", None, adjoint / forward),
     ]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.errors import ParameterError, ShapeError, TraceError
-from diffsim.expr import diff, interpolate, laplacian, mean
+from diffsim.errors import DivergenceError, ParameterError, ShapeError, TraceError
+from diffsim.expr import diff, interpolate, laplacian, log, mean
 from diffsim.expr import max as max_of
 from diffsim.expr import min as min_of
 from diffsim.expr import sum as sum_of
@@ -124,6 +124,37 @@ def test_equal_cells_share_the_derivative_of_the_largest_value() -> None:
     np.testing.assert_allclose(pullback(ds.Solution({"x": np.ones((3, 5))}))["x"], expected, rtol=1e-14)
     moved = simulation.jvp({"x": x}, {"x": np.arange(15.0).reshape(3, 5)}, 1)[1].final["x"]
     np.testing.assert_allclose(moved, (7 + 14) / 2)
+
+
+@pytest.mark.gradients
+@pytest.mark.parametrize("shape", [(3, 5), (4, 40), (5000,)], ids=str)
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_the_largest_value_is_that_of_numpy_also_where_it_is_not_finite(precision: Any, shape: tuple[int, ...]) -> None:
+    """NaN in one cell makes it NaN, so that a run raises, and does not go on with a time step from the other cells."""
+
+    class Logarithm(ds.Equation):
+        states, dt = {"x": ds.Variable(), "largest": ds.Variable()}, 1.0
+        grid = ds.Grid(shape, 1.0)
+
+        def step(self, x: Symbol, largest: Symbol) -> dict[str, Symbol]:
+            return {"x": x, "largest": max_of(log(x)) + 0 * x}
+
+    simulation = ds.Simulation(Logarithm(), precision=precision)
+
+    def largest(x: Any) -> Any:
+        return simulation.run({"x": x}, 1).final["largest"].flat[0]
+
+    x = np.random.default_rng(0).uniform(0.1, 1, shape)
+    with pytest.raises(DivergenceError, match="largest is no longer finite"):
+        largest(np.zeros(shape))
+    for cell in (0, x.size // 2, x.size - 1):
+        changed = x.copy()
+        for value in (0.0, 3.0):
+            changed.flat[cell] = value
+            np.testing.assert_allclose(largest(changed), np.log(changed.max()), rtol=1e-6, atol=1e-6)
+        changed.flat[cell] = -1.0
+        with pytest.raises(DivergenceError, match="largest is no longer finite"):
+            largest(changed)
 
 
 def test_sums_of_long_rows_are_accurate() -> None:

@@ -11,7 +11,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.errors import ConvergenceError, ParameterError, PlanError, ShapeError, SingularError, TraceError
-from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, where
+from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
 from diffsim.linear import system
 from diffsim.stepping.solve import Solve
 from tests.stepping.test_host_stage import STEPS, Given, inputs, loss
@@ -256,6 +256,21 @@ def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pyt
     found = solved(monkeypatch)
     run.value_and_grad(loss, inputs(run), STEPS)
     assert found.count(True) == STEPS and found.count(False) > STEPS
+
+
+@pytest.mark.parametrize("of_state", [True, False])
+def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
+    """Where it is one of the states, these are needed; where it is one of the solution, records keep that."""
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
+        found = ds.solve(lambda x: (1 + weight) * x - weight * laplacian(x), u, "mirror")
+        return {"u": found if of_state else found * (1 + mean(found))}
+
+    run = ds.Simulation(Given(step, (7, 9), "mirror"))
+    assert (run._stepper.recorded is None) == of_state
+    given = inputs(run)
+    assert ds.certify(run, loss, given, STEPS).passed
 
 
 def test_equal_weights_are_stored_once() -> None:

@@ -7,7 +7,9 @@ import pytest
 from tests.steps import (
     acoustic,
     acoustic_cpml,
+    adaptive,
     advection,
+    boundary_control,
     elastic,
     gray_scott,
     heat,
@@ -39,10 +41,25 @@ STEPS: list[Step] = [
     swift_hohenberg.STEP,
     peaceman_rachford.STEP,
     navier_stokes.STEP,
+    boundary_control.STEP,
+    adaptive.STEP,
 ]
 
-FEW = [module.STEP for module in (maxwell_drude, shallow_water, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)]
+FEW = [
+    module.STEP
+    for module in (
+        maxwell_drude,
+        shallow_water,
+        schroedinger,
+        advection,
+        swift_hohenberg,
+        peaceman_rachford,
+        navier_stokes,
+        boundary_control,
+        adaptive,
+    )
+]
 """One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
-calls of functions on the host between them, and a solution with sides that differ."""
+calls of functions on the host between them, a solution with sides that differ, given values of sides, and numbers of all cells."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""

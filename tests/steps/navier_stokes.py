@@ -9,7 +9,7 @@ from diffsim.expr import Symbol, diff, div, grad, interpolate, laplacian
 from tests.steps.padded import ahead
 from tests.steps.step import Fields, Shape, Step
 
-DX, DT, NU, INFLOW = 0.25, 0.02, 0.1, 1.0
+DX, DT, NU, STEPS_TAKEN = 0.25, 0.02, 0.1, 7
 
 
 class NavierStokes(ds.Equation):
@@ -22,27 +22,29 @@ class NavierStokes(ds.Equation):
 
         (1 + dt σ) u* = u + dt (ν ∇²u - ∇·(u uᵀ) - ∇p),    ∇²φ = ∇·u* / dt,    u_next = u* - dt ∇φ,    p_next = p + φ
 
-    It is of first order in time and of second order in space. Axes are (y, x). The flow enters at x = 0 with the speed `inflow` across, and
-    leaves where p = 0 and the velocity has no normal derivative. Both sides along y are walls without slip. The last values of `u` lie on
+    It is of first order in time and of second order in space. Axes are (y, x). The flow enters at x = 0 by the profile `inflow`, and leaves
+    where p = 0 and the velocity has no normal derivative. Both sides along y are walls without slip. The last values of `u` lie on
     the outflow, where the projection corrects them too. So the next velocity has no divergence in any cell, but for round-off.
 
     States: `u` on the faces of x and `v` on those of y in m/s, `p` at centres, over the density, in m²/s². Parameter: resistance `sigma` at
-    centres, in 1/s: 0 in the fluid, large in a body. Stable while dt <= dx² / (4 ν) and dt <= 2 ν / |u|².
+    centres, in 1/s: 0 in the fluid, large in a body. Series: speed `inflow` in m/s, a value a step and cell along y. Stable while
+    dt <= dx² / (4 ν) and dt <= 2 ν / |u|².
 
     Reference: van Kan (1986), A second-order accurate pressure-correction scheme for viscous incompressible flow, SIAM J. Sci. Stat.
         Comput. 7, 870-891, doi:10.1137/0907059, here with Euler steps. Angot, Bruneau and Fabrie (1999), A penalization method to take into
         account obstacles in incompressible viscous flows, Numer. Math. 81, 497-520, doi:10.1007/s002110050401.
     """
 
-    def __init__(self, grid: ds.Grid, dt: float, nu: float = NU, inflow: float = INFLOW) -> None:
+    def __init__(self, grid: ds.Grid, dt: float, nu: float = NU) -> None:
         self.grid, self.dt, self.nu = grid, dt, nu
         wall, still, free = ds.Dirichlet(0.0), ds.Dirichlet(0.0), ds.Neumann(0.0)
         self.states = {
-            "u": ds.Variable((wall, (ds.Dirichlet(inflow), free)), (0, 1), "m/s"),
+            "u": ds.Variable((wall, (ds.Dirichlet("inflow"), free)), (0, 1), "m/s"),
             "v": ds.Variable((wall, (still, free)), (1, 0), "m/s"),
             "p": ds.Variable((free, (free, ds.Dirichlet(0.0))), unit="m²/s²"),
         }
         self.parameters = {"sigma": ds.Variable("mirror", unit="1/s")}
+        self.series = {"inflow": ds.Variable(wall, unit="m/s", axes=(0,))}
 
     def coefficients(self, sigma: Symbol) -> dict[str, Symbol]:
         slow_y, slow_x = (1 / (1 + self.dt * interpolate(sigma, axis)) for axis in (0, 1))
@@ -68,13 +70,14 @@ def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
         "v": rng.uniform(-0.3, 0.3, shape),
         "p": rng.uniform(-0.2, 0.2, shape),
         "sigma": 50.0 / (1 + np.exp(20 * (np.hypot(2 * x + 0.7, y) - 0.5))),
+        "inflow": rng.uniform(0.8, 1.2, (STEPS_TAKEN, 1)) * (1.5 - y[:, 0] ** 2),
     }
 
 
-def around(u: np.ndarray, v: np.ndarray, p: np.ndarray) -> list[np.ndarray]:
+def around(u: np.ndarray, v: np.ndarray, p: np.ndarray, inflow: np.ndarray) -> list[np.ndarray]:
     """The fields with a cell more at every end, by the conditions on the sides, written side by side."""
     u, v, p = (np.pad(field, 1) for field in (u, v, p))
-    u[:, 0], u[:, -1] = INFLOW, u[:, -3]  # the values before the last are on the outflow
+    u[1:-1, 0], u[:, -1] = inflow, u[:, -3]  # the values before the last are on the outflow
     u[0], u[-1] = -u[1], -u[-2]
     v[:, 0], v[:, -1] = -v[:, 1], v[:, -2]
     v[0], v[-1] = 0, -v[-3]  # the values before the last are on the wall, like the first
@@ -98,8 +101,8 @@ def pressure(source: np.ndarray) -> np.ndarray:
     return np.linalg.solve(matrix.reshape(ny * nx, -1) / DX**2, source.ravel()).reshape(ny, nx)
 
 
-def advance(u: np.ndarray, v: np.ndarray, p: np.ndarray, sigma: np.ndarray) -> Fields:
-    w, z, q = around(u, v, p)
+def advance(u: np.ndarray, v: np.ndarray, p: np.ndarray, sigma: np.ndarray, inflow: np.ndarray) -> Fields:
+    w, z, q = around(u, v, p, inflow)
     s = np.pad(sigma, 1, mode="edge")
 
     def five_points(field: np.ndarray) -> np.ndarray:
@@ -112,8 +115,8 @@ def advance(u: np.ndarray, v: np.ndarray, p: np.ndarray, sigma: np.ndarray) -> F
     u_star = (u + DT * (NU * five_points(w) - out_u)) / (1 + DT * (s + ahead(s, 1))[1:-1, 1:-1] / 2)
     v_star = (v + DT * (NU * five_points(z) - out_v)) / (1 + DT * (s + ahead(s, 0))[1:-1, 1:-1] / 2)
     v_star[-1] = 0
-    phi = pressure(divergence(u_star, v_star) / DT)
-    _, _, f = around(u, v, phi)
+    phi = pressure(divergence(u_star, v_star, inflow) / DT)
+    _, _, f = around(u, v, phi, inflow)
     return {
         "u": u_star - DT * (ahead(f, 1) - f)[1:-1, 1:-1] / DX,
         "v": v_star - DT * (ahead(f, 0) - f)[1:-1, 1:-1] / DX,
@@ -121,9 +124,9 @@ def advance(u: np.ndarray, v: np.ndarray, p: np.ndarray, sigma: np.ndarray) -> F
     }
 
 
-def divergence(u: np.ndarray, v: np.ndarray, inflow: float = INFLOW, dx: float = DX) -> np.ndarray:
+def divergence(u: np.ndarray, v: np.ndarray, inflow: np.ndarray, dx: float = DX) -> np.ndarray:
     """What leaves each cell, over its size."""
-    return (np.diff(u, axis=1, prepend=inflow) + np.diff(v, axis=0, prepend=0.0)) / dx
+    return (np.diff(u, axis=1, prepend=inflow[:, None]) + np.diff(v, axis=0, prepend=0.0)) / dx
 
 
 STEP = Step(
@@ -133,6 +136,6 @@ STEP = Step(
     inputs,
     advance,
     DX,
-    steps=7,
+    steps=STEPS_TAKEN,
     receivers={"p": (12, 0)},
 )

@@ -21,8 +21,10 @@ class Step:
         name: of the step.
         shape: cells; few, rows no multiple of a block of rows, columns no multiple of the lanes.
         equation: shape -> the equation. Cells are `spacing` large along every axis, the first one has its centre at 0.
-        inputs: (random numbers, shape) -> parameters and initial fields, at least a thousandth of their size away from most kinks.
-        advance: the step in NumPy, called with states, parameters and densities of forcings by name; gives the next states.
+        inputs: (random numbers, shape) -> parameters, series and initial fields, at least a thousandth of their size away from most
+            kinks.
+        advance: the step in NumPy, called with states, parameters, densities of forcings and this step's values of series by name;
+            gives the next states.
         spacing: of the equation's grid.
         steps: of a run.
         sources: forcing -> the cell with its source.
@@ -50,10 +52,11 @@ class Step:
         amplitudes = {name: rng.uniform(0.5, 1.0, (self.steps, 1)) for name in self.sources}
         return self.inputs(rng, shape or self.shape) | amplitudes
 
-    def by_numpy(self, inputs: Fields, states: Mapping[str, object]) -> ds.Solution:
+    def by_numpy(self, inputs: Fields, equation: ds.Equation) -> ds.Solution:
         """The run that `Simulation.run` makes."""
-        now = {name: inputs[name] for name in states}
-        given = {name: value for name, value in inputs.items() if name not in states and name not in self.sources}
+        now = {name: inputs[name] for name in equation.states}
+        changing = {*equation.states, *equation.series, *self.sources}
+        given = {name: value for name, value in inputs.items() if name not in changing}
         records = {name: [now[name][cell]] for name, cell in self.receivers.items()}
         shape = next(iter(now.values())).shape
         for n in range(self.steps):
@@ -61,7 +64,8 @@ class Step:
             for name, cell in self.sources.items():
                 densities[name] = np.zeros(shape)
                 densities[name][cell] = inputs[name][n, 0] / self.spacing ** len(self.shape)
-            now = self.advance(**now, **given, **densities)
+            series = {name: inputs[name][n] for name in equation.series}
+            now = self.advance(**now, **given, **densities, **series)
             for name, cell in self.receivers.items():
                 records[name].append(now[name][cell])
         return ds.Solution(now, {name: np.array(values)[:, None] for name, values in records.items()})

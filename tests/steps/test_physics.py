@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import diffsim as ds
-from tests.steps import elastic, maxwell_drude, navier_stokes, schroedinger, shallow_water
+from tests.steps import adaptive, elastic, maxwell_drude, navier_stokes, schroedinger, shallow_water
 from tests.steps.step import weights
 
 
@@ -84,20 +84,42 @@ def test_a_projected_velocity_has_no_divergence() -> None:
     """Also in the cells next to the sides and in a body, from a velocity that has some."""
     step = navier_stokes.STEP
     inputs = step.all_inputs()
-    final = step.simulation().run(inputs, 1).final
-    before = np.abs(navier_stokes.divergence(inputs["u"], inputs["v"])).max()
-    assert np.abs(navier_stokes.divergence(final["u"], final["v"])).max() < 1e-13 * before
+    final = step.simulation().run(inputs | {"inflow": inputs["inflow"][:1]}, 1).final
+    before = np.abs(navier_stokes.divergence(inputs["u"], inputs["v"], inputs["inflow"][0])).max()
+    assert np.abs(navier_stokes.divergence(final["u"], final["v"], inputs["inflow"][0])).max() < 1e-13 * before
 
 
 def test_flow_in_a_channel_becomes_that_of_poiseuille() -> None:
     """Parabola and pressure gradient are exact on the grid, but for what is left of the inflow: it falls by 30 a width of the channel."""
     n, nu, inflow = 12, 0.1, 2.0
     grid = ds.Grid((n, 4 * n), 1 / n)
-    simulation = ds.Simulation(navier_stokes.NavierStokes(grid, 0.01, nu, inflow), precision="f64")
-    final = simulation.run({"u": np.full(grid.shape, inflow), "sigma": np.zeros(grid.shape)}, 300).final
+    simulation = ds.Simulation(navier_stokes.NavierStokes(grid, 0.01, nu), precision="f64")
+    inputs = {"u": np.full(grid.shape, inflow), "sigma": np.zeros(grid.shape), "inflow": np.full((300, n), inflow)}
+    final = simulation.run(inputs, 300).final
     y = (np.arange(n) + 0.5) / n
     parabola = y * (1 - y) + 0.25 / n**2  # the wall, half a cell away, has the mean of a cell and its image
     scale = inflow / parabola.mean()
     assert np.abs(final["u"][:, -1] - scale * parabola).max() < 1e-5 * inflow
     assert np.abs(final["v"][:, -1]).max() < 1e-5 * inflow
     assert np.abs(final["p"][:, -1] - scale * 2 * nu * 0.5 / n).max() < 1e-5 * inflow**2
+
+
+def test_adaptive_steps_end_at_the_end() -> None:
+    """The time is reached to round-off with fewer steps than a run has, more steps change nothing, and what flows is not lost."""
+    step = adaptive.STEP
+    inputs, simulation = step.all_inputs(), step.simulation()
+    runs = [simulation.run(inputs, steps).final for steps in (3, step.steps, 3 * step.steps)]
+    times = [float(final["time"][0, 0]) for final in runs]
+    assert times[0] < 0.9 * inputs["end"]
+    np.testing.assert_allclose(times[1:], inputs["end"], rtol=1e-14)
+    assert np.abs(runs[2]["u"] - runs[1]["u"]).max() < 1e-14
+    assert abs(runs[2]["u"].sum() - inputs["u"].sum()) < 1e-12
+
+
+def test_adaptive_steps_follow_the_fastest_wave() -> None:
+    """Twice the speed takes steps half as long, which the time shows, and as much of the field."""
+    step = adaptive.STEP
+    inputs, simulation = step.all_inputs() | {"end": np.array(1e3)}, step.simulation()
+    slow, fast = (simulation.run(inputs | {"u": factor * inputs["u"]}, step.steps).final for factor in (1.0, 2.0))
+    np.testing.assert_allclose(fast["time"], slow["time"] / 2, rtol=1e-13)
+    np.testing.assert_allclose(fast["u"], 2 * slow["u"], rtol=0, atol=1e-13)
