@@ -189,22 +189,14 @@ def solve(
     return read_of(right_side, output)
 
 
-def _weights(
-    operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed
-) -> tuple[dict[Offset, Node], Node]:
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
     """The weights of an operator: offset -> expression; and what it gives of the values that rules name.
 
     On a side where a rule gives the solution, that is the equation.
     """
     unknown = f"unknown {next(graph.unknowns)}"
-    before = len(graph.stages)
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
-    found = operator(x)
-    if not isinstance(found, Symbol) or found.graph is not graph:
-        raise TraceError(f"the operator of solve() gave {arguments.shown(found)}, expected an expression of its argument; return that")
-    merge_locations(found.location, x.location)
-    if any(unknown in stage.reads() for stage in graph.stages[before:]):
-        raise TraceError("the operator of solve() stores a stage of its argument, expected one expression; leave ds.stage out")
+    found = applied(operator, x, unknown, "the operator of solve()")
     found = graph.on_sides(found, solution, x)
     weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
     rest = _without(graph, found, unknown)
@@ -214,7 +206,26 @@ def _weights(
         raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
     with_values = graph.field(x, solution.rules)
     owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
-    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0]))), owed
+    return by_distance(weights), owed
+
+
+def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what: str) -> Symbol:
+    """What a function gives of an expression of an unknown field, checked; `what` names the function in messages."""
+    graph = trace_of(x, what)
+    before = len(graph.stages)
+    found = function(x)
+    if not isinstance(found, Symbol) or found.graph is not graph:
+        raise TraceError(f"{what} gave {arguments.shown(found)}, expected an expression of its argument; return that")
+    found.expect(False, what)
+    merge_locations(found.location, x.location)
+    if any(unknown in stage.reads() for stage in graph.stages[before:]):
+        raise TraceError(f"{what} stores a stage of its argument, expected one expression; leave ds.stage out")
+    return found
+
+
+def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
+    """The weights of a stencil in order: the cell itself first."""
+    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
 
 
 def _without(graph: Trace, found: Symbol, unknown: str) -> Node:
