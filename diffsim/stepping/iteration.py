@@ -18,7 +18,7 @@ from diffsim.linear import System
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
 """Of the residual, if none is given."""
 LINEAR = 1e-4
-"""Tolerance of the linear systems where they are solved by iterations: what is left of one is left to the next."""
+"""Tolerance of the linear systems of an iteration, where they are solved by iterations: the next one takes care of the rest."""
 HALVINGS = 30
 """Of a step that does not lower the residual, at most."""
 ENOUGH = 1e-4
@@ -111,10 +111,13 @@ class Iteration:
         if not now.finite:
             raise ConvergenceError("newton expected a finite residual and derivative at the guess, got others; give another guess=")
         for number in range(self.most + 1):
-            if now.largest <= tolerance * now.size:
+            met = now.largest <= tolerance * now.size
+            if met and (number or not now.largest):  # a guess that meets it is improved, or slow changes would be lost step by step
                 return [now.x]
             after = self._step(now, around, number) if number < self.most else None
             if after is None:
+                if met:
+                    return [now.x]
                 break
             now = after
         raise ConvergenceError(

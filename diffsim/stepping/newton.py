@@ -71,7 +71,7 @@ class Newton(HostStage):
         weights, nodes = self._weights(name)
         moved = dict(zip(self.fields, derive([graph.read(field, here) for field in self.fields]), strict=True))
         (change,) = jvp(graph, [self.iteration.residual.value], lambda read: moved.get(read.data[0]))
-        side = f"right side of {name}"
+        side = f"right side {order} of {self.name}"  # not a name that a tangent of a stage can have
         stored = {**nodes, side: graph.negative(change)}
         moved_output = replace(output, name=name, rules=linear(output.rules))
         return [

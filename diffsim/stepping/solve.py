@@ -103,7 +103,7 @@ class Solve(HostStage):
             if isinstance(weight, str):
                 right = graph.sub(right, graph.mul(moved[weight], graph.read(output.name, offset)))
         name = dot(self.name, order)
-        side = StoredExpression(output.location, zero_rules(len(here)), f"right side of {name}", right)
+        side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
         moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
         return [side, replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False)]
 
@@ -137,10 +137,10 @@ def solve(
     T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
     ```
 
-    The operator is traced once. It must be linear in x, and read it in a stencil; its weights may be any expressions of the step's fields.
-    The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two compiled kernels. The gradient takes one
-    more solution, with the transposed matrix, for each that is differentiated through; it reaches all that the right side and the weights
-    are made of.
+    The operator is traced once. It must be linear in x (`newton` takes others), and read it in a stencil; its weights may be any expressions
+    of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two compiled kernels.
+    The gradient takes one more solution, with the transposed matrix, for each that is differentiated through; it reaches all that the right
+    side and the weights are made of.
 
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.
@@ -201,7 +201,7 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
     weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
     rest = _without(graph, found, unknown)
     if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
-        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; solve for a small change of x")
+        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; take ds.newton")
     if not is_const(rest, 0):
         raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
     with_values = graph.field(x, solution.rules)

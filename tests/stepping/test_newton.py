@@ -102,6 +102,47 @@ def test_second_derivatives_by_differences(number: int) -> None:
         assert np.abs(found[name] - wanted).max() <= CURVATURE * np.abs(wanted).max(), name
 
 
+def test_solutions_feed_one_another_up_to_third_derivatives() -> None:
+    """In the residual, the guess and the weights of further equations, linear and not."""
+
+    def step(u: Any, k: Any, q: Any) -> Fields:
+        a = ds.newton(lambda x: x + 0.3 * k * x**3 - u - 0.1 * laplacian(x), 0.5 * u + 0.1, boundary=u)
+        b = ds.newton(lambda x: x + 0.2 * a * x**2 - 0.1 * laplacian(a * x) - u, a)
+        c = ds.solve(lambda x: (1 + b * b) * x - 0.1 * laplacian(x), a, u)
+        return {"u": 0.5 * (a + b) + 0.1 * c}
+
+    run = ds.Simulation(Given(step, (7,), "mirror"))
+    given = inputs(run)
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+    rng, h = np.random.default_rng(5), 1e-4
+    moves = [{name: rng.standard_normal(values.shape) for name, values in given.items()} for _ in range(3)]
+
+    def along(f: Callable[[Any], Any], move: Fields) -> Callable[[Any], Any]:
+        return lambda fields: ds.jvp(f, (fields,), (move,))[1]
+
+    second = along(along(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), moves[0]), moves[1])
+    high, low = (second({name: values + s * h * moves[2][name] for name, values in given.items()}) for s in (1, -1))
+    third = along(second, moves[2])(given)
+    assert np.isclose(third, (high - low) / (2 * h), rtol=1e-5)
+    gradient = ds.grad(second)(given)
+    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in given]), rtol=1e-12)
+
+
+def test_cells_that_differ_in_size() -> None:
+    class Stretched(Given):
+        def __init__(self) -> None:
+            super().__init__(lambda u, k, q: {"u": ds.newton(lambda x: porous(x, u, k), u)}, boundary="mirror")
+            self.grid = ds.Grid.from_faces((5 * np.linspace(0, 1, 8) ** 2, np.cumsum([0, 0.5, 0.7, 1.0, 1.3])))
+
+    run = ds.Simulation(Stretched())
+    given = inputs(run)
+    cells = run.grid.widths(0)[:, None] * run.grid.widths(1)
+    assert np.isclose((cells * run.run(given, STEPS).final["u"]).sum(), (cells * given["u"]).sum(), rtol=1e-12)
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+
+
 def test_a_porous_medium_equals_what_scipy_finds() -> None:
     shape, dt = (5, 6), 0.3
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: porous(x, u, k, dt), u)}, shape, "mirror"))
@@ -362,6 +403,16 @@ def test_a_coarser_tolerance_takes_fewer_iterations_and_is_met(monkeypatch: pyte
         systems.append(len(calls))
     assert solved["iterations"] == 2
     assert 1e-10 < errors[0] < 4.0 and errors[1] < 1e-9 and systems[0] < systems[1]
+
+
+def test_slow_changes_are_not_lost() -> None:
+    """A guess that meets the tolerance is improved once: otherwise nothing would ever happen where a step changes less than that."""
+    run = only(lambda x, u, k: x + 1e-4 * x**2 - u, tolerance=1e-2)
+    u = inputs(run)["u"]
+    exact = u
+    for _ in range(50):
+        exact = (np.sqrt(1 + 4e-4 * exact) - 1) / 2e-4
+    assert np.abs(run.run({"u": u, "k": u}, 50).final["u"] - exact).max() < 1e-7 < np.abs(u - exact).max()
 
 
 @pytest.mark.parametrize(
