@@ -137,10 +137,10 @@ def solve(
     T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
     ```
 
-    The operator is traced once. It must be linear in x (`newton` takes others), and read it in a stencil; its weights may be any expressions
-    of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two compiled kernels.
-    The gradient takes one more solution, with the transposed matrix, for each that is differentiated through; it reaches all that the right
-    side and the weights are made of.
+    The operator is traced once. It must be linear in x (`newton` takes others), and read it in a stencil. Its weights may be any
+    expressions of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two
+    compiled kernels. The gradient takes one more solution, with the transposed matrix, for each that is differentiated through; it reaches
+    all that the right side and the weights are made of.
 
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.

@@ -405,6 +405,18 @@ def test_a_coarser_tolerance_takes_fewer_iterations_and_is_met(monkeypatch: pyte
     assert 1e-10 < errors[0] < 4.0 and errors[1] < 1e-9 and systems[0] < systems[1]
 
 
+@pytest.mark.parametrize("stiff", [1e3, 1e6, 1e9])
+def test_round_off_of_large_terms_that_cancel_does_not_count(stiff: float) -> None:
+    """A time step far beyond all time scales ends in the steady state between two values: k u^3 falls linearly."""
+    ends = ((ds.Dirichlet(2.0), ds.Dirichlet(1.0)),)
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: x - stiff * laplacian(x + x**3) - u, u)}, (40,), ends))  # type: ignore[arg-type]
+    found = run.run({"u": np.ones(40), "k": np.ones(40)}, STEPS).final["u"]
+    line = np.pad(found, 1)
+    line[0], line[-1] = 4.0 - found[0], 2.0 - found[-1]
+    left = np.diff(line + line**3, 2)
+    assert np.abs(left).max() < 10.0 / stiff
+
+
 def test_slow_changes_are_not_lost() -> None:
     """A guess that meets the tolerance is improved once: otherwise nothing would ever happen where a step changes less than that."""
     run = only(lambda x, u, k: x + 1e-4 * x**2 - u, tolerance=1e-2)
