@@ -211,8 +211,8 @@ def test_a_reaction_by_backward_euler_is_the_root_of_a_quadratic(guess: str) -> 
 @pytest.mark.parametrize("method", ["auto", "cg", "direct"])
 def test_a_linear_residual_gives_what_solve_gives(method: Any) -> None:
     rule = (ds.Dirichlet(0.3), "mirror")
-    by_newton = Given(lambda u, k, q: {"u": ds.newton(lambda x: x - 0.4 * laplacian(x) - u, u, method=method)}, boundary=rule)  # type: ignore[arg-type]
-    by_solve = Given(lambda u, k, q: {"u": ds.solve(lambda x: x - 0.4 * laplacian(x), u, u, method)}, boundary=rule)  # type: ignore[arg-type]
+    by_newton = Given(lambda u, k, q: {"u": ds.newton(lambda x: x - 0.4 * laplacian(x) - u, u, method=method)}, boundary=rule)
+    by_solve = Given(lambda u, k, q: {"u": ds.solve(lambda x: x - 0.4 * laplacian(x), u, u, method)}, boundary=rule)
     results = []
     for equation in (by_newton, by_solve):
         run = ds.Simulation(equation)
@@ -227,7 +227,7 @@ def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall:
     def step(v: Any, k: Any, q: Any) -> Fields:
         return {"v": ds.newton(lambda x: x - 0.3 * interpolate(k, 0) * diff(diff(x, 0), 0) + 0.2 * x**3 - v, v)}
 
-    run = ds.Simulation(Given(step, (7, 4), ((ds.Dirichlet(-0.2), wall), "mirror"), v=(1, 0)))  # type: ignore[arg-type]
+    run = ds.Simulation(Given(step, (7, 4), ((ds.Dirichlet(-0.2), wall), "mirror"), v=(1, 0)))
     given = inputs(run)
 
     def residual(x: np.ndarray, before: np.ndarray, k: np.ndarray) -> np.ndarray:
@@ -298,6 +298,19 @@ def test_what_a_condition_cuts_off_harms_nothing() -> None:
     final, gradient = run.run(given, STEPS).final["u"], run.value_and_grad(loss, given, STEPS)[1]
     assert np.isfinite(final).all() and np.abs(gradient["u"]).min() > 0
     assert not gradient["k"][::2].any() and np.abs(gradient["k"][1::2]).min() > 0
+
+
+def test_cells_outside_of_the_grid_harm_nothing() -> None:
+    """Where k = 1, it is 0 beyond sides with the value 1/2: the cotangent of k is computed there too, and k divides."""
+    run = ds.Simulation(
+        Given(lambda u, k, q: {"u": ds.newton(lambda x: x + x**2 / k - u, u) + 0.01 * laplacian(k)}, boundary=ds.Dirichlet(0.5))
+    )
+    given = inputs(run)
+    given["k"][:] = 1
+    gradient = run.value_and_grad(loss, given, STEPS)[1]
+    move = np.random.default_rng(1).standard_normal(run.grid.shape)
+    solution, moved = run.jvp(given, {"k": move}, STEPS)
+    assert np.isclose(np.sum(gradient["k"] * move), np.sum(loss(solution)[1].final["u"] * moved.final["u"]), rtol=1e-12)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
@@ -407,14 +420,26 @@ def test_a_coarser_tolerance_takes_fewer_iterations_and_is_met(monkeypatch: pyte
 
 @pytest.mark.parametrize("stiff", [1e3, 1e6, 1e9])
 def test_round_off_of_large_terms_that_cancel_does_not_count(stiff: float) -> None:
-    """A time step far beyond all time scales ends in the steady state between two values: k u^3 falls linearly."""
+    """A time step far beyond all time scales ends in the steady state between two values: u + u^3 falls linearly."""
     ends = ((ds.Dirichlet(2.0), ds.Dirichlet(1.0)),)
-    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: x - stiff * laplacian(x + x**3) - u, u)}, (40,), ends))  # type: ignore[arg-type]
+
+    def step(u: Any, k: Any, q: Any) -> Fields:
+        return {"u": ds.newton(lambda x: x - stiff * k * laplacian(x + x**3) - u, u)}
+
+    run = ds.Simulation(Given(step, (40,), ends))
     found = run.run({"u": np.ones(40), "k": np.ones(40)}, STEPS).final["u"]
     line = np.pad(found, 1)
     line[0], line[-1] = 4.0 - found[0], 2.0 - found[-1]
     left = np.diff(line + line**3, 2)
     assert np.abs(left).max() < 10.0 / stiff
+
+
+def test_round_off_of_numbers_that_cancel_does_not_count() -> None:
+    """exp(x) - 1 of x near 1e-9 is known to 1e-7 of itself only."""
+    run = only(lambda x, u, k: (2 + k) * exp(x) - (2 + k) - 1e-9 * u, tolerance=1e-15)
+    given = inputs(run)
+    wanted = np.log1p(1e-9 * given["u"] / (2 + given["k"]))
+    assert np.abs(run.run(given, 1).final["u"] - wanted).max() < 3e-15
 
 
 def test_slow_changes_are_not_lost() -> None:
