@@ -41,6 +41,7 @@ from diffsim.runtime import init
 from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.newton import newton
 from diffsim.stepping.repeat import repeat
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
@@ -89,6 +90,7 @@ __all__ = [
     "layers",
     "linearize",
     "map",
+    "newton",
     "numpy",
     "plan",
     "reduce",

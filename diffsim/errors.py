@@ -30,7 +30,7 @@ class HostStageError(DiffsimError, RuntimeError):
 
 
 class ConvergenceError(DiffsimError, ArithmeticError):
-    """A linear system was not solved to its tolerance."""
+    """A linear system, or an equation that is not linear, was not solved to its tolerance."""
 
 
 class StaleValueError(DiffsimError, RuntimeError):

@@ -103,7 +103,7 @@ class Solve(HostStage):
             if isinstance(weight, str):
                 right = graph.sub(right, graph.mul(moved[weight], graph.read(output.name, offset)))
         name = dot(self.name, order)
-        side = StoredExpression(output.location, zero_rules(len(here)), f"right side of {name}", right)
+        side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
         moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
         return [side, replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False)]
 
@@ -137,10 +137,10 @@ def solve(
     T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
     ```
 
-    The operator is traced once. It must be linear in x, and read it in a stencil; its weights may be any expressions of the step's fields.
-    The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two compiled kernels. The gradient takes one
-    more solution, with the transposed matrix, for each that is differentiated through; it reaches all that the right side and the weights
-    are made of.
+    The operator is traced once. It must be linear in x (`newton` takes others), and read it in a stencil. Its weights may be any
+    expressions of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two
+    compiled kernels. The gradient takes one more solution, with the transposed matrix, for each that is differentiated through; it reaches
+    all that the right side and the weights are made of.
 
     Args:
         operator: of x, a field that lies where the right side lies; gives an expression at the same place.
@@ -195,24 +195,37 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
     On a side where a rule gives the solution, that is the equation.
     """
     unknown = f"unknown {next(graph.unknowns)}"
-    before = len(graph.stages)
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
-    found = operator(x)
-    if not isinstance(found, Symbol) or found.graph is not graph:
-        raise TraceError(f"the operator of solve() gave {arguments.shown(found)}, expected an expression of its argument; return that")
-    merge_locations(found.location, x.location)
-    if any(unknown in stage.reads() for stage in graph.stages[before:]):
-        raise TraceError("the operator of solve() stores a stage of its argument, expected one expression; leave ds.stage out")
+    found = applied(operator, x, unknown, "the operator of solve()")
     found = graph.on_sides(found, solution, x)
     weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
     rest = _without(graph, found, unknown)
     if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
-        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; solve for a small change of x")
+        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; take ds.newton")
     if not is_const(rest, 0):
         raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
     with_values = graph.field(x, solution.rules)
     owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
-    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0]))), owed
+    return by_distance(weights), owed
+
+
+def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what: str) -> Symbol:
+    """What a function gives of an expression of an unknown field, checked; `what` names the function in messages."""
+    graph = trace_of(x, what)
+    before = len(graph.stages)
+    found = function(x)
+    if not isinstance(found, Symbol) or found.graph is not graph:
+        raise TraceError(f"{what} gave {arguments.shown(found)}, expected an expression of its argument; return that")
+    found.expect(False, what)
+    merge_locations(found.location, x.location)
+    if any(unknown in stage.reads() for stage in graph.stages[before:]):
+        raise TraceError(f"{what} stores a stage of its argument, expected one expression; leave ds.stage out")
+    return found
+
+
+def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
+    """The weights of a stencil in order: the cell itself first."""
+    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
 
 
 def _without(graph: Trace, found: Symbol, unknown: str) -> Node:
