@@ -94,6 +94,11 @@ class Layout:
         return (*rows, self.stride, self.lanes) if self.lanes > 1 else (*rows, self.stride)
 
     @property
+    def _first(self) -> int:
+        """Where the halo of a row begins in its tiles."""
+        return self.halo_tiles * self.lanes - self.halo[-1]
+
+    @property
     def nbytes(self) -> int:
         return math.prod(self.storage) * self.dtype.itemsize
 
@@ -101,7 +106,7 @@ class Layout:
         """View of the cells with their halo, shape + 2 halo; `stored` may have leading axes of its own."""
         lead = stored.ndim - len(self.storage)
         flat = stored.reshape(*stored.shape[:lead], *self.storage[: len(self.rows)], self.stride * self.lanes)
-        first = self.halo_tiles * self.lanes - self.halo[-1]
+        first = self._first
         flat = flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
         return flat[..., 0, :] if len(self.shape) == 1 else flat
 
@@ -125,14 +130,14 @@ class Layout:
         if not self.tiled(slim):
             return stored
         flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
-        first = self.halo_tiles * self.lanes - self.halo[-1]
+        first = self._first
         return flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
 
     def go_on(self, slim: Slim, stored: npt.NDArray) -> None:
         """Let the end values of a slim field go on into what fills its last tiles up, so that what is computed there is finite."""
         if self.tiled(slim):
             flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
-            first = self.halo_tiles * self.lanes - self.halo[-1]
+            first = self._first
             last = first + self.shape[-1] + 2 * self.halo[-1]
             flat[..., :first], flat[..., last:] = flat[..., first : first + 1], flat[..., last - 1 : last]
 
