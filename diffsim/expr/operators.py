@@ -6,7 +6,6 @@ along stretched axes 2.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError
@@ -53,7 +52,7 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
     What does not vary along the axis is the same there.
     """
-    if isinstance(f, Symbol) and f.location[_check_axis(f, axis)] is None:
+    if isinstance(f, Symbol) and f.location[f.axis(axis)] is None:
         check_order(order)
         return f
     return _stagger(f, axis, order, derivative=0)
@@ -61,7 +60,7 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis at the same location, by central differences."""
-    axis, order = _check_axis(f, axis), check_order(order)
+    axis, order = f.axis(axis), check_order(order)
     h = f.spacing[axis]
     if h is None:
         axis, _ = place_along(f, axis, "diff_centred")
@@ -87,7 +86,7 @@ def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
     Raises:
         ShapeError: an axis that the grid has not, or along which `f` does not vary.
     """
-    axis = _check_axis(f, axis)
+    axis = f.axis(axis)
     place = f.location[axis]
     if place is None:
         raise ShapeError(f"{what} along axis {axis} of an expression that does not vary along it; give one that does")
@@ -110,9 +109,3 @@ def _stagger(f: Symbol, axis: int, order: int, derivative: int) -> Symbol:
         pair = right - left if derivative else left + right
         terms.append(weights[half + k] * scale * pair)
     return add(terms).across(axis)
-
-
-def _check_axis(f: Symbol, axis: int) -> int:
-    if not -f.ndim <= axis < f.ndim:
-        raise ShapeError(f"axis = {axis} of a {f.ndim}-D grid, expected {-f.ndim} to {f.ndim - 1}")
-    return operator.index(axis) % f.ndim

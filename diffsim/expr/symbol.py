@@ -91,13 +91,25 @@ class Symbol:
         if self.node.op != "const" and self.is_condition is not condition:
             raise refusals.of_kind(what, condition)
 
+    def axis(self, axis: int) -> int:
+        """An axis of the grid, which may be counted from the last, counted from the first.
+
+        Raises:
+            ShapeError: the grid has no such axis.
+        """
+        if not -self.ndim <= axis < self.ndim:
+            raise ShapeError(f"axis = {axis} of a {self.ndim}-D grid, expected {-self.ndim} to {self.ndim - 1}")
+        return operator.index(axis) % self.ndim
+
     def shifted(self, axis: int, cells: int) -> Symbol:
-        """The value `cells` cells further along `axis`."""
+        """The value `cells` cells further along `axis`, which may be counted from the last."""
+        axis = self.axis(axis)
         offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
         return self.like(self.graph.shift(self.node, offset))
 
     def across(self, axis: int) -> Symbol:
         """The same values, said to lie on the faces of `axis` instead of the centres, or the other way round."""
+        axis = self.axis(axis)
         return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
 
     def __add__(self, other: Operand) -> Symbol:
