@@ -206,10 +206,7 @@ class Driven(ds.Equation):
         self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("periodic")}
         self.parameters = {"k": ds.Variable(axes=()), "w": ds.Variable("mirror", axes=(0,)), "c": ds.Variable("mirror")}
         self.series = {"u": ds.Variable()}
-        if grid.ndim == 1:
-            self.series["s"] = ds.Variable(axes=(0,))
-        if grid.ndim > 1:
-            self.series |= {"s": ds.Variable(ds.Dirichlet(0.3), axes=(last,)), "r": ds.Variable("zero", axes=(0,))}
+        self.series |= {"s": ds.Variable(ds.Dirichlet(0.3), axes=(last,)), "r": ds.Variable("zero", axes=(0,))}
         if grid.ndim > 2:
             self.series |= {"m": ds.Variable("mirror", location=(0, 1, 0), axes=(1, 2)), "every": ds.Variable("periodic", axes=(0, 1, 2))}
         self.coefficient_boundaries = {"c": "mirror"}
@@ -361,7 +358,7 @@ CASES = [
         {"k": (0.3, 0.1)},
     ),
     Case("stretched 1-D", lambda: Stretched(ds.Grid.from_faces((np.geomspace(1, 9, 24),))), 8, {}, {"u": [[3.3]]}, {"k": (0.3, 0.1)}),
-    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 8, {}, {"b": [[3.0, 5.2]]}, {}),
+    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 3, {}, {"b": [[3.0, 5.2]]}, {}),
     Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(
         Case(
@@ -392,11 +389,11 @@ CASES += [
 
 CASES += [
     Case(f"numbers {len(shape)}-D", lambda shape=shape: Driven(ds.Grid(shape, 1.0)), 7, {"q": [[2.2] * len(shape)]}, {}, {})
-    for shape in ((19,), (11, 18), (5, 7, 13))
+    for shape in ((11, 18), (5, 7, 13))
 ]
 CASES += [
     Case(f"loop {len(shape)}-D", lambda shape=shape: Loop(ds.Grid(shape, 1.0), len(shape)), 5, {}, {"a": [[1.1] * len(shape)]}, {})
-    for shape in ((19,), (11, 18), (5, 7, 9))
+    for shape in ((11, 18),)
 ]
 
 CONTRACT = (

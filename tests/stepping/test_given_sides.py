@@ -57,11 +57,11 @@ class Numbers(Named):
         return rule
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_name_is_its_number(seed: int) -> None:
     """Any rules at all sides: a run is that with numbers, and gradients for the values are those of differences."""
     rng = np.random.default_rng(seed)
-    ndim = (1, 2, 1, 2, 2, 3)[seed]
+    ndim = (1, 2, 1, 2, 2)[seed]
     shape = tuple(int(n) for n in rng.integers(5, (30, 18, 9)[ndim - 1], ndim))
     boundary = [tuple(axis_rules(rng) for _ in range(ndim)) for _ in range(3)]
     grid = ds.Grid(shape, rng.uniform(0.5, 1.5, ndim))

@@ -54,12 +54,10 @@ FEW = [
         advection,
         swift_hohenberg,
         peaceman_rachford,
-        navier_stokes,
-        boundary_control,
         adaptive,
     )
 ]
 """One of each kind of kernel: staggered with stages, values kept for some rows, a product with a stage, planes, parts with
-calls of functions on the host between them, a solution with sides that differ, given values of sides, and numbers of all cells."""
+calls of functions on the host between them, and numbers of all cells."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""
