@@ -205,8 +205,8 @@ class Driven(ds.Equation):
         last = grid.ndim - 1
         self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("periodic")}
         self.parameters = {"k": ds.Variable(axes=()), "w": ds.Variable("mirror", axes=(0,)), "c": ds.Variable("mirror")}
-        self.series = {"u": ds.Variable()}
-        self.series |= {"s": ds.Variable(ds.Dirichlet(0.3), axes=(last,)), "r": ds.Variable("zero", axes=(0,))}
+        along = {"s": ds.Variable(ds.Dirichlet(0.3), axes=(last,)), "r": ds.Variable("zero", axes=(0,))}
+        self.series = {"u": ds.Variable(), **along}
         if grid.ndim > 2:
             self.series |= {"m": ds.Variable("mirror", location=(0, 1, 0), axes=(1, 2)), "every": ds.Variable("periodic", axes=(0, 1, 2))}
         self.coefficient_boundaries = {"c": "mirror"}
