@@ -33,6 +33,10 @@ FEW = (
 )
 
 
+LONG = {"numbers 3-D"}
+"""Cases that a software driver takes more than half a minute to compile."""
+
+
 def run_cases(*arguments: str) -> dict[str, float | str]:
     done = subprocess.run([sys.executable, "-m", "tests.stepping.run_cases", *arguments], capture_output=True, text=True, timeout=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -59,8 +63,9 @@ def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.Monk
 
 def test_gpu_kernels_on_vulkan() -> None:
     require_vulkan()
-    errors = run_cases("vulkan", "-", "f32", "error")
-    assert set(errors) == {case.name for case in CASES}
+    names = {case.name for case in CASES} - LONG
+    errors = run_cases("vulkan", "-", "f32", "error", *names)
+    assert set(errors) == names
     most = dict.fromkeys(errors, SINGLE) | {"functions": LOOSE}
     assert {name: error for name, error in errors.items() if not error <= most[name]} == {}
 
