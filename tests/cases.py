@@ -358,7 +358,7 @@ CASES = [
         {"k": (0.3, 0.1)},
     ),
     Case("stretched 1-D", lambda: Stretched(ds.Grid.from_faces((np.geomspace(1, 9, 24),))), 8, {}, {"u": [[3.3]]}, {"k": (0.3, 0.1)}),
-    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 3, {}, {"b": [[3.0, 5.2]]}, {}),
+    Case("functions", lambda: Functions(ds.Grid((9, 21), 1.0)), 4, {}, {"b": [[3.0, 5.2]]}, {}),
     Case("overwritten", lambda: Overwritten(ds.Grid((9, 12), 1.0)), 12, {}, {}, {"k": (0.5, 0.3)}),
     *(
         Case(
