@@ -8,6 +8,7 @@ One-dimensional grids are stored as a single row.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -30,6 +31,21 @@ class Slim:
 
     axes: tuple[int, ...]
     series: bool = False
+
+
+@dataclass(frozen=True)
+class Region:
+    """The cells in which a field exists; in all others it is 0.
+
+    Attributes:
+        inside: which they are, shape of the grid, bool.
+    """
+
+    inside: npt.NDArray[np.bool_] = field(repr=False, compare=False)
+    digest: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hashlib.sha256(np.packbits(self.inside).tobytes()).digest())
 
 
 @dataclass(frozen=True)

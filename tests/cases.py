@@ -246,6 +246,31 @@ class Loop(ds.Equation):
         return {"a": 0.5 * x + 0.1 * y.shifted(0, 1), "b": b + 0.1 * y * x}
 
 
+class Regions(ds.Equation):
+    """A wave with states that exist in a corner, at both ends of an axis, and in a block, read at neighbours and multiplied."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.05
+        rows, columns = np.indices(grid.shape)[-2:]
+        corner, ends = (rows < 4) & (columns < 7), (columns < 3) | (columns > grid.shape[-1] - 4)
+        block = (abs(rows - 6) < 3) & (abs(columns - 9) < 5)
+        self.states = {
+            "a": ds.Variable("mirror"),
+            "p": ds.Variable("zero", region=ends),
+            "p_prev": ds.Variable("zero", region=ends),
+            "q": ds.Variable("mirror", region=corner),
+            "r": ds.Variable("zero", region=block),
+        }
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, a: Any, p: Any, p_prev: Any, q: Any, r: Any, k: Any) -> dict[str, Any]:
+        p_next = 1.6 * p - 0.7 * p_prev + self.dt * (k * laplacian(a) + p.shifted(0, 1) * q)
+        q_next = 0.8 * q + self.dt * (a * a.shifted(1, 1) + k * r.shifted(1, -1))
+        r_next = 0.9 * r + self.dt * k * ds.stage(a * q, "zero").shifted(0, -1)
+        push = laplacian(a) + diff(interpolate(p_next, 1), 1) + q_next.shifted(0, -1) - r.shifted(1, 2) * a
+        return {"a": a + self.dt * push, "p": p_next, "p_prev": p, "q": q_next, "r": r_next}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulation to test. `scale`: inputs whose values are not of order 1, as (middle, spread)."""
@@ -396,6 +421,8 @@ CASES += [
     for shape in ((11, 18),)
 ]
 
+CASES += [Case("regions 2-D", lambda: Regions(ds.Grid((14, 37), 1.0)), 7, {}, {"a": [[1.1, 2.0]], "q": [[2.5, 3.0]]}, {})]
+
 CONTRACT = (
     "acoustic 2-D mixed",
     "acoustic 1-D",
@@ -407,6 +434,7 @@ CONTRACT = (
     "sides 2-D",
     "numbers 2-D",
     "loop 2-D",
+    "regions 2-D",
 )
 MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -117,6 +117,11 @@ class Reference:
         spans = [range(table.starts[p], table.starts[p + 1]) for p in range(table.count)]
         return [sum(table.weights[e] * values[tuple(table.cells[e])] for e in span) for span in spans]
 
+    def _existing(self, states: dict[str, Any]) -> dict[str, Any]:
+        """States, or their cotangents, which are 0 where a state does not exist."""
+        regions = {name: placed.region for name, placed in self.step.states.items() if placed.region is not None}
+        return {name: np.where(regions[name].inside, value, 0) if name in regions else value for name, value in states.items()}
+
     def forward(self, inputs: dict[str, Any], steps: int) -> ds.Solution:
         self.steps = steps
         full = {name: np.asarray(inputs.get(name, np.zeros(self.grid.shape)), float) for name in self.sim.inputs}
@@ -125,7 +130,7 @@ class Reference:
         self.series = {name: full[name] for name in self.step.series}
         self.coefficients = self.sim._coefficients(full)
         self.amplitudes = {f: full[f] for f in self.step.forcings}
-        states = self.sim._initial({**full, **self.coefficients})
+        states = self._existing(self.sim._initial({**full, **self.coefficients}))
         self.full, self.tape = full, []
         traces = {s: [self._sample(s, states[s])] for s in self.sim.receivers}
         for n in range(steps):
@@ -136,6 +141,7 @@ class Reference:
                 k: np.array(v)
                 for k, v in zip(names, evaluate([self.step.outputs[k] for k in names], fields, self.grid.shape, self.halo), strict=True)
             }
+            states = self._existing(states)
             for s in traces:
                 traces[s].append(self._sample(s, states[s]))
         return ds.Solution(states, {s: np.array(rows) for s, rows in traces.items()})
@@ -158,6 +164,7 @@ class Reference:
         stage_rules = {field.name: field.rules for stage in step.stages for field in stage.outputs}
         for n in reversed(range(self.steps)):
             self._inject(bars, cotangents.traces, n + 1)
+            bars = self._existing(bars)
             fields = self.tape[n]
             found = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
             self._back_through(step.stages, found, fields, wanted | stage_rules)
@@ -173,7 +180,7 @@ class Reference:
                     for entry in range(table.starts[point], table.starts[point + 1]):
                         amplitude_bars[f][n, point] += table.weights[entry] * found[f][tuple(table.cells[entry])]
         self._inject(bars, cotangents.traces, 0)
-        initial = self.sim._initial.vjp({**self.full, **self.coefficients}, bars)
+        initial = self.sim._initial.vjp({**self.full, **self.coefficients}, self._existing(bars))
         for c in coefficient_bars:
             coefficient_bars[c] += initial.pop(c, 0)
         parameters = self.sim._coefficients.vjp(self.full, coefficient_bars)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,11 +118,51 @@ class SlimSource:
 
 
 @dataclass(frozen=True)
+class StoredSource:
+    """How a stored field is written.
+
+    Attributes:
+        array: its identifier.
+        lead: start of its level, such as "p_at_1 + ", or "".
+        chunks: of a sparse field, the array that says where each chunk of tiles is stored; "" for others.
+        chunk: tiles of a chunk, a power of two.
+    """
+
+    array: str
+    lead: str = ""
+    chunks: str = ""
+    chunk: int = 1
+
+    def chunk_of(self, index: str) -> str:
+        """Where the chunk of a tile is stored, which is at 0 if it is not."""
+        return f"{self.chunks}[{index}]" if self.chunk == 1 else f"{self.chunks}[({index}) >> {self.chunk.bit_length() - 1}]"
+
+    def address(self, index: str) -> str:
+        """Where in a level a tile is stored."""
+        if not self.chunks:
+            return index
+        if self.chunk == 1:
+            return self.chunk_of(index)
+        return f"{self.chunk_of(index)} * {self.chunk} + (({index}) & {self.chunk - 1})"
+
+    def tile(self, index: str) -> str:
+        """A tile by its number in a field that is stored everywhere."""
+        return f"{self.array}[{self.lead}{self.address(index)}]"
+
+    def cell(self, row: str, x: str, lanes: int) -> str:
+        """A cell, `x` counted from the start of the stored row, whose first tile is `row`, source that ends in " + ", or ""."""
+        if lanes == 1:
+            return self.tile(f"{row}{x}")
+        shift = lanes.bit_length() - 1
+        return f"{self.tile(f'{row}(({x}) >> {shift})')}[({x}) & {lanes - 1}]"
+
+
+@dataclass(frozen=True)
 class Sources:
     """How the fields of expressions are written.
 
     Attributes:
-        arrays: stored field -> (array identifier, start of its level, such as "p_at_1 + ", or "").
+        arrays: stored field -> where it is.
         slim: field that varies along some axes only -> where its values are.
         inline: field that is not stored -> its expression, which reads stored fields at the same cell.
         rows: names of the row indices, one a leading storage axis.
@@ -131,7 +172,7 @@ class Sources:
         rings: field that is kept for a few rows (of three dimensions, planes) -> (source of its first tile, rows less one, tiles of a row).
     """
 
-    arrays: Mapping[str, tuple[str, str]]
+    arrays: Mapping[str, StoredSource]
     slim: Mapping[str, SlimSource]
     inline: Mapping[str, Node]
     rows: tuple[str, ...]
@@ -155,6 +196,7 @@ class TileLoader:
     def __init__(self, text: Text, sources: Sources) -> None:
         self.text, self.sources = text, sources
         self.loaded: dict[str, str] = {}
+        self._number = itertools.count()
 
     def __call__(self, name: str, offset: Offset) -> str:
         tiles, lane = divmod(offset[-1], self.sources.lanes)
@@ -175,8 +217,7 @@ class TileLoader:
             return self._cached(f"Tile({slim.value(sources.rows, offset)})")
         if name in sources.rings:
             return self._cached(f"rolled[{ring_row(sources.rings[name], sources, offset)}{_plus('j', tile)}]")
-        array, lead = sources.arrays[name]
-        return self._cached(f"{array}[{lead}{_plus('at', sources.displacement(offset) + tile)}]")
+        return self._cached(sources.arrays[name].tile(_plus("at", sources.displacement(offset) + tile)))
 
     def _inline(self, root: Node, offset: Offset, tile: int) -> str:
         names: dict[int, str] = {}
@@ -191,9 +232,25 @@ class TileLoader:
 
     def _cached(self, source: str) -> str:
         if source not in self.loaded:
-            self.loaded[source] = f"a{len(self.loaded)}"
+            self.loaded[source] = f"a{next(self._number)}"
             self.text(f"{self.loaded[source]} = {source}")
         return self.loaded[source]
+
+
+class TileWriter(ExpressionWriter):
+    """Writes expressions for the tile number `at`."""
+
+    def __init__(self, text: Text, sources: Sources) -> None:
+        self._tiles = TileLoader(text, sources)
+        super().__init__(text, self._tiles, sources.lanes)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """Lines in a block of their own, whose variables others do not see."""
+        names, loaded = dict(self.names), dict(self._tiles.loaded)
+        with self.text.block(header):
+            yield
+        self.names, self._tiles.loaded = names, loaded
 
 
 class CellLoader:
@@ -217,9 +274,10 @@ class CellLoader:
             return names[sources.inline[name].id]
         if name in sources.slim:
             slim = sources.slim[name]
-            return cell(slim.array, slim.lead(self.rows, offset), last, sources.lanes) if slim.tiled else slim.value(self.rows, offset)
-        array, lead = sources.arrays[name]
-        return cell(array, lead + row_start(self.rows, sources.strides, sources.displacement(offset)), last, sources.lanes)
+            if not slim.tiled:
+                return slim.value(self.rows, offset)
+            return StoredSource(slim.array).cell(slim.lead(self.rows, offset), last, sources.lanes)
+        return sources.arrays[name].cell(row_start(self.rows, sources.strides, sources.displacement(offset)), last, sources.lanes)
 
 
 def ring_row(ring: tuple[str, int, int], sources: Sources, offset: Offset) -> str:
@@ -243,14 +301,6 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
     if node.op == "arctan2" and lanes > 1:  # it takes its lanes from two tiles
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
     return OPERATIONS[node.op].source.format(*args, data=data, call="ti." if lanes == 1 else "tile_")
-
-
-def cell(array: str, lead: str, x: str, lanes: int) -> str:
-    """Source of one cell, `x` counted from the start of the stored row, which is at tile `lead`."""
-    if lanes == 1:
-        return f"{array}[{lead}{x}]"
-    shift = lanes.bit_length() - 1
-    return f"{array}[{lead}(({x}) >> {shift})][({x}) & {lanes - 1}]"
 
 
 def row_start(rows: Sequence[str | int], strides: Sequence[int], displacement: int = 0) -> str:

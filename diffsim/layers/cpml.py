@@ -110,7 +110,7 @@ class CPML:
         }
 
     def memory(self, axis: int, location: Location | None = None) -> Variable:
-        """The memory variable of one derivative, for the states of the equation. It starts at 0.
+        """The memory variable of one derivative, for the states of the equation. It exists in the layer of that axis only, and starts at 0.
 
         Args:
             axis: along which the derivative is taken.
@@ -119,10 +119,12 @@ class CPML:
         Raises:
             ShapeError: an axis or a location that there is not on the grid.
         """
-        whole("axis", axis, -self.grid.ndim, self.grid.ndim - 1, "give the axis of the derivative", ShapeError)
-        found = Variable("zero", location)
-        check_location(found.location or (0,) * self.grid.ndim, self.grid.ndim)
-        return found
+        ndim = self.grid.ndim
+        axis = whole("axis", axis, -ndim, ndim - 1, "give the axis of the derivative", ShapeError) % ndim
+        place = check_location(location or (0,) * ndim, ndim)[axis]
+        depth, _ = _depths(self.grid, axis, place, self.cells[axis])
+        layer = (depth > 0).reshape([-1 if each == axis else 1 for each in range(ndim)])
+        return Variable("zero", location, region=np.broadcast_to(layer, self.grid.shape))
 
     def stretch(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
         """The derivative along the stretched coordinate, and the next value of its memory variable.

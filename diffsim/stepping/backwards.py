@@ -10,10 +10,11 @@ from diffsim.boundary import Rules
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Ring
+from diffsim.stepping.names import strip
 from diffsim.stepping.program import Program
 from diffsim.stepping.rounding import Rounding
 from diffsim.stepping.strips import damped_tiles, strip_rows
-from diffsim.stepping.undo import Undo, strip
+from diffsim.stepping.undo import Undo
 from diffsim.typing import Array, IntArray
 
 
@@ -65,7 +66,10 @@ class Backwards:
         padded = {name: pad(np.asarray(coefficients[name]), layout.halo, rules) for name, rules in self._rules.items()}
         fields = {**self._profiles, **padded}
         values = evaluate(list(factors.values()), fields, layout.shape, layout.halo)
-        tiles = {state: damped_tiles(factor, steps, layout) for state, factor in zip(factors, values, strict=True)}
+        tiles = {
+            state: self._launcher.stored_tiles(state, damped_tiles(factor, steps, layout))
+            for state, factor in zip(factors, values, strict=True)
+        }
         return {state: found for state, found in tiles.items() if len(found)}
 
     def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.graph import Node
-from diffsim.expr.source import ExpressionWriter, Sources, TileLoader, identifier, row_start
+from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
 from diffsim.stepping.kernel import FIRST, STEPS, Kernel, combined, weighted
 from diffsim.stepping.program import Assign, Loop, Nest, Operation, PointGather, Strip, Total
 
@@ -79,12 +78,14 @@ class DeviceKernel(Kernel):
         for group in nest.groups:
             low, high = ([a + b for a, b in zip(ends, beyond, strict=True)] for ends in (group.low, group.high))
             with self._cells(low, high, step):
-                self._assign([(f"rolled[{self._kept[name]} + at]", node, False) for name, node in group.values.items()])
+                writer = TileWriter(text, self.sources)
+                for name, value in [(name, writer(node)) for name, node in group.values.items()]:
+                    text(f"rolled[{self._kept[name]} + at] = {value}")
         roots = nest.roots or tuple(a.node for a in nest.assigns)
         if nest.assigns:
             none = (0,) * self.ndim
             with self._cells(none, none, step):
-                self._assign([(f"{self._target(a)}at]", root, a.accumulate) for a, root in zip(nest.assigns, roots, strict=True)])
+                self.put_values([(a.target, "at", root, a.accumulate) for a, root in zip(nest.assigns, roots, strict=True)])
         for rules, outside, which in folds:
             self._fold(nest, rules, outside, which, step)
         for index, scatter in enumerate(nest.scatters):
@@ -106,15 +107,6 @@ class DeviceKernel(Kernel):
             self.text(f"at = {row_start(self.rows, layout.strides)}j")
             yield
 
-    def _assign(self, what: Sequence[tuple[str, Node, bool]]) -> None:
-        writer = ExpressionWriter(self.text, TileLoader(self.text, self.sources), self.lanes)
-        values = [writer(node) for _, node, _ in what]
-        for (target, _, accumulate), value in zip(what, values, strict=True):
-            self.text(f"{target} = {target} + {value}" if accumulate else f"{target} = {value}")
-
-    def _target(self, assign: Assign) -> str:
-        return f"{identifier(assign.target.array)}[{self.lead(assign.target)}"
-
     @cached_property
     def _kept(self) -> dict[str, int]:
         """Where the field of each value that nests keep starts; nests use the same memory one after the other."""
@@ -131,7 +123,7 @@ class DeviceKernel(Kernel):
     @property
     def sources(self) -> Sources:
         plain = super().sources
-        kept = {name: ("rolled", f"{start} + ") for name, start in self._kept.items()}
+        kept = {name: StoredSource("rolled", f"{start} + ") for name, start in self._kept.items()}
         return dataclasses.replace(plain, arrays={**plain.arrays, **kept})
 
     def _strip(self, strip: Strip, step: int, back: bool) -> None:
@@ -145,7 +137,7 @@ class DeviceKernel(Kernel):
         names, halo = (*self.rows, "j"), (*layout.row_halo, layout.halo_tiles)
         inside = zip(names, halo, (*layout.rows, layout.tiles), strict=True)
         with self._cells(outside, outside, step), text.block(f"if not ({' and '.join(f'{h} <= {i} < {n + h}' for i, h, n in inside)})"):
-            self._assign([(f"{self._target(nest.assigns[i])}at]", roots[i], nest.assigns[i].accumulate) for i in which])
+            self.put_values([(nest.assigns[i].target, "at", roots[i], nest.assigns[i].accumulate) for i in which])
         sizes = layout.storage
         offset = len(sizes) - self.ndim
         for axis in range(self.ndim):
@@ -155,16 +147,17 @@ class DeviceKernel(Kernel):
             others = [f"o{a}" for a in range(len(sizes)) if a != stored]
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+                targets = [nest.assigns[index].target for index in which]
                 for ghost in self.ghosts(rules, outside, axis):
-                    for target in (self._target(nest.assigns[index]) for index in which):
-                        of = f"{target}{self._along(stored, ghost.position)}]"
+                    for target in targets:
+                        of = self.stored(target).tile(self._along(stored, ghost.position))
                         for cell, weight in ghost.cells:
-                            to = f"{target}{self._along(stored, cell)}]"
-                            text(f"{to} = {to} + {weighted(weight, of)}")
+                            to = self._along(stored, cell)
+                            self.put_tile(target, to, f"{self.stored(target).tile(to)} + {weighted(weight, of)}")
                 n, halo_cells = layout.shape[axis], layout.halo_tiles if axis == self.ndim - 1 else layout.halo[axis]
                 for cell in (*range(halo_cells - outside[axis], halo_cells), *range(halo_cells + n, halo_cells + n + outside[axis])):
-                    for index in which:
-                        text(f"{self._target(nest.assigns[index])}{self._along(stored, cell)}] = F(0.0)")
+                    for target in targets:
+                        self.put_tile(target, self._along(stored, cell), "F(0.0)")
 
     def _along(self, stored: int, cell: int) -> str:
         """Address of a cell by its position along one stored axis; the others are the variables of the loop."""
@@ -175,7 +168,6 @@ class DeviceKernel(Kernel):
         """Halo by halo, the last axis first, so that corners are right. Nothing writes the halo of a zero rule."""
         array, layout = assign.target.array, self.layout
         reach = self.reach.get(array, (0,) * self.ndim)
-        name, lead = identifier(array), self.lead(assign.target)
         sizes = layout.storage
         offset = len(sizes) - self.ndim
         for axis in reversed(range(self.ndim)):
@@ -186,6 +178,5 @@ class DeviceKernel(Kernel):
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
                 for ghost in self.ghosts(assign.rules, reach, axis):
-                    terms = [(weight, f"{name}[{lead}{self._along(stored, cell)}]") for cell, weight in ghost.cells]
-                    to = f"{name}[{lead}{self._along(stored, ghost.position)}]"
-                    self.text(f"{to} = {combined(terms, ghost.constant, 'F(0.0)')}")
+                    terms = [(weight, self.stored(assign.target).tile(self._along(stored, cell))) for cell, weight in ghost.cells]
+                    self.put_tile(assign.target, self._along(stored, ghost.position), combined(terms, ghost.constant, "F(0.0)"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffsim.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
@@ -29,12 +30,15 @@ class Variable:
         unit: for labels.
         axes: along which it varies, such as (1,), or () for a number; None: all. Along the others it goes on outside the grid, and it may
             meet what lies anywhere in the cell. States and initial fields vary along all.
+        region: of a state, the cells in which it exists, bool, shape of the grid; None: all. It is 0 in all others: what a step gives there
+            is dropped, and neither computed nor stored. So a polarisation exists in a metal only, a memory variable in a layer.
     """
 
     boundary: Boundary = "zero"
     location: Location | None = None
     unit: str = ""
     axes: tuple[int, ...] | None = None
+    region: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         rules_of(self.boundary)
@@ -49,6 +53,13 @@ class Variable:
             raise ShapeError(
                 f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"
             )
+        if self.region is not None:
+            found = np.asarray(self.region)
+            if found.dtype != np.bool_:
+                raise ShapeError(f"region = {shown(self.region)}, expected True or False for each cell of the grid; compare, as in x < 10")
+            found = found.copy()
+            found.flags.writeable = False
+            object.__setattr__(self, "region", found)
         instance("unit", self.unit, str, "a text", "write it like 'm/s'")
 
 

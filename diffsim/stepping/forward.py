@@ -87,7 +87,8 @@ def own_stages(step: TracedStep) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in written_by(stage for stage in step.stages if stage.movable).values():
         for state in ring_depths(step):
-            same = _is_read(step.outputs[state], field.name) and step.states[state].rules == field.rules
+            placed = step.states[state]
+            same = _is_read(step.outputs[state], field.name) and placed.rules == field.rules and placed.region is None
             if same and state not in found.values():
                 found[field.name] = state
                 break

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
-from diffsim.expr.graph import LANEWISE, Graph
-from diffsim.expr.source import CellLoader, ExpressionWriter, SlimSource, Sources, Text, cell, identifier, literal, row_start
+from diffsim.expr.graph import LANEWISE, Graph, Node
+from diffsim.expr.source import (
+    CellLoader,
+    ExpressionWriter,
+    SlimSource,
+    Sources,
+    StoredSource,
+    Text,
+    TileWriter,
+    identifier,
+    literal,
+    row_start,
+)
 from diffsim.field import Layout, Slim
 from diffsim.runtime import shared_kernel, taichi
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
+from diffsim.stepping.sparse import Sparse
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
 """Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
@@ -48,6 +61,8 @@ Kind = Literal[
     "strip",
     "tiles",
     "rolled",
+    "chunks",
+    "inside",
 ]
 
 
@@ -86,10 +101,17 @@ class Kernel(ABC):
         layout: of every field.
         reach: array -> how far along each axis any kernel reads it beyond a cell; the halo is filled that far.
         slim: fields that vary along some axes only.
+        sparse: how arrays are stored that exist in a region only.
     """
 
     def __init__(
-        self, program: Program, graph: Graph, layout: Layout, reach: Mapping[str, tuple[int, ...]], slim: Mapping[str, Slim]
+        self,
+        program: Program,
+        graph: Graph,
+        layout: Layout,
+        reach: Mapping[str, tuple[int, ...]],
+        slim: Mapping[str, Slim],
+        sparse: Mapping[str, Sparse],
     ) -> None:
         self.program, self.graph, self.layout, self.reach = program, graph, layout, reach
         self.ndim = len(layout.shape)
@@ -99,12 +121,20 @@ class Kernel(ABC):
         used = program.arrays()
         self.slim = {name: each for name, each in slim.items() if name in used}
         self.arrays = [a for a in used if a not in self.slim]
+        self.sparse = {name: each for name, each in sparse.items() if name in used}
+        regions: dict[Sparse, None] = dict.fromkeys(self.sparse.values())
+        self._regions = {each: f"region__{number}" for number, each in enumerate(regions)}  # no field has a double underscore
         self.arguments = self._arguments()
 
     def _arguments(self) -> list[Argument]:
         out = [Argument("control", "control", "")]
         out += [Argument(identifier(a), "ring" if a in self.program.entries else "field", a) for a in self.arrays]
         out += [Argument(identifier(name), "slim", name) for name in self.slim]
+        for array, sparse in self.sparse.items():
+            kind: Kind
+            for kind in ("chunks", "inside"):
+                argument = Argument(f"{self._regions[sparse]}_{kind}", kind, array)
+                out += [argument] if all(argument.name != other.name for other in out) else []
         kinds: dict[str, dict[Kind, None]] = {}
         streams: dict[str, None] = {}
         for scatter in self.program.scatters:
@@ -119,7 +149,7 @@ class Kernel(ABC):
         out += [
             Argument(f"{identifier(points)}_{kind.replace(' ', '_')}", kind, points) for points, found in kinds.items() for kind in found
         ]
-        if any(nest.groups for nest in self.program.nests):
+        if any(each.groups for nest in self.program.nests for each in nest.variants):
             out.append(Argument("rolled", "rolled", self.program.name))
         return out + [Argument(identifier(stream), "stream", stream) for stream in streams]
 
@@ -156,6 +186,7 @@ class Kernel(ABC):
                 "field": (1, element),
                 "strip": (1, element),
                 "rolled": (1, element),
+                "inside": (1, element),
                 "stream": (2, scalar),
                 "cells": (2, ti.i32),
                 "point cells": (2, ti.i32),
@@ -186,14 +217,22 @@ class Kernel(ABC):
 
     def level_start(self, place: Place) -> str:
         """Source of the first tile of a level at local step t, and lap `lap`."""
+        tiles = self.sparse[place.array].tile_count if place.array in self.sparse else self.layout.tile_count
         if place.size:
             level = f"(lap + {place.level}) % {place.size}" if place.turns else f"{(place.level or 0) % place.size}"
-            return f"{level} * {self.layout.tile_count}"
-        return f"control[{table_offset(self.program, place.array)} + t + {place.level}] * {self.layout.tile_count}"
+            return f"{level} * {tiles}"
+        return f"control[{table_offset(self.program, place.array)} + t + {place.level}] * {tiles}"
+
+    def stored(self, place: Place) -> StoredSource:
+        """How a field is written."""
+        sparse = self.sparse.get(place.array)
+        if sparse is None:
+            return StoredSource(identifier(place.array), self.lead(place))
+        return StoredSource(identifier(place.array), self.lead(place), f"{self._regions[sparse]}_chunks", sparse.chunk)
 
     @property
     def sources(self) -> Sources:
-        arrays = {name: (identifier(place.array), self.lead(place)) for name, place in self.program.places.items()}
+        arrays = {name: self.stored(place) for name, place in self.program.places.items()}
         slim = {name: self._slim_source(name, each) for name, each in self.slim.items()}
         return Sources(arrays, slim, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim)
 
@@ -220,7 +259,66 @@ class Kernel(ABC):
 
     def target_cell(self, place: Place, rows: Sequence[str | int], x: str) -> str:
         """A cell of what is written, at storage rows and a padded position."""
-        return cell(identifier(place.array), self.lead(place) + row_start(rows, self.layout.strides), x, self.lanes)
+        return self.stored(place).cell(row_start(rows, self.layout.strides), x, self.lanes)
+
+    def put_cell(self, place: Place, rows: Sequence[str | int], x: str, value: str) -> None:
+        """Write a cell, at storage rows and a padded position."""
+        row, stored = row_start(rows, self.layout.strides), self.stored(place)
+        index = f"{row}{x}" if self.lanes == 1 else f"{row}(({x}) >> {self.lanes.bit_length() - 1})"
+        with self._where_stored(place, index):
+            inside = dataclasses.replace(stored, array=self._inside(place), lead="").cell(row, x, self.lanes) if stored.chunks else ""
+            self.text(f"{stored.cell(row, x, self.lanes)} = {_within(inside, value, 'F(0.0)')}")
+
+    def put_tile(self, place: Place, index: str, value: str) -> None:
+        """Write a tile by its number."""
+        with self._where_stored(place, index):
+            self._put_tile(place, index, value)
+
+    def _put_tile(self, place: Place, index: str, value: str) -> None:
+        stored = self.stored(place)
+        inside = f"{self._inside(place)}[{stored.address(index)}]" if stored.chunks else ""
+        self.text(f"{stored.tile(index)} = {_within(inside, value, 'Tile(0.0)')}")
+
+    def _where_stored(self, place: Place, index: str) -> AbstractContextManager[None]:
+        """A block for where a tile of a sparse field is stored; others always are."""
+        stored = self.stored(place)
+        return self.text.block(f"if {stored.chunk_of(index)} > 0") if stored.chunks else nullcontext()
+
+    def _inside(self, place: Place) -> str:
+        """The array that has the cells of a sparse field's region."""
+        return f"{self._regions[self.sparse[place.array]]}_inside"
+
+    def put_values(self, values: Sequence[tuple[Place, str, Node, bool]]) -> None:
+        """Write expressions at the tile `at`: where, the number of the tile, the expression, and whether it is added.
+
+        All are computed before any is written. Those for sparse fields are computed where these are stored, unless they
+        read a sparse field that is written before.
+        """
+        writer = TileWriter(self.text, self.sources)
+        found: dict[int, str] = {}
+        later: dict[tuple[str, str], list[int]] = {}
+        changed: set[tuple[str, str]] = set()
+        for number, (place, index, node, _) in enumerate(values):
+            read = {(self.program.places[name].array, index) for name in self.program.reads([node]) if name in self.program.places}
+            if place.array in self.sparse and not read & changed:
+                later.setdefault((self.stored(place).chunks, index), []).append(number)
+            else:
+                found[number] = writer(node)
+            if place.array in self.sparse:
+                changed.add((place.array, index))
+        for (_, index), numbers in later.items():
+            with writer.block(f"if {self.stored(values[numbers[0]][0]).chunk_of(index)} > 0"):
+                self._put(values, {number: writer(values[number][2]) for number in numbers}, self._put_tile)
+        self._put(values, found, self.put_tile)
+
+    def _put(
+        self, values: Sequence[tuple[Place, str, Node, bool]], found: Mapping[int, str], put: Callable[[Place, str, str], None]
+    ) -> None:
+        for number, value in found.items():
+            place, index, node, accumulate = values[number]
+            if node.op == "const":
+                value = f"Tile({node.data!r})"
+            put(place, index, f"{self.stored(place).tile(index)} + {value}" if accumulate else value)
 
     @property
     def first_column(self) -> int:
@@ -240,8 +338,8 @@ class Kernel(ABC):
                 f"s{index} = s{index} + {name}_weights[q] * {identifier(scatter.stream)}[{self.stream_row(scatter.row)}, {name}_members[q]]"
             )
         factor = self.cell_writer(rows, f"s{index}_x", f"s{index}_v")(scatter.factor)
-        target = self.target_cell(scatter.target, rows, f"s{index}_x")
-        self.text(f"{target} = {target} + {factor} * s{index}")
+        x = f"s{index}_x"
+        self.put_cell(scatter.target, rows, x, f"{self.target_cell(scatter.target, rows, x)} + {factor} * s{index}")
 
     def write_gather(self, gather: PointGather, index: str) -> None:
         """stream[row, point] = weighted sum over the point's cells, for point `r`."""
@@ -280,7 +378,7 @@ class Kernel(ABC):
                 lead = source.lead([names[axis] for axis in range(last)], (0,) * self.ndim)
                 return f"{source.array}[{lead}{column}]" if source.tiled else f"{source.array}[{lead.removesuffix(' + ')}]"
             place = self.program.places[total.source]
-            return f"{identifier(place.array)}[{self.lead(place)}{row_start(self._rows_at(names), layout.strides)}{column}]"
+            return self.stored(place).tile(f"{row_start(self._rows_at(names), layout.strides)}{column}")
 
         across = last in total.along and last not in kept
         tiled = last in total.along and self.lanes > 1
@@ -343,6 +441,11 @@ class Kernel(ABC):
             Ghost(first + ghost.position, tuple((first + cell, weight) for cell, weight in ghost.cells), ghost.constant)
             for ghost in ghosts(rules[axis], self.layout.shape[axis], reach[axis])
         ]
+
+
+def _within(inside: str, value: str, zero: str) -> str:
+    """Source of a value, of a sparse field 0 outside of its region."""
+    return f"ti.select({inside} > F(0.5), {value}, {zero})" if inside else value
 
 
 def weighted(weight: float, source: str) -> str:

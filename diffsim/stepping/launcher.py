@@ -33,9 +33,11 @@ from diffsim.stepping.kernel import (
     table_offset,
 )
 from diffsim.stepping.memory import DeviceArray, memory
+from diffsim.stepping.names import strip
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
+from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.strips import strip_rows, tile_addresses
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
@@ -74,6 +76,7 @@ class Launcher:
         layout: of every field.
         reach: array -> how far the kernels read it beyond a cell.
         slim: fields that vary along some axes only.
+        sparse: how arrays are stored that exist in a region only.
         stacks: arrays of loops within a step, and how many levels each has.
         points: point tables by name.
         generation: of the settings that the layout was made with.
@@ -85,13 +88,14 @@ class Launcher:
         layout: Layout,
         reach: Mapping[str, tuple[int, ...]],
         slim: Mapping[str, Slim],
+        sparse: Mapping[str, Sparse],
         stacks: Mapping[str, int],
         points: Mapping[str, PointTable],
         generation: int,
     ) -> None:
         self.generation = generation
         self.graph, self.layout, self.reach, self.points = graph, layout, reach, dict(points)
-        self.slim, self.stacks = dict(slim), dict(stacks)
+        self.slim, self.sparse, self.stacks = dict(slim), dict(sparse), dict(stacks)
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = memory()
         self.arrays: dict[str, Any] = {}
@@ -99,6 +103,7 @@ class Launcher:
         self._bound: dict[tuple[str, int], BoundKernel] = {}
         self._scratch: Any = None
         self._controls: dict[str, Any] = {}  # of each program, whatever the workers
+        self._tables: dict[tuple[Sparse, str], Any] = {}
         self._paces: dict[str, Pace] = {}
         self._parts: dict[str, list[Program | HostCall]] = {}
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
@@ -123,7 +128,19 @@ class Launcher:
     def field(self, name: str) -> Any:
         """The array `name`, allocated as one field if there is none."""
         levels = (self.stacks[name],) if name in self.stacks else ()
-        return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.layout.storage))
+        return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.storage(name)))
+
+    def storage(self, name: str) -> tuple[int, ...]:
+        """Shape of a field's storage, or that of a level of a ring."""
+        return self.sparse[name].storage if name in self.sparse else self.layout.storage
+
+    def field_bytes(self, name: str) -> int:
+        """Bytes of a field, or of a level of a ring."""
+        return self.sparse[name].nbytes if name in self.sparse else self.layout.nbytes
+
+    def table_bytes(self) -> int:
+        """Bytes of what says where sparse fields are stored, and in which cells they exist."""
+        return sum(sparse.table.nbytes + sparse.inside.nbytes for sparse in set(self.sparse.values()))
 
     def put(self, name: str, values: Array) -> None:
         """Write an array that is no field (a profile, a stream), allocating it if there is none of its shape."""
@@ -160,18 +177,35 @@ class Launcher:
         self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
-        """Write the cells of a field, or of a level of a ring, and its halo by the rules."""
-        layout = self.layout
+        """Write the cells of a field, or of a level of a ring, and its halo by the rules; those where it does not exist are dropped."""
+        layout, sparse = self.layout, self.sparse.get(name)
 
         def write(stored: npt.NDArray) -> None:
-            layout.cells(stored)[...] = cells
-            extend(layout.extended(stored), layout.halo, rules)
+            full = stored if sparse is None else np.zeros(layout.storage, layout.dtype)
+            layout.cells(full)[...] = cells
+            if sparse is not None:
+                full[sparse.spread(sparse.inside) == 0] = 0
+            extend(layout.extended(full), layout.halo, rules)
+            if sparse is not None:
+                stored[...] = sparse.gathered(full)
 
         self.memory.fill(self.field(name), level, write)
 
     def cells(self, name: str, level: int | None = None) -> Array:
-        """The cells of a field, without its halo; a view on the host, a copy from a GPU."""
-        return self.layout.cells(self.memory.read(self.field(name), level))
+        """The cells of a field, without its halo; a view on the host, a copy from a GPU and of a sparse field."""
+        stored = self.memory.read(self.field(name), level)
+        return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)
+
+    def kept(self, name: str, level: int) -> npt.NDArray:
+        """What a saved level of a ring has to have: the cells, or of a sparse field what is stored; a view on the host."""
+        return self.memory.read(self.field(name), level) if name in self.sparse else self.cells(name, level)
+
+    def put_kept(self, name: str, values: npt.NDArray, rules: Rules, level: int) -> None:
+        """Write what `kept` gave."""
+        if name in self.sparse:
+            self.memory.write(self.field(name), values, level)
+        else:
+            self.put_field(name, values, rules, level)
 
     def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
         """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back.
@@ -204,7 +238,7 @@ class Launcher:
 
     def source_of(self, program: Program, workers: int | None = None) -> Kernel:
         """The kernel of a program, as source, for so many workers (None: all threads)."""
-        common = (program, self.graph, self.layout, self.reach, self.slim)
+        common = (program, self.graph, self.layout, self.reach, self.slim, self.sparse)
         return WorkerKernel(*common, workers or settings().threads) if settings().arch == "cpu" else DeviceKernel(*common)
 
     def text_of(self, program: Program) -> str:
@@ -352,6 +386,8 @@ class Launcher:
             return array if argument.kind == "stream" else self.memory.flat(array, self.layout.lanes if tiled else 1)
         if argument.key in self.strips:
             return self._strip_argument(argument, workers)
+        if argument.kind in ("chunks", "inside"):
+            return self._table(self.sparse[argument.key], argument.kind)
         table = self.points[argument.key]
         cells, starts, members, weights = table.by_cell
         pieces: dict[str, Callable[[], Array | IntArray]] = {
@@ -366,17 +402,39 @@ class Launcher:
         }
         return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
 
+    def _table(self, sparse: Sparse, kind: str) -> Any:
+        """Where chunks of a sparse field are, or its region; the same array for all fields and kernels."""
+        if (sparse, kind) not in self._tables:
+            values = sparse.table if kind == "chunks" else sparse.inside.reshape(-1)
+            array = self.memory.allocate(values.shape, values.dtype, flat=True)
+            self.memory.write(array, values)
+            self._tables[sparse, kind] = array if kind == "chunks" else self.memory.flat(array, self.layout.lanes)
+        return self._tables[sparse, kind]
+
     def _strip_argument(self, argument: Argument, workers: int) -> Any:
         if argument.kind == "strip":
             return self.memory.flat(self.arrays[argument.key], self.layout.lanes)
         tiles = self.strips[argument.key]
-        values = self._slabs(tiles, workers) if argument.kind == "slabs" else tile_addresses(tiles, self.layout)
+        values = self._slabs(tiles, workers) if argument.kind == "slabs" else self._addresses(argument.key, tiles)
         return self._copied(values, np.dtype(np.int32))
 
     def _copied(self, values: Array | IntArray, dtype: np.dtype) -> Any:
         array = self.memory.allocate(values.shape, dtype)
         self.memory.write(array, values.astype(dtype))
         return array
+
+    def stored_tiles(self, name: str, tiles: IntArray) -> IntArray:
+        """Those of the tiles (see `damped_tiles`) that a field stores."""
+        if name not in self.sparse:
+            return tiles
+        sparse = self.sparse[name]
+        return tiles[sparse.table[tile_addresses(tiles, self.layout) // sparse.chunk] > 0]
+
+    def _addresses(self, name: str, tiles: IntArray) -> IntArray:
+        """Where the tiles are stored that the array `name` keeps of a state."""
+        found = tile_addresses(tiles, self.layout)
+        sparse = next((each for state, each in self.sparse.items() if strip(state) == name), None)
+        return found if sparse is None else sparse.addresses(found)
 
     def _slabs(self, cells: IntArray, workers: int) -> IntArray:
         """Where each worker's cells start: they are in C order."""

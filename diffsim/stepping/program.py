@@ -184,6 +184,18 @@ class Group:
     high: tuple[int, ...]
 
 
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""The first cell along each axis and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Interior:
+    """What a nest computes in a box of cells, by shorter expressions; targets that are left out are 0 there and not stored."""
+
+    nest: Nest
+    box: Box
+
+
 @dataclass(frozen=True)
 class Nest:
     """Assignments that share one loop nest, then point sums into their targets, then kept values, then the targets' halos.
@@ -194,6 +206,7 @@ class Nest:
         restores: values of strips that are put back.
         groups: values that the nest keeps as it goes, in the order in which they are computed (`diffsim.stepping.rolling`).
         roots: where there are groups, the expressions of the assignments that read them.
+        interior: what is computed in most cells, where that is less.
     """
 
     assigns: tuple[Assign, ...]
@@ -201,6 +214,12 @@ class Nest:
     restores: tuple[Strip, ...] = ()
     groups: tuple[Group, ...] = ()
     roots: tuple[Node, ...] = ()
+    interior: Interior | None = None
+
+    @property
+    def variants(self) -> tuple[Nest, ...]:
+        """The nest, and that of its interior."""
+        return (self,) if self.interior is None else (self, self.interior.nest)
 
     @property
     def folded(self) -> tuple[Assign, ...]:
@@ -370,7 +389,8 @@ class Program:
 
     def depth(self) -> int:
         """Tiles beside the halo along the last axis that the kernels may touch, since they work on whole tiles."""
-        along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in nest.groups) for nest in self.nests]
+        variants = [each for nest in self.nests for each in nest.variants]
+        along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in each.groups) for each in variants]
         ends = [bool(a.outside and a.outside[-1]) for nest in self.nests for a in nest.assigns]
         return max(along, default=0) + any(ends)
 

@@ -93,12 +93,18 @@ def _rolled(program: Program, operations: Sequence[Operation], graph: Graph, blo
         if isinstance(operation, Loop):
             operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, graph, blocks, f"{name} lap"))
         if isinstance(operation, Nest) and operation.assigns:
-            block = rows_together(program, operation) if blocks else 1
-            groups, roots = _groups(graph, [a.node for a in operation.assigns], block, name)
-            if groups:
-                operation = dataclasses.replace(operation, groups=groups, roots=roots)
+            operation = _rolled_nest(program, operation, graph, blocks, name)
         found.append(operation)
     return tuple(found)
+
+
+def _rolled_nest(program: Program, nest: Nest, graph: Graph, blocks: bool, name: str) -> Nest:
+    if nest.interior is not None:
+        within = _rolled_nest(program, nest.interior.nest, graph, blocks, f"{name} within")
+        nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
+    block = rows_together(program, nest) if blocks else 1
+    groups, roots = _groups(graph, [a.node for a in nest.assigns], block, name)
+    return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
 
 
 def _groups(graph: Graph, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:

@@ -21,6 +21,7 @@ from diffsim.runtime import check_generation, lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
+from diffsim.stepping.interior import with_interiors
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Residuals, Ring
 from diffsim.stepping.names import bar
@@ -29,7 +30,8 @@ from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.rounding import Rounding
-from diffsim.stepping.trace import TracedStep, profile_array
+from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.trace import Placed, TracedStep, profile_array
 from diffsim.stepping.undo import undo, why_not
 from diffsim.typing import Array, IntArray
 
@@ -70,7 +72,7 @@ class Stepper:
         margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows(halo[0]))
         stacks = {array: size for program in self.programs() for array, size in program.stacks.items()}
-        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), stacks, points, generation)
+        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), self._sparse(), stacks, points, generation)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self.steps = 0
@@ -87,13 +89,20 @@ class Stepper:
         return [self.forward, *backward, *([self.recorded.forward, self.recorded.adjoint] if self.recorded else [])]
 
     def _keep_shared(self) -> None:
-        """Let the programs keep values that their nests would compute several times a cell."""
-        graph, blocks = self.step.graph, settings().arch == "cpu"
-        self.forward = rolled(self.forward, graph, blocks)
+        """Let the programs keep values that their nests would compute several times a cell, and compute less in the interior."""
+        regional = self._regional()
+
+        def refined(program: Program) -> Program:
+            workers = settings().arch == "cpu"
+            if workers:
+                program = with_interiors(program, self.step, regional, self.dtype)
+            return rolled(program, self.step.graph, workers)
+
+        self.forward = refined(self.forward)
         if self.adjoint is not None:
-            self.adjoint = dataclasses.replace(self.adjoint, program=rolled(self.adjoint.program, graph, blocks))
+            self.adjoint = dataclasses.replace(self.adjoint, program=refined(self.adjoint.program))
         if self.recorded is not None:
-            forward, adjoint = (rolled(program, graph, blocks) for program in (self.recorded.forward, self.recorded.adjoint))
+            forward, adjoint = refined(self.recorded.forward), refined(self.recorded.adjoint)
             self.recorded = dataclasses.replace(self.recorded, forward=forward, adjoint=adjoint)
 
     def _reach(self) -> dict[str, tuple[int, ...]]:
@@ -149,7 +158,7 @@ class Stepper:
         present = self.launcher.arrays[name].shape[0] if name in self.launcher.arrays else 0
         if present == levels or (present > levels and not exact):
             return False
-        self.launcher.allocate(name, (levels, *self.layout.storage))
+        self.launcher.allocate(name, (levels, *self.launcher.storage(name)))
         return True
 
     def release(self) -> None:
@@ -176,28 +185,29 @@ class Stepper:
 
     def state_bytes(self) -> int:
         """Bytes of one saved state."""
-        return sum(self.depths.values()) * self.layout.nbytes
+        return sum(depth * self.launcher.field_bytes(name) for name, depth in self.depths.items())
 
     def recorded_bytes(self) -> int:
         """Bytes that each step of a record keeps: none if the adjoint needs no states."""
         if not self.needs_primal:
             return 0
-        return len(self.recorded.names if self.recorded else self.depths) * self.layout.nbytes
+        return sum(self.launcher.field_bytes(name) for name in (self.recorded.names if self.recorded else self.depths))
 
     def working_bytes(self) -> int:
         """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        fields = sum(self._working_levels(self.forward, name, depth) for name, depth in self.depths.items())
+        levels = {name: self._working_levels(self.forward, name, depth) for name, depth in self.depths.items()}
         single = self._fields() - self.depths.keys() - set(self.recorded.names if self.recorded else ())
         if self.adjoint:
-            fields += sum(self._working_levels(self.adjoint.program, name, depth) for name, depth in self.adjoint.depths.items())
+            levels |= {name: self._working_levels(self.adjoint.program, name, depth) for name, depth in self.adjoint.depths.items()}
             single -= self.adjoint.depths.keys()
-        return (fields + sum(self.launcher.stacks.get(name, 1) for name in single)) * self.layout.nbytes
+        levels |= {name: self.launcher.stacks.get(name, 1) for name in single}
+        return sum(count * self.launcher.field_bytes(name) for name, count in levels.items()) + self.launcher.table_bytes()
 
     def second_bytes(self) -> int:
         """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""
         if self.adjoint is None or not self.needs_primal:
             return 0
-        return self.state_bytes() + len(self.adjoint.depths) * self.layout.nbytes
+        return self.state_bytes() + sum(map(self.launcher.field_bytes, self.adjoint.depths))
 
     def second_copies(self) -> int:
         """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
@@ -214,6 +224,22 @@ class Stepper:
         """Fields of all programs that vary along some axes only."""
         totals = {total.target: total.slim for program in self.programs() for total in program.totals}
         return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
+
+    def _sparse(self) -> dict[str, Sparse]:
+        """How states are stored that exist in a region only, and their cotangents."""
+        known: dict[Placed, Sparse] = {}
+        for name, placed in self._regional().items():
+            if placed not in known and placed.region is not None:
+                try:
+                    known[placed] = Sparse(self.layout, placed.region, placed.rules)
+                except ShapeError as error:
+                    raise ShapeError(f"{name} has {error}") from error
+        return {name: known[placed] for name, placed in self._regional().items()}
+
+    def _regional(self) -> dict[str, Placed]:
+        """Arrays of states that exist in a region only, and of their cotangents."""
+        states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
+        return states | {bar(name): placed for name, placed in states.items()}
 
     # input and output
 
@@ -251,7 +277,7 @@ class Stepper:
         self._start_slim(driven, steps)
         for state in self.records:
             trace = self._no_traces(state)
-            trace[0] = self.launcher.points[receiver_points(state)].gather(np.asarray(states[state], self.dtype))
+            trace[0] = self.launcher.points[receiver_points(state)].gather(self.launcher.cells(state, self._level(state)))
             self.launcher.put(receiver_stream(state), trace)
         self._undoing = self.backwards if undone else None
         if self._rounding is not None:
@@ -546,16 +572,17 @@ class Stepper:
     def state_arrays(self) -> list[Array]:
         """The working state over the cells, with its earlier values, oldest first; views on the host, valid until the stepper goes on.
 
-        Halos follow from the cells, and what is beside them in memory means nothing.
+        Halos follow from the cells, and what is beside them in memory means nothing. Of a state that exists in a region only, it is what is
+        stored.
         """
-        return [self.launcher.cells(name, level) for name, ring in self.rings.items() for level in ring.working]
+        return [self.launcher.kept(name, level) for name, ring in self.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         """Make a copy of a state that `state_arrays` gave the working state."""
         values = iter(arrays)
         for name, ring in self.rings.items():
             for level in ring.renew():
-                self.launcher.put_field(name, next(values), self.step.states[name].rules, level)
+                self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
 
     def cotangent_arrays(self) -> dict[str, Array]:
         """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""

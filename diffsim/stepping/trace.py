@@ -16,7 +16,7 @@ from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, 
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location, Slim
+from diffsim.field import Location, Region, Slim
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.metric import check_not_periodic, metrics
@@ -208,10 +208,11 @@ class Trace(Graph):
 
 @dataclass(frozen=True)
 class Placed:
-    """A traced field: location, and what it is outside the grid."""
+    """A traced field: location, what it is outside the grid, and the cells in which it exists."""
 
     location: Location
     rules: Rules
+    region: Region | None = field(default=None, kw_only=True)
     axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # along which it varies; None: all
 
     @property
@@ -465,6 +466,7 @@ def check_declared(equation: Equation) -> None:
         for each, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
             instance(f"{each} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
             _check_axes(f"{each} of {kind}", variable, name, equation.grid.ndim)
+            _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
@@ -484,6 +486,18 @@ def _check_axes(what: str, variable: Variable, group: str, ndim: int) -> None:
         raise ShapeError(f"{what} varies along axes {variable.axes}, expected axes 0 to {ndim - 1} of the grid; correct them")
     if group in ("states", "initials"):
         raise ShapeError(f"{what} has axes = {variable.axes}, expected none for {group}, which vary along all; leave axes out")
+
+
+def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None:
+    """Raise `ShapeError` unless the region of a variable of a group is one of cells of the grid, if there is one."""
+    if variable.region is None:
+        return
+    if variable.region.shape != grid.shape:
+        raise ShapeError(
+            f"{what} has a region of shape {variable.region.shape}, expected {grid.shape}, that of the grid; give True or False a cell"
+        )
+    if group != "states":
+        raise ShapeError(f"{what} has a region, expected one for states only; leave it out, {group} are stored for all cells")
 
 
 def _check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
@@ -515,7 +529,8 @@ def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
 def _place(variable: Variable, grid: Grid) -> Placed:
     location = check_location(variable.location or (0,) * grid.ndim, grid.ndim)
     axes = None if variable.axes is None or len(variable.axes) == grid.ndim else variable.axes
-    return Placed(location, _along(bound(variable.boundary, location, grid.cell_sizes), axes, grid), axes=axes)
+    region = None if variable.region is None else Region(variable.region)
+    return Placed(location, _along(bound(variable.boundary, location, grid.cell_sizes), axes, grid), axes=axes, region=region)
 
 
 def _along(rules: Rules, axes: tuple[int, ...] | None, grid: Grid) -> Rules:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Graph, Node, ordered, reads
 from diffsim.stepping.forward import arranged, own_stages, ring_depths, source_points, source_stream, split_forcings
+from diffsim.stepping.names import strip
 from diffsim.stepping.program import Assign, Nest, Part, Place, PointScatter, Program, Strip
 from diffsim.stepping.stages import StoredExpression
 from diffsim.stepping.trace import TracedStep
@@ -47,11 +48,6 @@ class Undo:
             kept = [assign.target for assign in operation.assigns if assign.target.array in states]
             back.append(dataclasses.replace(operation, restores=tuple(Strip(place, strip(place.array)) for place in kept)))
         return keeping, dataclasses.replace(self.program, name=f"{self.program.name}_from_strips_of_{of}", operations=tuple(back))
-
-
-def strip(state: str) -> str:
-    """Name of the array with the kept values of a state."""
-    return f"strip of {state}"
 
 
 def undo(step: TracedStep) -> Undo | None:

@@ -21,11 +21,12 @@ from functools import cached_property
 
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.expr.graph import Graph
-from diffsim.expr.source import ExpressionWriter, Sources, Text, TileLoader, identifier, ring_row, row_start
+from diffsim.expr.source import Sources, Text, TileWriter, identifier, ring_row, row_start
 from diffsim.field import Layout, Slim
 from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
-from diffsim.stepping.program import Assign, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
+from diffsim.stepping.program import Assign, Box, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.rolling import rows_together
+from diffsim.stepping.sparse import Sparse
 
 TALLEST_BLOCK = 4
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
@@ -63,9 +64,10 @@ class WorkerKernel(Kernel):
         layout: Layout,
         reach: Mapping[str, tuple[int, ...]],
         slim: Mapping[str, Slim],
+        sparse: Mapping[str, Sparse],
         workers: int,
     ) -> None:
-        super().__init__(program, graph, layout, reach, slim)
+        super().__init__(program, graph, layout, reach, slim, sparse)
         self.workers = workers
 
     def _write(self) -> None:
@@ -251,21 +253,50 @@ class WorkerKernel(Kernel):
 
     def _cells(self, nest: Nest, name: str) -> None:
         """All cells of the slab, in blocks of rows where that saves loads."""
-        block, rows = self._block(nest), self.layout.rows[-1]
-        every = range(len(nest.assigns))
-        own = self._across | {"first": "lo", "last": "hi"}
-        if block == 1:
-            self._tiles(nest, name, "", every, 1, own)
+        everywhere = self._across | {"first": "lo", "last": "hi"}
+        if nest.interior is None:
+            self._rows(nest, name, everywhere)
             return
-        if len(self.rows) == 1:
-            cut = f"hi // {block} * {block}"
-            whole, rest = own | {"last": cut}, own | {"first": cut}
-        else:
-            cut = str(rows // block * block)
-            whole, rest = own | {"above": cut}, own | {"below": cut}
-        self._tiles(nest, name, f"_by_{block}", every, block, whole)
-        if rows % block:
-            self._tiles(nest, name, "", every, 1, rest)
+        inside, around = self._split(everywhere, nest.interior.box)
+        self._rows(nest.interior.nest, f"{name}_within", inside)
+        for part in around:
+            self._rows(nest, name, part)
+
+    def _split(self, everywhere: dict[str, str], box: Box) -> tuple[dict[str, str], list[dict[str, str]]]:
+        """Rows and tiles inside of a box, and the parts around it. Blocks of rows and tiles lie on one side of its edge."""
+        layout, inside, around = self.layout, dict(everywhere), []
+
+        def cut(low: str, high: str, begin: str, end: str) -> None:
+            around.extend([{**inside, high: begin}, {**inside, low: end}])
+            inside.update({low: begin, high: end})
+
+        *rows, (left, right) = box
+        names = [("first", "last"), ("below", "above")]
+        for (low, high), (begin, end), n in zip(names, rows, layout.rows, strict=False):
+            whole = TALLEST_BLOCK
+            bounds = [str(-(-begin // whole) * whole), str(n if end == n else end // whole * whole)]
+            if low == "first":
+                bounds = [f"ti.max(lo, ti.min(hi, {bound}))" for bound in bounds]
+            if (begin, end) != (0, n):
+                cut(low, high, *bounds)
+        n, first = layout.shape[-1], layout.halo_tiles
+        if (left, right) != (0, n):
+            end = layout.tiles if right == n else right // layout.lanes
+            cut("left", "right", str(first + -(-left // layout.lanes)), str(first + end))
+        return inside, around
+
+    def _rows(self, nest: Nest, name: str, where: dict[str, str]) -> None:
+        """Compute the cells of some rows and tiles; bounds between rows are multiples of a block, or the end."""
+        block, every = self._block(nest), range(len(nest.assigns))
+        if block == 1:
+            self._tiles(nest, name, "", every, 1, where)
+            return
+        low, high = ("first", "last") if len(self.rows) == 1 else ("below", "above")
+        end = where[high]
+        cut = str(int(end) // block * block) if end.isdecimal() else f"({end}) // {block} * {block}"
+        self._tiles(nest, name, f"_by_{block}", every, block, where | {high: cut})
+        if self.layout.rows[-1] % block:
+            self._tiles(nest, name, "", every, 1, where | {low: cut})
 
     def _block(self, nest: Nest) -> int:
         return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)
@@ -322,7 +353,7 @@ class WorkerKernel(Kernel):
         text, sources = self.text, self.sources
         with text.block("for j in range(left, right)"):
             text(f"at = {row_start(self.rows, self.layout.strides)}j")
-            writer = ExpressionWriter(text, TileLoader(text, sources), self.lanes)
+            writer = TileWriter(text, sources)
             stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]
             for row, value in stores:
                 text(f"rolled[{row}j] = {value}")
@@ -332,23 +363,14 @@ class WorkerKernel(Kernel):
         roots = nest.roots or tuple(a.node for a in nest.assigns)
         with text.block("for j in range(left, right)"):
             text(f"at = {row_start(self.rows, layout.strides)}j")
-            writer = ExpressionWriter(text, TileLoader(text, self.sources), self.lanes)
-            stores = []
+            values = []
             for row in range(rows):
+                ahead = row * layout.strides[-1]
                 for index in which:
                     assign, node = nest.assigns[index], roots[index]
                     node = node if row == 0 else self.graph.shift(node, (*(0,) * (self.ndim - 2), row, 0))
-                    target = self._tile(assign.target, row)
-                    value = writer(node)
-                    if node.op == "const":
-                        value = f"Tile({node.data!r})"
-                    stores.append(f"{target} = {target} + {value}" if assign.accumulate else f"{target} = {value}")
-            for store in stores:
-                text(store)
-
-    def _tile(self, place: Place, row: int) -> str:
-        ahead = row * self.layout.strides[-1]
-        return f"{identifier(place.array)}[{self.lead(place)}at{f' + {ahead}' if ahead else ''}]"
+                    values.append((assign.target, f"at{f' + {ahead}' if ahead else ''}", node, assign.accumulate))
+            self.put_values(values)
 
     # kept values
 
@@ -359,7 +381,13 @@ class WorkerKernel(Kernel):
     @cached_property
     def _rolled_size(self) -> int:
         """Tiles of what one worker keeps; nests use the same memory one after the other."""
-        return max((sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self.program.nests), default=0)
+        sizes = (sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants)
+        return max(sizes, default=0)
+
+    @property
+    def _variants(self) -> list[Nest]:
+        """All nests, and those of their interiors."""
+        return [each for nest in self.program.nests for each in nest.variants]
 
     def _ring_tiles(self, group: Group) -> int:
         """Tiles of one value's ring: a power of two of rows (of three dimensions, planes)."""
@@ -371,7 +399,7 @@ class WorkerKernel(Kernel):
         """Where each value that nests keep is kept, see `Sources.rings`."""
         found: dict[str, tuple[str, int, int]] = {}
         row = self.layout.strides[0]
-        for nest in self.program.nests:
+        for nest in self._variants:
             at = 0
             for group in nest.groups:
                 size = self._ring_tiles(group)
@@ -468,13 +496,13 @@ class WorkerKernel(Kernel):
         """Add so many tiles that start at `of`, times a weight, to those that start at `to`."""
         with self.text.block(f"for j in range({tiles})"):
             for place in targets:
-                image, outside = (f"{identifier(place.array)}[{self.lead(place)}{start} + j]" for start in (to, of))
-                self.text(f"{image} = {image} + {weighted(weight, outside)}")
+                image, outside = (self.stored(place).tile(f"{start} + j") for start in (to, of))
+                self.put_tile(place, f"{to} + j", f"{image} + {weighted(weight, outside)}")
 
     def _clear(self, targets: Sequence[Place], tiles: int, start: str) -> None:
         with self.text.block(f"for j in range({tiles})"):
             for place in targets:
-                self.text(f"{identifier(place.array)}[{self.lead(place)}{start} + j] = Tile(0.0)")
+                self.put_tile(place, f"{start} + j", "Tile(0.0)")
 
     def _fold_ends(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...], left: int, right: int) -> None:
         """In each row of the slab, add cells beyond its ends to those that they are made of, and clear what lies there."""
@@ -489,13 +517,12 @@ class WorkerKernel(Kernel):
                         of = self.target_cell(place, self.rows, str(ghost.position))
                         for cell, weight in ghost.cells:
                             to = self.target_cell(place, self.rows, str(cell))
-                            text(f"{to} = {to} + {weighted(weight, of)}")
-                    start = f"{identifier(place.array)}[{self.lead(place)}{row_start(self.rows, layout.strides)}"
+                            self.put_cell(place, self.rows, str(cell), f"{to} + {weighted(weight, of)}")
                     for tile in (*range(first - left, first), *range(last, last + right)):
-                        text(f"{start}{tile}] = Tile(0.0)")
+                        self.put_tile(place, f"{row_start(self.rows, layout.strides)}{tile}", "Tile(0.0)")
                     end = self.first_column + layout.shape[-1]
                     for x in range(end, last * self.lanes):
-                        text(f"{self.target_cell(place, self.rows, str(x))} = F(0.0)")
+                        self.put_cell(place, self.rows, str(x), "F(0.0)")
 
     def _extend(self, assign: Assign) -> None:
         """Fill the halo of the slab's own rows; rows of the halo are copied by the owner of their source."""
@@ -504,7 +531,6 @@ class WorkerKernel(Kernel):
         if not any(reach):
             return
         text, layout, rules = self.text, self.layout, assign.rules
-        name, lead = identifier(array), self.lead(assign.target)
         planes = len(self.rows) == 2
         if reach[-1] and (fills(rules[-1]) or layout.shape[-1] % self.lanes):
             if planes:
@@ -518,26 +544,25 @@ class WorkerKernel(Kernel):
             text.depth -= planes
         if planes and reach[1] and fills(rules[1]):
             with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-                text(f"plane = {lead}k * {layout.strides[0]}")
+                text(f"plane = k * {layout.strides[0]}")
                 for ghost in self.ghosts(rules, reach, 1):
-                    self._extend_tiles(name, "plane + ", layout.stride, ghost)
+                    self._extend_tiles(assign.target, "plane + ", layout.stride, ghost)
         if self.ndim > 1 and reach[0]:
             for ghost in self.ghosts(rules, reach, 0):
                 with text.block(self._owner(ghost)):
-                    self._extend_tiles(name, lead, layout.strides[0], ghost)
+                    self._extend_tiles(assign.target, "", layout.strides[0], ghost)
 
-    def _extend_tiles(self, name: str, lead: str, size: int, ghost: Ghost) -> None:
+    def _extend_tiles(self, target: Place, start: str, size: int, ghost: Ghost) -> None:
         """Fill a row, or a plane, outside the grid."""
         with self.text.block(f"for j in range({size})"):
-            terms = [(weight, f"{name}[{lead}{cell * size} + j]") for cell, weight in ghost.cells]
-            self.text(f"{name}[{lead}{ghost.position * size} + j] = {combined(terms, ghost.constant, 'Tile(0.0)')}")
+            terms = [(weight, self.stored(target).tile(f"{start}{cell * size} + j")) for cell, weight in ghost.cells]
+            self.put_tile(target, f"{start}{ghost.position * size} + j", combined(terms, ghost.constant, "Tile(0.0)"))
 
     def _extend_row(self, assign: Assign, reach: int) -> None:
         n, first = self.layout.shape[-1], self.first_column
         if not assign.rules[-1][1].fills:  # what whole tiles wrote beyond the last cell
             for x in range(n, min(n + reach, self.layout.tiles * self.lanes)):
-                self.text(f"{self.target_cell(assign.target, self.rows, str(x + first))} = F(0.0)")
+                self.put_cell(assign.target, self.rows, str(x + first), "F(0.0)")
         for ghost in self.ghosts(assign.rules, (reach,) * self.ndim, self.ndim - 1):
             terms = [(weight, self.target_cell(assign.target, self.rows, str(cell))) for cell, weight in ghost.cells]
-            to = self.target_cell(assign.target, self.rows, str(ghost.position))
-            self.text(f"{to} = {combined(terms, ghost.constant, 'F(0.0)')}")
+            self.put_cell(assign.target, self.rows, str(ghost.position), combined(terms, ghost.constant, "F(0.0)"))
