@@ -171,7 +171,7 @@ class Functions(ds.Equation):
         rests = a % 0.7 + b % (small - 1.5) - 1.0 % (0.4 + b * b)
         mask = ((a > 0) & ~(ahead < 0.2)) | (a.shifted(0, -1) <= -0.3) & True
         found = where(mask, angles + curves, jumps + rests)
-        return {"a": 0.7 * a + 0.1 * found, "b": 0.6 * b - 0.1 * found.shifted(-1, 1) + 0.05 * where(~mask, angles, rests)}
+        return {"a": 0.7 * a + 0.05 * found, "b": 0.6 * b - 0.05 * found.shifted(-1, 1) + 0.02 * where(~mask, angles, rests)}
 
 
 class Stretched(ds.Equation):

@@ -15,7 +15,7 @@ from tests.cases import CASES
 from tests.stepping.run_cases import outputs
 
 SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
-LOOSE = 1e-3  # Vulkan lets its drivers round sines and arcs to 2^-11
+LOOSE = 4e-4  # Vulkan lets its drivers round sines and arcs to 2^-11
 ROUND_OFF = 1e-12
 FEW = (
     "acoustic 2-D mixed",
