@@ -269,7 +269,7 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
 GENERATED = "<diffsim generated "
 """How the file names of sources begin that diffsim wrote."""
 UNREAD = (GENERATED, str(Path(__file__).parent) + os.sep)
-"""How the file names of sources begin in which no user looks for an error. Functions of this package are walked anew at each of their calls."""
+"""How the file names of sources begin in which no user looks for an error. Taichi walks a function of this package at each call of it."""
 
 _source_names = itertools.count(1)
 _shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key

@@ -13,7 +13,7 @@ from diffsim.expr import diff, laplacian
 from tests.cases import Loop
 
 Symbol = ds.expr.Symbol
-LOOPS = [((12,), 5), ((7, 13), 1), ((7, 13), 4), ((5, 6, 9), 2)]
+LOOPS = [((12,), 1), ((12,), 5), ((7, 13), 3), ((5, 6, 9), 2)]
 
 
 class Unrolled(Loop):
