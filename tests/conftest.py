@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
 import diffsim as ds
-from tests.cases import Case
-from tests.steps.step import Step
+from tests.cases import CASES
+from tests.steps import STEPS
 
 for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the first and nohup the second, and so would what the tests start
     _number = getattr(signal, _ignored, None)
@@ -21,14 +22,28 @@ def _cpu() -> None:
     ds.init(arch="cpu", precision="f64")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`, tests of one case or step run in one process, which compiles its kernels once; others by file."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
+BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
+ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/test_arches.py::test_gpu_kernels_on_vulkan")
 
 
-def _group(item: pytest.Item) -> str:
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return next((f"{type(value).__name__} {value.name}" for value in values if isinstance(value, Case | Step)), item.location[0])
+def group(test: str) -> str:
+    """Tests of one case or step run in one process, which compiles its kernels once, others by file; some take long and need no company."""
+    file, _, rest = test.partition("::")
+    parameters = f"-{rest.partition('[')[2].removesuffix(']')}-"
+    named = [name for name in NAMES if f"-{name}-" in parameters] if file.startswith(BY_NAME) else []
+    return test if test.startswith(ALONE) else max(named, key=len, default=file)
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is no such hook
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Who gives `--dist loadgroup` has the groups above."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return ByGroup(config, log)

@@ -50,10 +50,7 @@ def require_same_output(found: str, said: str) -> None:
     assert len(lines[0]) == len(lines[1]), f"the page states {len(lines[1])} lines, its code prints {len(lines[0])}"
 
 
-RUN = [pytest.param(page, id=page.name, marks=pytest.mark.xdist_group(page.name)) for page in PAGES if code(page)]
-
-
-@pytest.mark.parametrize("page", RUN)
+@pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: p.name)
 def test_code_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"  # a file, since Taichi reads the source of kernels
     script.write_text(code(page))

@@ -64,7 +64,7 @@ def too_large(found: dict[str, tuple[str, float]], most: float, **others: float)
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=pytest.mark.xdist_group(f"cases in {name}")) for name in THREADS])
+@pytest.mark.parametrize("precision", THREADS)
 def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
     names = THREADS[precision]
     two = run_cases("cpu", "2", precision, FEW if precision == "f32" else names)  # the test of f32 has the same run
@@ -80,7 +80,6 @@ def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.Mon
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
-@pytest.mark.xdist_group("cases on Vulkan")
 def test_gpu_kernels_on_vulkan() -> None:
     require_vulkan()
     found = run_cases("vulkan", "-", "f32", ON_VULKAN)
@@ -93,7 +92,6 @@ def test_gpu_kernels_on_cuda() -> None:
     assert too_large(run_cases("cuda", "-", "f64"), ROUND_OFF) == {}
 
 
-@pytest.mark.xdist_group("cases in f32")
 def test_f32_is_as_exact_as_f32_can_be() -> None:
     found = run_cases("cpu", str(min(2, usable_cores())), "f32", FEW)
     assert set(found) == set(FEW)
