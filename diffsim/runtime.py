@@ -20,6 +20,7 @@ import threading
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,7 @@ def taichi() -> Any:
 
     def positions(context: Any, node: Any) -> str:
         """Where a node of the source is, for errors. Taichi wraps a text for every node, half of the time that Python works on a kernel."""
-        return "" if str(context.file).startswith(GENERATED) else texts(context, node)
+        return "" if str(context.file).startswith(UNREAD) else texts(context, node)
 
     ASTTransformerContext.get_pos_info = positions
     return taichi
@@ -266,7 +267,9 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
 
 
 GENERATED = "<diffsim generated "
-"""How the file names of sources begin in which no user looks for an error."""
+"""How the file names of sources begin that diffsim wrote."""
+UNREAD = (GENERATED, str(Path(__file__).parent) + os.sep)
+"""How the file names of sources begin in which no user looks for an error. Taichi walks a function of this package at each call of it."""
 
 _source_names = itertools.count(1)
 _shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key

@@ -156,6 +156,18 @@ class Sided(ds.Equation):
         }
 
 
+class Walled(ds.Equation):
+    """A field at the centre and one on faces between walls, with few operations: what lies outside is most of it."""
+
+    def __init__(self, grid: ds.Grid, boundary: Sequence[Any]) -> None:
+        self.grid, self.dt = grid, 0.1
+        self.states = {"a": ds.Variable(boundary[0]), "u": ds.Variable(boundary[1], (0,) * (grid.ndim - 1) + (1,))}
+
+    def step(self, a: Any, u: Any) -> dict[str, Any]:
+        corner = a.shifted(0, 1).shifted(-1, -1) + a.shifted(0, -1).shifted(1, 1)
+        return {"a": 0.8 * a + 0.02 * laplacian(a) + 0.05 * corner + 0.05 * a * diff(u, -1), "u": 0.9 * u + 0.02 * laplacian(u)}
+
+
 class Functions(ds.Equation):
     """Functions, remainders and joined conditions, with numbers and neighbours among their arguments."""
 
@@ -171,7 +183,7 @@ class Functions(ds.Equation):
         rests = a % 0.7 + b % (small - 1.5) - 1.0 % (0.4 + b * b)
         mask = ((a > 0) & ~(ahead < 0.2)) | (a.shifted(0, -1) <= -0.3) & True
         found = where(mask, angles + curves, jumps + rests)
-        return {"a": 0.7 * a + 0.1 * found, "b": 0.6 * b - 0.1 * found.shifted(-1, 1) + 0.05 * where(~mask, angles, rests)}
+        return {"a": 0.7 * a + 0.05 * found, "b": 0.6 * b - 0.05 * found.shifted(-1, 1) + 0.02 * where(~mask, angles, rests)}
 
 
 class Stretched(ds.Equation):
@@ -411,6 +423,16 @@ CASES += [
     )
     for shape in ((19,), (11, 18), (9, 10, 13))
 ]
+CASES.append(
+    Case(
+        "walls 3-D",
+        lambda: Walled(ds.Grid((7, 6, 13), 0.7), [tuple(WALLS[(f + a) % 3] for a in range(3)) for f in range(2)]),
+        8,
+        {},
+        {"a": [[1.1] * 3]},
+        {},
+    )
+)
 
 CASES += [
     Case(f"numbers {len(shape)}-D", lambda shape=shape: Driven(ds.Grid(shape, 1.0)), 7, {"q": [[2.2] * len(shape)]}, {}, {})

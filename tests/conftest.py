@@ -1,12 +1,15 @@
-"""Shared by all tests: one initialisation, in f64."""
+"""Shared by all tests: one initialisation, in f64, and which tests share a process."""
 
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
 import diffsim as ds
+from tests.cases import CASES
+from tests.steps import STEPS
 
 for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the first and nohup the second, and so would what the tests start
     _number = getattr(signal, _ignored, None)
@@ -17,3 +20,30 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
 @pytest.fixture(scope="session", autouse=True)
 def _cpu() -> None:
     ds.init(arch="cpu", precision="f64")
+
+
+NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
+BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
+ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/test_arches.py::test_gpu_kernels_on_vulkan")
+
+
+def group(test: str) -> str:
+    """Tests of one case or step run in one process, which compiles its kernels once, others by file; some take long and need no company."""
+    file, _, rest = test.partition("::")
+    parameters = f"-{rest.partition('[')[2].removesuffix(']')}-"
+    named = [name for name in NAMES if f"-{name}-" in parameters] if file.startswith(BY_NAME) else []
+    return test if test.startswith(ALONE) else max(named, key=len, default=file)
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is no such hook
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Who gives `--dist loadgroup` has the groups above."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return ByGroup(config, log)

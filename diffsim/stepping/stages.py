@@ -38,7 +38,7 @@ class Stage(ABC):
     Attributes:
         name: of the stage.
         outputs: the fields that it writes.
-        movable: whether it writes them wherever it is told to.
+        movable: whether a program may choose where they are stored, such as in the next level of a state.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -11,11 +12,11 @@ import pytest
 
 from diffsim.system import usable_cores
 from tests.arches import require_vulkan
-from tests.cases import CASES
+from tests.cases import CASES, Case
 from tests.stepping.run_cases import outputs
 
 SINGLE = 2e-5  # relative error of f32 after some 20 steps, against f64
-LOOSE = 1e-3  # Vulkan lets its drivers round sines and arcs to 2^-11
+LOOSE = 4e-4  # Vulkan lets its drivers round sines and arcs to 2^-11
 ROUND_OFF = 1e-12
 FEW = (
     "acoustic 2-D mixed",
@@ -31,31 +32,49 @@ FEW = (
     "sides 3-D",
     "numbers 3-D",
 )
+LEFT_OUT = {"numbers 3-D", "sides 1-D", "sides 3-D", "stretched 1-D", "nonlinear zero", "nonlinear periodic"}
+ON_VULKAN = tuple(case.name for case in CASES if case.name not in LEFT_OUT)
+"""Each kind of kernel. A software driver takes up to half a minute to compile a case, so those are left out of which others have it all:
+`walls 3-D` and `sides 2-D` for the other rules at sides."""
+THREADS = {
+    "f64": ("acoustic 2-D mixed", "acoustic 3-D", "nonlinear mirror", "acoustic 1-D", "numbers 2-D", "loop 2-D", "stretched", "sides 3-D"),
+    "f32": ("acoustic 3-D", "nonlinear mirror", "numbers 2-D"),
+}
+"""Cases that share out rows, planes or nothing to threads; with rings, sums of all cells, and loops."""
 
 
-LONG = {"numbers 3-D"}
-"""Cases that a software driver takes more than half a minute to compile."""
-
-
-def run_cases(*arguments: str) -> dict[str, float | str]:
-    done = subprocess.run([sys.executable, "-m", "tests.stepping.run_cases", *arguments], capture_output=True, text=True, timeout=600)
+@functools.cache
+def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = ()) -> dict[str, tuple[str, float]]:
+    """Digest and error of each case; all cases, where no names are given."""
+    command = [sys.executable, "-m", "tests.stepping.run_cases", arch, threads, precision, *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
     return json.loads(lines[0].removeprefix("RESULT "))
 
 
+def digests(found: dict[str, tuple[str, float]], names: tuple[str, ...]) -> list[str]:
+    return [found[name][0] for name in names]
+
+
+def too_large(found: dict[str, tuple[str, float]], most: float, **others: float) -> dict[str, float]:
+    """Errors above `most`, or above what is given for a case."""
+    return {name: error for name, (_, error) in found.items() if not error <= others.get(name, most)}
+
+
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
-@pytest.mark.parametrize("precision", ["f64", "f32"])
+@pytest.mark.parametrize("precision", THREADS)
 def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
-    assert run_cases("cpu", "1", precision, "digest", *FEW) == run_cases("cpu", "2", precision, "digest", *FEW)
+    names = THREADS[precision]
+    two = run_cases("cpu", "2", precision, FEW if precision == "f32" else names)  # the test of f32 has the same run
+    assert digests(run_cases("cpu", "1", precision, names), names) == digests(two, names)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16])
-@pytest.mark.parametrize("name", FEW[:8])
-def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in FEW[:8]], ids=lambda case: case.name)
+def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
-    case = next(c for c in CASES if c.name == name)
     found, wanted = outputs(case, "f64")
     for key in wanted:
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
@@ -63,19 +82,17 @@ def test_every_lane_count_agrees(name: str, lanes: int, monkeypatch: pytest.Monk
 
 def test_gpu_kernels_on_vulkan() -> None:
     require_vulkan()
-    names = {case.name for case in CASES} - LONG
-    errors = run_cases("vulkan", "-", "f32", "error", *names)
-    assert set(errors) == names
-    most = dict.fromkeys(errors, SINGLE) | {"functions": LOOSE}
-    assert {name: error for name, error in errors.items() if not error <= most[name]} == {}
+    found = run_cases("vulkan", "-", "f32", ON_VULKAN)
+    assert set(found) == set(ON_VULKAN)
+    assert too_large(found, SINGLE, functions=LOOSE) == {}
 
 
 @pytest.mark.gpu
 def test_gpu_kernels_on_cuda() -> None:
-    errors = run_cases("cuda", "-", "f64", "error")
-    assert {name: error for name, error in errors.items() if not error <= ROUND_OFF} == {}
+    assert too_large(run_cases("cuda", "-", "f64"), ROUND_OFF) == {}
 
 
 def test_f32_is_as_exact_as_f32_can_be() -> None:
-    errors = run_cases("cpu", "-", "f32", "error", *FEW)
-    assert {name: error for name, error in errors.items() if not error <= SINGLE} == {}
+    found = run_cases("cpu", str(min(2, usable_cores())), "f32", FEW)
+    assert set(found) == set(FEW)
+    assert too_large(found, SINGLE) == {}

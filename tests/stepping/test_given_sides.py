@@ -12,10 +12,15 @@ import diffsim as ds
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr import diff, laplacian
 from tests.cases import Sided
-from tests.stepping.test_sides import axis_rules
+from tests.stepping.test_sides import rules
 
 Symbol = ds.expr.Symbol
 STEPS = 4
+
+
+def axis_rules(rng: np.random.Generator) -> Any:
+    """Rules at random, among which those with a value are frequent."""
+    return "periodic" if rng.uniform() < 0.15 else tuple(rules(rng)[rng.integers(10)] for _ in range(2))
 
 
 class Named(Sided):
@@ -57,11 +62,11 @@ class Numbers(Named):
         return rule
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_name_is_its_number(seed: int) -> None:
     """Any rules at all sides: a run is that with numbers, and gradients for the values are those of differences."""
     rng = np.random.default_rng(seed)
-    ndim = (1, 2, 1, 2, 2)[seed]
+    ndim = (1, 2, 1, 2)[seed]
     shape = tuple(int(n) for n in rng.integers(5, (30, 18, 9)[ndim - 1], ndim))
     boundary = [tuple(axis_rules(rng) for _ in range(ndim)) for _ in range(3)]
     grid = ds.Grid(shape, rng.uniform(0.5, 1.5, ndim))

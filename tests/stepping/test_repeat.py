@@ -11,9 +11,10 @@ import diffsim as ds
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, laplacian
 from tests.cases import Loop
+from tests.curvature import require_second_derivatives
 
 Symbol = ds.expr.Symbol
-LOOPS = [((12,), 5), ((7, 13), 1), ((7, 13), 4), ((5, 6, 9), 2)]
+LOOPS = [((12,), 1), ((12,), 5), ((7, 13), 3), ((5, 6, 9), 2)]
 
 
 class Unrolled(Loop):
@@ -61,12 +62,7 @@ def test_second_derivatives() -> None:
         a = simulation.run(values, steps).final["a"]
         return ds.numpy.sum(weights * a * a)
 
-    direction, h = {name: rng.normal(size=np.shape(value)) for name, value in inputs.items()}, 1e-5
-    product = ds.hvp(loss, inputs, direction)
-    ends = [ds.grad(loss)({name: value + s * h * direction[name] for name, value in inputs.items()}) for s in (1, -1)]
-    for name, found in product.items():
-        slope = (np.asarray(ends[0][name]) - np.asarray(ends[1][name])) / (2 * h)
-        np.testing.assert_allclose(np.asarray(found), slope, rtol=0, atol=1e-6 * np.abs(slope).max(), err_msg=name)
+    require_second_derivatives(loss, inputs, rng, 1e-6)
 
 
 class Sweeps(ds.Equation):

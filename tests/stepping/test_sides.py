@@ -19,34 +19,48 @@ from tests.stepping.run_cases import outputs
 Symbol = ds.expr.Symbol
 
 
-def drawn(rng: np.random.Generator) -> Any:
-    """A rule at random."""
+def rules(rng: np.random.Generator) -> list[Any]:
+    """Each rule once, with figures at random."""
     x, y = rng.uniform(-1, 1), rng.uniform(0.2, 2)
-    made = [
-        lambda: "zero",
-        lambda: "mirror",
-        lambda: ds.Dirichlet(x),
-        lambda: ds.Neumann(x),
-        lambda: ds.Robin(y, 0.7, x),
-        lambda: ds.OddImage(),
-        lambda: ds.EvenImage(),
-        lambda: ds.Extrapolate(int(rng.integers(0, 4))),
-        lambda: ds.Outflow(y),
-    ]
-    return made[rng.integers(len(made))]()
+    given = [ds.Dirichlet(x), ds.Neumann(x), ds.Robin(y, 0.7, x), ds.Outflow(y)]
+    return ["zero", "mirror", ds.OddImage(), ds.EvenImage(), *given, *map(ds.Extrapolate, range(4))]
 
 
-def axis_rules(rng: np.random.Generator) -> Any:
-    return "periodic" if rng.uniform() < 0.15 else (drawn(rng), drawn(rng))
+def sides(rng: np.random.Generator, ndim: int, number: int) -> list[Any]:
+    """Rules of three fields at both sides of each axis.
+
+    Of twelve numbers in a row, each side of each field has each rule once; of every third one, each side has each in one of the fields.
+    Every third one has periodic axes instead of some.
+    """
+    boundary: list[Any] = []
+    for field in range(3):
+        low, high = rules(rng), rules(rng)
+        boundary.append([(low[(number + field + 4 * axis) % 12], high[(5 * number + field + axis) % 12]) for axis in range(ndim)])
+        if ndim > 1 and number % 3 == 2:
+            boundary[field][(field + number // 3) % ndim] = "periodic"
+    return [tuple(axes) for axes in boundary]
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_rules_at_random(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    ndim = 1 + seed % 3
+DRAWN = [*((1, number) for number in range(12)), *((2, number) for number in (0, 3, 6, 9, 2)), *((3, number) for number in (0, 6, 5))]
+
+
+def test_each_rule_is_at_each_side() -> None:
+    """Of each field in one dimension, of some field in two."""
+    found = set()
+    for ndim, number in DRAWN:
+        for field, axes in enumerate(sides(np.random.default_rng(0), ndim, number)):
+            for axis, pair in enumerate(axes):
+                for side, rule in enumerate(pair if isinstance(pair, tuple) else ()):
+                    kind = rule if isinstance(rule, str | ds.Extrapolate) else type(rule)
+                    found.add((ndim, axis, side, field if ndim == 1 else None, kind))
+    assert [sum(place[0] == ndim for place in found) for ndim in (1, 2)] == [3 * 2 * 12, 2 * 2 * 12]
+
+
+@pytest.mark.parametrize(("ndim", "number"), DRAWN)
+def test_rules_at_random(ndim: int, number: int) -> None:
+    rng = np.random.default_rng(number)
     shape = tuple(int(n) for n in rng.integers(4, (40, 22, 11)[ndim - 1], ndim))
-    boundary = [tuple(axis_rules(rng) for _ in range(ndim)) for _ in range(3)]
-    spacing = rng.uniform(0.4, 1.5, ndim)
+    boundary, spacing = sides(rng, ndim, number), rng.uniform(0.4, 1.5, ndim)
     case = Case("", lambda: Sided(ds.Grid(shape, spacing), boundary), 5, {}, {}, {"k": (0.5, 0.3)})
     found, wanted = outputs(case, "f64")
     for name, values in wanted.items():

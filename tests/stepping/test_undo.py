@@ -16,7 +16,7 @@ from diffsim.stepping.strips import damped_tiles, strip_rows, tile_addresses
 from diffsim.stepping.undo import undo
 from tests.cases import CASES
 
-CANNOT = ("heat", "oddities", "nonlinear", "fluxes", "functions", "stretched", "regions", "sides", "numbers", "loop")
+CANNOT = ("heat", "oddities", "nonlinear", "fluxes", "functions", "stretched", "regions", "sides", "numbers", "loop", "walls")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

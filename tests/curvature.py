@@ -1,0 +1,32 @@
+"""Second derivatives against differences of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+
+
+def require_second_derivatives(
+    value: Callable[[Any], Any], inputs: dict[str, np.ndarray], rng: np.random.Generator, most: float, h: float = 1e-5
+) -> None:
+    """Compare the product of the Hessian and a random direction with the difference of gradients along it.
+
+    Args:
+        value: inputs -> a number.
+        inputs: where.
+        rng: draws the direction.
+        most: largest error of an entry, relative to the largest difference of that input, which must not be 0.
+        h: step of the central difference.
+    """
+    move = {name: rng.standard_normal(np.shape(values)) for name, values in inputs.items()}
+    found, gradient = ds.hvp(value, inputs, move), ds.grad(value)
+    high, low = (gradient({name: values + sign * h * move[name] for name, values in inputs.items()}) for sign in (1, -1))
+    assert set(found) == set(inputs)
+    for name in inputs:
+        wanted = (np.asarray(high[name]) - np.asarray(low[name])) / (2 * h)
+        assert np.abs(wanted).max() > 0, name
+        np.testing.assert_allclose(np.asarray(found[name]), wanted, rtol=0, atol=most * np.abs(wanted).max(), err_msg=name)
