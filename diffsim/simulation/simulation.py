@@ -40,7 +40,7 @@ from diffsim.stepping.names import dot
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.trace import TracedStep, check_declared, forcing_location
+from diffsim.stepping.trace import Placed, TracedStep, check_declared, forcing_location
 from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
@@ -444,21 +444,18 @@ class Simulation:
                 coefficient_bars[name] += through_start
         for name, bars in driven.items():  # a run that ended early did not see the rest
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
-        parameters = {name: self._of_cells(name, bars) for name, bars in self._coefficients.vjp(fields, coefficient_bars).items()}
-        found = {**parameters, **initial, **driven}
+        given = {**self._coefficients.vjp(fields, coefficient_bars), **initial}
+        found = {**{name: self._given(name).summed(bars) for name, bars in given.items()}, **driven}
         return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
-    def _over_cells(self, name: str, value: Array) -> Array:
-        """A parameter at each cell; other inputs as they are."""
-        axes = self._coefficients.traced.inputs[name].axes if name in self._coefficients.traced.inputs else None
-        if axes is None:
-            return value
-        return np.broadcast_to(value.reshape([n if a in axes else 1 for a, n in enumerate(self.grid.shape)]), self.grid.shape)
+    def _given(self, name: str) -> Placed:
+        """A parameter, or an initial field."""
+        return (self._coefficients.traced.inputs | self._initial.traced.inputs)[name]
 
-    def _of_cells(self, name: str, bars: Array) -> Array:
-        """The cotangent of a parameter, from those at each cell."""
-        axes = self._coefficients.traced.inputs[name].axes
-        return bars if axes is None else np.asarray(bars.sum(axis=tuple(a for a in range(self.grid.ndim) if a not in axes)))
+    def _over_cells(self, name: str, value: Array) -> Array:
+        """A parameter or initial field at each cell; other inputs as they are."""
+        driven = name in self._step.forcings or name in self._step.series
+        return value if driven else self._given(name).over_cells(value, self.grid.shape)
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
         """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""

@@ -29,7 +29,7 @@ class Variable:
         location: where in the cell its values sit, 0 centre or 1 upper face, an entry an axis; None: the centre.
         unit: for labels.
         axes: along which it varies, such as (1,), or () for a number; None: all. Along the others it goes on outside the grid, and it may
-            meet what lies anywhere in the cell. States and initial fields vary along all.
+            meet what lies anywhere in the cell.
         region: of a state, the cells in which it exists, bool, shape of the grid; None: all. It is 0 in all others: what a step gives there
             is dropped, and neither computed nor stored. So a polarisation exists in a metal only, a memory variable in a layer.
     """

@@ -314,8 +314,9 @@ class Stepper:
         return np.zeros((self.steps, self.launcher.points[source_points(forcing)].count), self.dtype)
 
     def state(self) -> dict[str, Array]:
-        """Copies of the working state's fields, over the cells."""
-        return {name: self.launcher.cells(self.delays[name][0], self._level(name)).copy() for name in self.delays}
+        """Copies of the working state's fields, over the cells along the axes along which they vary."""
+        cells = {name: self.launcher.cells(self.delays[name][0], self._level(name)) for name in self.delays}
+        return {name: self.step.states[name].of_cells(value).copy() for name, value in cells.items()}
 
     def traces(self) -> dict[str, Array]:
         """What the receivers recorded, shape (steps + 1, receivers) a state."""
@@ -351,7 +352,8 @@ class Stepper:
                 self.launcher.clear(name, level)
         self._pending = {}
         for state, (primary, late) in self.delays.items():
-            value = np.array(np.broadcast_to(final.get(state, self.dtype.type(0)), self.step.grid.shape), self.dtype)
+            value = np.zeros(self.step.grid.shape, self.dtype)
+            self.step.states[state].of_cells(value)[...] = final.get(state, 0)
             if state in self.records:
                 self.launcher.points[receiver_points(state)].scatter(given[state][-1], value)
             if state not in self.adjoint.delayed:

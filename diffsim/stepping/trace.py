@@ -216,6 +216,24 @@ class Placed:
     axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # along which it varies; None: all
 
     @property
+    def constant(self) -> tuple[int, ...]:
+        """Axes along which it does not vary."""
+        return () if self.axes is None else tuple(axis for axis in range(len(self.location)) if axis not in self.axes)
+
+    def over_cells(self, values: Array, shape: tuple[int, ...]) -> Array:
+        """Values along the axes along which it varies, over the cells of a grid."""
+        return values if self.axes is None else np.broadcast_to(np.expand_dims(values, self.constant), shape)
+
+    def of_cells(self, cells: Array) -> Array:
+        """Values along the axes along which it varies: a view of those of the first cells along the others."""
+        first = cells[tuple(slice(0, 1 if axis in self.constant else None) for axis in range(len(self.location)))]
+        return first.squeeze(self.constant)
+
+    def summed(self, bars: Array) -> Array:
+        """Cotangents of values along the axes along which it varies, from those at each cell."""
+        return np.asarray(bars.sum(axis=self.constant)) if self.axes is not None else bars
+
+    @property
     def where(self) -> tuple[int | None, ...]:
         """Its location for expressions: what does not vary along an axis lies anywhere along it."""
         return tuple(place if self.axes is None or axis in self.axes else None for axis, place in enumerate(self.location))
@@ -465,7 +483,7 @@ def check_declared(equation: Equation) -> None:
     for name in ("states", "parameters", "initials", "series"):
         for each, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
             instance(f"{each} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
-            _check_axes(f"{each} of {kind}", variable, name, equation.grid.ndim)
+            _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
@@ -478,14 +496,14 @@ def check_declared(equation: Equation) -> None:
             )
 
 
-def _check_axes(what: str, variable: Variable, group: str, ndim: int) -> None:
-    """Raise `ShapeError` unless a variable of a group varies along axes along which one of that group may."""
+def _check_axes(what: str, variable: Variable, ndim: int) -> None:
+    """Raise `ShapeError` unless a variable varies along axes of the grid."""
     if variable.axes is None:
         return
     if variable.axes and variable.axes[-1] >= ndim:
         raise ShapeError(f"{what} varies along axes {variable.axes}, expected axes 0 to {ndim - 1} of the grid; correct them")
-    if group in ("states", "initials"):
-        raise ShapeError(f"{what} has axes = {variable.axes}, expected none for {group}, which vary along all; leave axes out")
+    if variable.region is not None:
+        raise ShapeError(f"{what} has axes = {variable.axes} and a region, expected one of them; leave one out")
 
 
 def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None:
@@ -566,6 +584,12 @@ def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
 
 
 def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) -> None:
+    varies = tuple(axis for axis, (p, q) in enumerate(zip(found, placed.where, strict=True)) if p is not None and q is None)
+    if varies:
+        raise ShapeError(
+            f"{what} as an expression that varies along axes {varies}, but it is declared with axes = {placed.axes}; take its sum, mean, "
+            "max or min of diffsim.expr, or declare it without axes"
+        )
     if any(p is not None and p != q for p, q in zip(found, placed.location, strict=True)):
         raise ShapeError(f"{what} at {describe(found)}, but it is declared at {describe(placed.location)}; interpolate it")
 

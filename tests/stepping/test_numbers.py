@@ -224,10 +224,65 @@ def test_axes_that_no_field_has(axes: Any) -> None:
 @pytest.mark.parametrize("group", ["states", "initials", "series", "parameters"])
 def test_axes_that_a_group_has_not(group: str) -> None:
     equation = Rod((4, 6))
-    axes = (2,) if group in ("series", "parameters") else (1,)
-    setattr(equation, group, {**getattr(equation, group), "extra": ds.Variable(axes=axes)})
+    setattr(equation, group, {**getattr(equation, group), "extra": ds.Variable(axes=(2,))})
     with pytest.raises(ShapeError, match="extra"):
         ds.Simulation(equation)
+
+
+class Carried(ds.Equation):
+    """A field, with a number and a row that the step carries on, two steps of the number; or all of them whole fields."""
+
+    def __init__(self, shape: tuple[int, ...], whole: bool) -> None:
+        self.grid, self.dt = ds.Grid(shape, 1.0), 0.1
+        number, row = (None, None) if whole else ((), (len(shape) - 1,))
+        self.states = {"x": ds.Variable("mirror"), "a": ds.Variable("mirror", axes=number), "a_prev": ds.Variable("mirror", axes=number)}
+        self.states["r"] = ds.Variable("mirror", axes=row)
+
+    def step(self, x: Symbol, a: Symbol, a_prev: Symbol, r: Symbol) -> dict[str, Symbol]:
+        last = x.ndim - 1
+        row = 0.9 * r + self.dt * a * r.shifted(last, 1) * a_prev
+        return {"x": x + self.dt * (laplacian(x) + r.shifted(last, -1) * x * a), "a": a * a_prev + 0.1 * mean(x * r), "a_prev": a, "r": row}
+
+
+@pytest.mark.parametrize("shape", [(9,), (5, 18), (3, 4, 7)])
+def test_states_that_are_numbers_or_rows_are_fields_that_are_alike_in_all_cells(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(shape))
+    given = {"x": rng.normal(size=shape), "a": np.array(0.8), "a_prev": np.array(1.1), "r": rng.normal(size=shape[-1])}
+    full = {name: np.array(np.broadcast_to(value, shape)) for name, value in given.items()}
+    weights = {name: rng.normal(size=value.shape) for name, value in given.items()}
+    first = {name: np.zeros(shape) for name in given}
+    for name, value in weights.items():
+        first[name][(slice(None),) * len(shape) if name == "x" else (0,) * (len(shape) - value.ndim)] = value
+    found = []
+    for whole, inputs, bars in ((True, full, first), (False, given, weights)):
+        simulation = ds.Simulation(Carried(shape, whole), precision="f64")
+        solution, pullback = simulation.vjp(inputs, 6, 2)
+        found.append(
+            (solution.final, pullback(ds.Solution(bars)), simulation.jvp(inputs, bars if not whole else _over(weights, shape), 6)[1].final)
+        )
+    for name, value in given.items():
+        assert all(part[name].shape == value.shape for part in found[1])
+        others = tuple(range(len(shape) - value.ndim))
+        for whole, own in ((found[0][0], found[1][0]), (found[0][2], found[1][2])):
+            np.testing.assert_allclose(own[name], whole[name][(0,) * len(others)], rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(found[1][1][name], found[0][1][name].sum(axis=others), rtol=1e-11, atol=1e-13)
+
+
+def _over(values: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    return {name: np.array(np.broadcast_to(value, shape)) for name, value in values.items()}
+
+
+def test_a_number_that_varies_is_refused() -> None:
+    class Wrong(Carried):
+        def step(self, x: Symbol, a: Symbol, a_prev: Symbol, r: Symbol) -> dict[str, Symbol]:
+            return {"x": x, "a": a * r, "a_prev": a, "r": r}
+
+    with pytest.raises(ShapeError, match=r"step gives a as an expression that varies along axes \(1,\), but .* take its sum"):
+        ds.Simulation(Wrong((4, 5), False))
+    both = Carried((4, 5), False)
+    both.states = {**both.states, "a": ds.Variable(axes=(), region=np.ones((4, 5), bool))}
+    with pytest.raises(ShapeError, match="a region, expected one of them"):
+        ds.Simulation(both)
 
 
 def test_numbers_are_taken_in_steps_of_fields() -> None:
