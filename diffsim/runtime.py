@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import hashlib
 import io
 import itertools
 import linecache
@@ -18,8 +19,9 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,7 @@ class Settings:
     generation: int
 
 
+_options: dict[str, str] = {}  # that Taichi was initialised with
 _current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
 _generations = itertools.count(1)
 _started = False  # whether Taichi was ever initialised
@@ -182,6 +185,8 @@ def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
 
     ti = taichi()
     _forget_kernels()
+    _options.clear()
+    _options.update({name: str(value) for name, value in sorted(options.items())})
     before = own_threads()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
         ti.init(**options)
@@ -350,8 +355,45 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
     with lock:
         settings()
         if (source, key) not in _shared:
-            _shared[source, key] = compile_kernel(source, name, namespace(), generated=True)
+            names = namespace()
+            names["source_digest"] = _digest(source, key, names)
+            _shared[source, key] = compile_kernel(source, name, names, generated=True)
         return _shared[source, key]
+
+
+def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
+    """A function for a kernel to call that marks it with a digest of its source and of all that names in it stand for.
+
+    Taichi finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
+    process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
+    So functions are left out (`_functions_left_out`), and the digest, which they are part of, stands for them.
+    """
+    files = {__file__, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
+    about = (source, key, taichi().__version__, _options, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
+    words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
+
+    @expression
+    def source_digest() -> None:
+        from taichi.lang import impl
+
+        for word in words:
+            impl.expr_init(word)
+
+    return source_digest
+
+
+@contextlib.contextmanager
+def _functions_left_out(primal: Any) -> Iterator[None]:
+    """While a kernel with a digest is translated, keep functions out of what Taichi finds it by."""
+    from taichi.lang import impl
+
+    config = impl.current_cfg()
+    before = config.offline_cache
+    config.offline_cache = before and "source_digest" not in primal.func.__code__.co_names
+    try:
+        yield
+    finally:
+        config.offline_cache = before
 
 
 def _forget_kernels() -> None:
@@ -465,7 +507,9 @@ class BoundKernel:
             self.generation = settings().generation
             self.arguments = tuple(arguments)
             primal = kernel._primal
-            compiled = primal.compiled_kernels[primal.ensure_compiled(*arguments)]
+            with _functions_left_out(primal):
+                found = primal.ensure_compiled(*arguments)
+            compiled = primal.compiled_kernels[found]
             context = compiled.make_launch_context()
             for index, (argument, declared) in enumerate(zip(arguments, primal.arguments, strict=True)):
                 if isinstance(argument, int):
