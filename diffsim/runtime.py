@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import hashlib
 import io
 import itertools
 import linecache
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ class Settings:
     generation: int
 
 
+_options: dict[str, str] = {}  # that Taichi was initialised with
 _current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
 _generations = itertools.count(1)
 _started = False  # whether Taichi was ever initialised
@@ -183,6 +185,8 @@ def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
 
     ti = taichi()
     _forget_kernels()
+    _options.clear()
+    _options.update({name: str(value) for name, value in sorted(options.items())})
     before = own_threads()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
         ti.init(**options)
@@ -266,6 +270,47 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
+def expression(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let kernels call a function that makes expressions of expressions, in Python.
+
+    Taichi reads and translates a `ti.func` anew at each call, which took more than half of the time to the first launch.
+    """
+    function._is_taichi_function = False  # type: ignore[attr-defined]  # without this attribute Taichi warns of a function that is not its own
+    return function
+
+
+def lanes_of(*tiles: Any) -> list[Any]:
+    """Expressions of all lanes of some tiles, for a function that is an `expression`."""
+    from taichi.lang import impl
+    from taichi.lang.expr import Expr
+
+    return [Expr(lane) for lane in impl.get_runtime().compiling_callable.ast_builder().expand_exprs([tile.ptr for tile in tiles])]
+
+
+def tile_of(values: Sequence[Any], dtype: Any, last: Sequence[Any] = ()) -> Any:
+    """The expression of a tile with these values, for a function that is an `expression`.
+
+    Args:
+        values: of the first lanes.
+        dtype: Taichi's type of a lane.
+        last: values of the other lanes, which are assigned one by one. Where lanes come from two tiles, LLVM reads the second one
+            from memory as it is needed if it is written so, and keeps it in a register otherwise.
+    """
+    from taichi.lang import impl
+    from taichi.lang.expr import Expr
+
+    builder, nowhere = impl.get_runtime().compiling_callable.ast_builder(), taichi()._lib.core.DebugInfo()
+    zero = Expr(0.0, dtype=dtype)
+    parts = [value.ptr for value in (*values, *[zero] * len(last))]
+    whole = Expr(builder.make_matrix_expr([len(parts)], dtype, parts, nowhere))
+    if not last:
+        return whole
+    tile = Expr(builder.expr_var(whole.ptr, nowhere))
+    for lane, value in zip(lanes_of(tile)[len(values) :], last, strict=True):
+        builder.expr_assign(lane.ptr, value.ptr, nowhere)
+    return tile
+
+
 GENERATED = "<diffsim generated "
 """How the file names of sources begin that diffsim wrote."""
 UNREAD = (GENERATED, str(Path(__file__).parent) + os.sep)
@@ -312,8 +357,45 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
     with lock:
         settings()
         if (source, key) not in _shared:
-            _shared[source, key] = compile_kernel(source, name, namespace(), generated=True)
+            names = namespace()
+            names["source_digest"] = _digest(source, key, names)
+            _shared[source, key] = compile_kernel(source, name, names, generated=True)
         return _shared[source, key]
+
+
+def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
+    """A function for a kernel to call that marks it with a digest of its source and of all that names in it stand for.
+
+    Taichi finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
+    process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
+    So functions are left out (`_functions_left_out`), and the digest, which they are part of, stands for them.
+    """
+    files = {__file__, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
+    about = (source, key, taichi().__version__, _options, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
+    words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
+
+    @expression
+    def source_digest() -> None:
+        from taichi.lang import impl
+
+        for word in words:
+            impl.expr_init(word)
+
+    return source_digest
+
+
+@contextlib.contextmanager
+def _functions_left_out(primal: Any) -> Iterator[None]:
+    """While a kernel with a digest is translated, keep functions out of what Taichi finds it by."""
+    from taichi.lang import impl
+
+    config = impl.current_cfg()
+    before = config.offline_cache
+    config.offline_cache = before and "source_digest" not in primal.func.__code__.co_names
+    try:
+        yield
+    finally:
+        config.offline_cache = before
 
 
 def _forget_kernels() -> None:
@@ -427,7 +509,9 @@ class BoundKernel:
             self.generation = settings().generation
             self.arguments = tuple(arguments)
             primal = kernel._primal
-            compiled = primal.compiled_kernels[primal.ensure_compiled(*arguments)]
+            with _functions_left_out(primal):
+                found = primal.ensure_compiled(*arguments)
+            compiled = primal.compiled_kernels[found]
             context = compiled.make_launch_context()
             for index, (argument, declared) in enumerate(zip(arguments, primal.arguments, strict=True)):
                 if isinstance(argument, int):

@@ -9,6 +9,7 @@ This layer knows nothing of grids or of locations on the cell; `diffsim.expr.sym
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -55,7 +56,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._interned: dict[tuple[Any, ...], Node] = {}
-        self._shifted: dict[tuple[int, Offset], Node] = {}
+        self._shifted: dict[Offset, dict[int, Node]] = {}
 
     def _intern(self, op: str, args: tuple[Node, ...], data: Any = None) -> Node:
         key = (op, data, *(a.id for a in args))
@@ -208,13 +209,10 @@ class Graph:
         """The expression `node` at the cell displaced by `offset`: every read in it moves."""
         if not any(offset):
             return node
-        known = self._shifted.get((node.id, offset))
-        if known is None:
-            (known,) = self.replace(
-                [node], lambda read: self.read(read.data[0], tuple(a + b for a, b in zip(read.data[1], offset, strict=True)))
-            )
-            self._shifted[node.id, offset] = known
-        return known
+        known = self._shifted.setdefault(offset, {})
+        if node.id not in known:
+            self.replace([node], lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset))), known)
+        return known[node.id]
 
 
 def is_const(node: Node | None, value: float) -> bool:

@@ -26,7 +26,7 @@ from diffsim.expr.source import (
     row_start,
 )
 from diffsim.field import Layout, Slim
-from diffsim.runtime import shared_kernel, taichi
+from diffsim.runtime import expression, lanes_of, shared_kernel, taichi, tile_of
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.sparse import Sparse
 
@@ -197,9 +197,9 @@ class Kernel(ABC):
                 ndim, dtype = 1, element if self.layout.tiled(self.slim[argument.key]) else scalar
             namespace[annotation(argument)] = ti.types.ndarray(dtype=dtype, ndim=ndim)
         for lane in range(1, self.lanes):
-            namespace[f"splice_{lane}"] = _splice(ti, element, self.lanes, lane)
+            namespace[f"splice_{lane}"] = _splice(element, lane)
         for function in LANEWISE if self.lanes > 1 else ():
-            namespace[f"tile_{function}"] = _lanewise(ti, getattr(ti, function), element, self.lanes)
+            namespace[f"tile_{function}"] = _lanewise(getattr(ti, function), element)
         return namespace
 
     def header(self, extra: str = "") -> str:
@@ -459,44 +459,22 @@ def combined(terms: Sequence[tuple[float, str]], constant: float, nothing: str) 
     return f"{out} + {literal(constant)}" if constant else out
 
 
-def _lanewise(ti: Any, function: Any, element: Any, lanes: int) -> Any:
-    """`function` applied to each lane of its first argument."""
+def _lanewise(function: Any, element: Any) -> Any:
+    """`function` applied to each lane of tiles; an argument that is no tile goes to all lanes."""
 
-    @ti.func
-    def of_one(tile):  # type: ignore[no-untyped-def]
-        out = element(0.0)
-        for position in ti.static(range(lanes)):
-            out[position] = function(tile[position])
-        return out
+    @expression
+    def of_lanes(tile: Any, *others: Any) -> Any:
+        lanes = [lanes_of(other) if other.is_tensor() else [other] * element.n for other in (tile, *others)]
+        return tile_of([function(*values) for values in zip(*lanes, strict=True)], element.dtype)
 
-    @ti.func
-    def of_two(tile, number):  # type: ignore[no-untyped-def]
-        out = element(0.0)
-        for position in ti.static(range(lanes)):
-            out[position] = function(tile[position], number)
-        return out
-
-    @ti.func
-    def of_pair(tile, other):  # type: ignore[no-untyped-def]
-        out = element(0.0)
-        for position in ti.static(range(lanes)):
-            out[position] = function(tile[position], other[position])
-        return out
-
-    return of_two if function is ti.pow else of_pair if function is ti.atan2 else of_one
+    return of_lanes
 
 
-def _splice(ti: Any, element: Any, lanes: int, lane: int) -> Any:
-    """A function that gives the `lanes` values which start at `lane` of the first of two neighbouring tiles."""
+def _splice(element: Any, lane: int) -> Any:
+    """A function that gives the values which start at `lane` of the first of two neighbouring tiles, as many as a tile has."""
 
-    @ti.func
-    def splice(first, second):  # type: ignore[no-untyped-def]
-        out = element(0.0)
-        for position in ti.static(range(lanes)):
-            if ti.static(position + lane < lanes):
-                out[position] = first[position + lane]
-            else:
-                out[position] = second[position + lane - lanes]
-        return out
+    @expression
+    def splice(first: Any, second: Any) -> Any:
+        return tile_of(lanes_of(first)[lane:], element.dtype, lanes_of(second)[:lane])
 
     return splice

@@ -22,10 +22,13 @@ CONSIDERABLE = 0.25
 
 def operation_cost(node: Node) -> int:
     """Cycles of an operation on a tile, about; a sum is 2."""
-    source = OPERATIONS[node.op].source
-    if any(f"{{call}}{name}(" in source for name in LANEWISE):
-        return 60
-    return 16 if node.op in ("div", "sqrt") else 2
+    return _COSTS[node.op]
+
+
+_COSTS = {
+    name: 60 if any(f"{{call}}{function}(" in each.source for function in LANEWISE) else 16 if name in ("div", "sqrt") else 2
+    for name, each in OPERATIONS.items()
+}
 
 
 def cost(roots: Iterable[Node]) -> int:

@@ -84,6 +84,7 @@ class WorkerKernel(Kernel):
                 for worker in range(1, self.workers):
                     with text.block(f"if w == {worker}"):
                         text(f"lo, hi = {bounds[worker]}, {bounds[worker + 1]}")
+                text("source_digest()")
                 text(f"begin = control[{BEGIN}]")
                 if self.workers > 1:
                     text("arrivals = 0")
