@@ -84,7 +84,7 @@ def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan
         SceneError: see `decided`.
     """
     setup, policy = problem.setup, problem.policy
-    inputs = {**problem.inputs(problem.start), **setup.shots[0].amplitudes}
+    inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
     if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
         policy = replace(policy, schedule="store_all")
     with blame(_key(policy)):

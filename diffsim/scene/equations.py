@@ -9,6 +9,7 @@ from pydantic import Field
 
 from diffsim.grid import Grid
 from diffsim.scene.model import CountOrNone, Mask, Model, Positive
+from diffsim.scene.rules import Boundary, build_boundary
 from diffsim.solvers import Acoustic, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
@@ -54,19 +55,21 @@ class AcousticModel(Model):
 
     Attributes:
         order: of the Laplacian in space.
-        boundary: outside the grid.
+        boundary: outside the grid; along axes that it does not say, "zero".
         sponge: cells of absorbing sponge at every edge.
         sponge_speed: wave speed the sponge is tuned for, m/s.
     """
 
     type: Literal["acoustic"]
     order: Literal[2, 4, 6, 8, 10, 12] = 8
-    boundary: Literal["zero", "mirror", "periodic"] = "zero"
+    boundary: Boundary = Field("zero", validate_default=True)
     sponge: CountOrNone = 0
     sponge_speed: Positive = 2000.0
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return Acoustic(grid, dt, self.order, self.boundary, round(self.sponge * finer), self.sponge_speed)
+        outside = build_boundary(self.boundary, grid, "Pa", "zero")
+        sponge = round(self.sponge * finer)
+        return Acoustic(grid, dt, self.order, outside.rules, sponge, self.sponge_speed, outside.parameters, outside.series)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing
@@ -82,14 +85,15 @@ class HeatModel(Model):
     """Heat conduction (`diffsim.solvers.Heat`): diffusivity `kappa`, initial temperature `T`, forcing `q`.
 
     Attributes:
-        boundary: outside the grid; "mirror" lets no heat through.
+        boundary: outside the grid; "mirror" lets no heat through, and holds along axes that it does not say.
     """
 
     type: Literal["heat"]
-    boundary: Literal["zero", "mirror", "periodic"] = "mirror"
+    boundary: Boundary = Field("mirror", validate_default=True)
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return Heat(grid, dt, self.boundary)
+        outside = build_boundary(self.boundary, grid, "K", "mirror")
+        return Heat(grid, dt, outside.rules, outside.parameters, outside.series)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing

@@ -10,7 +10,7 @@ from scipy.interpolate import CubicSpline
 
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
-from diffsim.scene.fields import Place, build_field
+from diffsim.scene.fields import build_field
 from diffsim.scene.schema import Description
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, field_inputs
 from diffsim.scene.suggest import nearest
@@ -36,9 +36,9 @@ class Observed:
         return self.traces[state] if kind == "traces" else self.finals[state]
 
 
-def true_fields(scene: Description, grid: Grid) -> dict[str, Array]:
-    """The truth of each unknown over the cells of the scene's own grid."""
-    return {name: build_field(scene.truth.fields[name], Place(grid, grid, f"truth.fields.{name}")) for name in scene.unknowns}
+def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
+    """The truth of each unknown, over its domain on the scene's own grid."""
+    return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in scene.unknowns}
 
 
 def observe(scene: Description, setup: Setup) -> Observed:

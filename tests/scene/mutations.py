@@ -208,7 +208,7 @@ def examine(path: Path) -> str | None:
         assert Path("runs", scene.name).resolve().parent == Path("runs").resolve(), scene.name
         problem = assemble(scene, "f64")
         identify(scene, "f64")
-        true_fields(scene, problem.setup.grid)
+        true_fields(scene, problem.setup)
         prepared(scene, problem.setup)
         return None
     except DiffsimError as error:
