@@ -32,7 +32,8 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         known, units = {n: p.data[middle(p)] for n, p in outcome.finals.items()}, {n: p.unit for n, p in outcome.finals.items()}
         title, instead = "{}: the data", "No field of the equation is known, so the data are shown."
     elif not known:
-        known, units = {n: u.start for n, u in outcome.unknowns.items()}, {n: u.unit for n, u in outcome.unknowns.items()}
+        over_cells = {n: u for n, u in outcome.unknowns.items() if not u.axes}
+        known, units = {n: u.start for n, u in over_cells.items()}, {n: u.unit for n, u in over_cells.items()}
         title, instead = "{} at the start", "No field of the equation is known, so the map shows where the search starts."
     panels = []
     for name, values in known.items():
@@ -60,7 +61,7 @@ def _without_tails(values: Array) -> Array:
 
 def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
     """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
-    first, *others = (chart.outline(found) for found in outcome.unknowns.values())
+    first, *others = [chart.outline(found) for found in outcome.unknowns.values() if not found.axes] or [None]
     return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
 
 

@@ -1,70 +1,113 @@
-"""The figures of unknowns that have no value in each cell: values over time or along a side as lines, numbers as points."""
+"""The figures of unknowns that have no value in each cell: lines over time or along a side, points for a number, maps for both."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from diffsim.report import maps
-from diffsim.report.chart import Chart, axis_scale, edges
+from diffsim.report.chart import Cells, Chart, axis_scale
 from diffsim.report.style import ANSWER, FAINT, INK, START, Picture, dress, legend_below, new_figure, words
-from diffsim.report.units import quantity, value_scale
+from diffsim.report.units import Scale, quantity, value_scale
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import UnknownField
 
-HEIGHT, LOW = 3.6, 2.0
-"""Of a figure of lines, and of one of points, inches."""
+LINES, POINTS = 3.6, 1.8
+"""Heights of a panel of lines and of one of points, inches."""
 DASHED = (0, (4, 2))
+TRUE: dict[str, Any] = {"color": INK, "linewidth": 2.4}
+BEFORE: dict[str, Any] = {"color": START, "linewidth": 1.3, "linestyle": DASHED}
+AFTER: dict[str, Any] = {"color": ANSWER, "linewidth": 1.3}
+
+Curve = tuple[str, Array, dict[str, Any]]
+"""Label, values, look."""
 
 
-def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
+def unknown(name: str, found: UnknownField) -> Picture:
     """Truth, start and answer."""
+    chart = Chart.over(found.axes)
     if len(found.axes) > 1:
-        return maps.unknown(name, found, Chart.over(found.axes))
-    scale = value_scale(found.unit, found.truth, found.start)
-    curves = [
-        ("truth", found.truth, {"color": INK, "linewidth": 2.2}),
-        ("start", found.start, {"color": START, "linewidth": 1.4, "linestyle": DASHED}),
-        ("answer", found.answer, {"color": ANSWER, "linewidth": 1.4}),
-    ]
-    free = chart.free(found)
+        return maps.unknown(name, found, chart)
+    free, scale = chart.free(found), value_scale(found.unit, found.truth, found.start)
     before, after = (float(np.sqrt(np.mean(np.square((values - found.truth)[free])))) for values in (found.start, found.answer))
     caption = (
-        "Black: the hidden truth. Blue, dashed: where the search began. Orange: what it found; it should lie on the truth. "
-        f"The root mean square distance from the truth is {quantity(before, found.unit)} at the start and "
-        f"{quantity(after, found.unit)} at the answer.{_held(found)}"
+        "Black: the hidden truth. Blue, dashed: where the search began. Orange: what it found; it should lie on the truth. The root mean "
+        f"square distance from the truth is {quantity(before, found.unit)} at the start and {quantity(after, found.unit)} at the answer."
+        f"{_held(free)}"
     )
-    figure = _figure(found, curves, scale.factor, scale.label(name))
+    curves = [("truth", found.truth, TRUE), ("start", found.start, BEFORE), ("answer", found.answer, AFTER)]
+    figure = _figure(chart, [curves], [scale], name, free)
     return Picture(f"unknown_{name}", f"The unknown {words(name)}: truth, start and answer", caption, figure)
 
 
 def gradient(name: str, found: UnknownField, last: int) -> Picture:
-    """The gradient at the first and at the last iteration."""
+    """The gradient at the first and at the last iteration.
+
+    Args:
+        name: of the unknown.
+        found: the unknown.
+        last: number of the last iteration.
+    """
+    chart = Chart.over(found.axes)
     if len(found.axes) > 1:
-        return maps.gradient(name, found, Chart.over(found.axes), last)
-    scale = value_scale(f"per {found.unit}" if found.unit else "", found.gradient_first, found.gradient_last)
+        return maps.gradient(name, found, chart, last)
+    free = chart.free(found)
     curves = [
-        ("at the start (iteration 0)", found.gradient_first, {"color": START, "linewidth": 1.4, "linestyle": DASHED}),
-        (f"at the answer (iteration {last})", found.gradient_last, {"color": ANSWER, "linewidth": 1.4}),
+        ("at the start (iteration 0)", found.gradient_first, BEFORE),
+        (f"at the answer (iteration {last})", found.gradient_last, AFTER),
     ]
+    panels = [curves] if free.size == 1 else [[curve] for curve in curves]
+    unit = f"per {found.unit}" if found.unit else ""
+    scales = [value_scale(unit, *(values for _, values, _ in panel)) for panel in panels]
     caption = (
-        f"How the loss J answers to {name} at each single value: where it is positive, a larger value makes the loss larger, so the search "
-        f"lowers it there. At an optimum that no bound holds it is zero.{_held(found)}"
+        f"How the loss J answers to each single value of {name}: where it is positive, a larger value makes the loss larger, so the search "
+        f"lowers it there.{' The start and the answer have scales of their own.' if len(panels) > 1 else ''}{_held(free)}"
     )
-    figure = _figure(found, curves, scale.factor, scale.label(f"dJ/d{name}"))
+    figure = _figure(chart, panels, scales, f"dJ/d{name}", free)
     return Picture(f"gradient_{name}", f"The gradient of the loss by {words(name)}", caption, figure)
 
 
-def _figure(found: UnknownField, curves: list[tuple[str, Array, dict]], factor: float, label: str):  # type: ignore[no-untyped-def]
-    (axis,) = found.axes
-    number = len(axis.coordinates) == 1
-    figure = new_figure(LOW if number else HEIGHT)
-    ax = figure.subplots()
-    handles = _points(ax, curves, factor, label) if number else _lines(ax, found, curves, factor, label)
+def _held(free: Cells) -> str:
+    return " Values on grey may not change." if not free.all() else ""
+
+
+def _figure(chart: Chart, panels: list[list[Curve]], scales: list[Scale], label: str, free: Cells) -> Figure:
+    """Panels of curves over the one axis; of points where it has one entry only."""
+    number = free.size == 1
+    figure = new_figure((POINTS if number else LINES) * len(panels))
+    handles: list[Any] = []
+    for ax, curves, scale in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, scales, strict=True):
+        if number:
+            _draw_points(ax, curves, scale, label)
+        else:
+            handles += _draw_lines(ax, chart, curves, scale, label, free)
     legend_below(figure, handles)
     return figure
+
+
+def _draw_lines(ax: Axes, chart: Chart, curves: list[Curve], scale: Scale, label: str, free: Cells) -> list[Any]:
+    along, words_along = axis_scale(chart.axes[0])
+    x = np.asarray(chart.axes[0].coordinates) * along.factor
+    handles: list[Any] = []
+    for name, values, look in curves:
+        handles += ax.plot(x, np.asarray(values) * scale.factor, label=name, **look)
+    if not free.all():
+        held = (~free).tolist()
+        ax.fill_between(x, 0, 1, where=held, transform=ax.get_xaxis_transform(), color=FAINT, alpha=0.3, linewidth=0, step="mid")
+    ax.set_xlim(x[0], x[-1])
+    dress(ax, "", words_along, scale.label(label), grid=True)
+    return handles
+
+
+def _draw_points(ax: Axes, curves: list[Curve], scale: Scale, label: str) -> None:
+    """A row for each number."""
+    for row, (_, values, look) in enumerate(curves):
+        ax.plot(np.ravel(values) * scale.factor, [row], marker="o", markersize=8, color=look["color"], linestyle="none")
+    dress(ax, "", scale.label(label), "", grid=True)
+    ax.set_yticks(range(len(curves)), [name for name, _, _ in curves])
+    ax.set_ylim(len(curves) - 0.5, -0.5)

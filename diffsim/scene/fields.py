@@ -17,7 +17,20 @@ from diffsim.scene.arrays import ArrayError, MemberError, load_array
 from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.model import Mask
-from diffsim.scene.parts import Box, DataFile, DataSet, FieldModel, Gaussian, Layers, LineOfPoints, PointSet, Resampled, Ricker, Wavelet, Where
+from diffsim.scene.parts import (
+    Box,
+    DataFile,
+    DataSet,
+    FieldModel,
+    Gaussian,
+    Layers,
+    LineOfPoints,
+    PointSet,
+    Resampled,
+    Ricker,
+    Wavelet,
+    Where,
+)
 from diffsim.scene.rules import TIME
 from diffsim.scene.shown import path_shown
 from diffsim.scene.suggest import nearest

@@ -231,7 +231,7 @@ class Outcome:
                 "axes": tuple(Axis(**a) for a in tree["axes"]),
                 "traces": {n: Compared(**c) for n, c in tree["traces"].items()},
                 "finals": {n: Compared(**c) for n, c in tree["finals"].items()},
-                "unknowns": {n: UnknownField(**u | {"axes": tuple(Axis(**a) for a in u["axes"])}) for n, u in tree["unknowns"].items()},
+                "unknowns": {n: UnknownField(**u | {"axes": tuple(Axis(**a) for a in u.get("axes", ()))}) for n, u in tree["unknowns"].items()},
                 "loss_parts": {n: tuple(p) for n, p in tree["loss_parts"].items()},
                 "history": tuple(Progress(**p) for p in tree["history"]),
                 "accepted": tuple(Line(**p) for p in tree["accepted"]),

@@ -22,7 +22,6 @@ from diffsim.stepping.equation import Equation
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
 
-
 AHEAD = 1.0
 """Times of a finer run reach past those of the scene's own by less than this many of its time steps."""
 

@@ -66,7 +66,7 @@ def shares(scene: Description, precision: str) -> list[Share]:
     at_once = sum(n if scene.sources[name].fire == "together" else 1 for name, n in sources.items())
     length = "time.duration" if scene.time.steps is None else "time.steps"
     alone = given_times(scene)
-    own = {name: 1 for name in scene.fields} | dict.fromkeys(scene.unknowns, 3)  # start, truth and gradient of an unknown
+    own = dict.fromkeys(scene.fields, 1) | dict.fromkeys(scene.unknowns, 3)  # start, truth and gradient of an unknown
     fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
     found = [Share("grid.shape", NUMBER * cells * sum(n for name, n in own.items() if name not in alone), "make the grid smaller")]
     for kind, counts in (("sources", sources), ("receivers", receivers)):
