@@ -231,7 +231,7 @@ class Outcome:
                 "axes": tuple(Axis(**a) for a in tree["axes"]),
                 "traces": {n: Compared(**c) for n, c in tree["traces"].items()},
                 "finals": {n: Compared(**c) for n, c in tree["finals"].items()},
-                "unknowns": {n: UnknownField(**u | {"axes": tuple(Axis(**a) for a in u.get("axes", ()))}) for n, u in tree["unknowns"].items()},
+                "unknowns": {n: _unknown(u) for n, u in tree["unknowns"].items()},
                 "loss_parts": {n: tuple(p) for n, p in tree["loss_parts"].items()},
                 "history": tuple(Progress(**p) for p in tree["history"]),
                 "accepted": tuple(Line(**p) for p in tree["accepted"]),
@@ -255,6 +255,10 @@ def history_csv(history: tuple[Progress, ...]) -> str:
     writer.writerow(names)
     writer.writerows([repr(getattr(row, name)) for name in names] for row in history)
     return text.getvalue()
+
+
+def _unknown(table: dict[str, Any]) -> UnknownField:
+    return UnknownField(**table | {"axes": tuple(Axis(**axis) for axis in table.get("axes", ()))})
 
 
 def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:
