@@ -35,6 +35,8 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         over_cells = {n: u for n, u in outcome.unknowns.items() if not u.axes}
         known, units = {n: u.start for n, u in over_cells.items()}, {n: u.unit for n, u in over_cells.items()}
         title, instead = "{} at the start", "No field of the equation is known, so the map shows where the search starts."
+        if not known:
+            known, title, instead = {"grid": np.zeros([len(axis.coordinates) for axis in outcome.axes])}, "{}", "There is no field to show."
     panels = []
     for name, values in known.items():
         shown = values if chart.land is None else values[~chart.land]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from diffsim.grid import Grid
 from diffsim.scene.model import CountOrNone, Mask, Model, Positive
 from diffsim.scene.rules import Boundary, build_boundary
+from diffsim.scene.shown import shown
 from diffsim.solvers import Acoustic, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
@@ -17,6 +18,8 @@ from diffsim.typing import Array
 
 class LongWaveModel(Model):
     """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
+
+    The edges are walls, for what flows through one depends on the depth beyond it, which nothing gives.
 
     Attributes:
         coordinates: "plane" in metres, or "sphere" with latitude and longitude in degrees.
@@ -28,6 +31,16 @@ class LongWaveModel(Model):
     coordinates: Literal["plane", "sphere"] = "plane"
     sponge: CountOrNone = 0
     sponge_depth: Positive = 1000.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _walls(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "boundary" in given:
+            raise ValueError(
+                "expected no boundary with long_wave, whose edges are walls (behind a sponge, where there is one), since the depth "
+                f"beyond them is not given, found {shown(given['boundary'])}; drop it"
+            )
+        return given
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
         """The equation; `finer` is how many cells there are along an axis for one of the scene's own grid."""
