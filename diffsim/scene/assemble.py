@@ -19,7 +19,7 @@ from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
-from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, field_inputs
+from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
@@ -93,9 +93,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
         if name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
     for name in scene.fields:
-        if name not in field_inputs(setup.equation):
-            inputs = field_inputs(setup.equation)
-            raise SceneError(f"fields.{name}: expected one of {', '.join(inputs)}, found {name!r}; {nearest(name, inputs)}")
+        require_input(f"fields.{name}", name, scene, setup.equation)
     for number, misfit in enumerate(scene.misfit):
         if misfit.state not in setup.equation.states:
             states = ", ".join(setup.equation.states)

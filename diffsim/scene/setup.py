@@ -163,7 +163,7 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
         dt = dt * scene.time.count / steps  # both runs end at the same time
     with blame("equation"):
         equation = scene.equation.build(grid, dt, finer)
-        own = (scene.equation.build(base, scene.time.dt) if fine else equation), scene.time.count
+        own = (scene.equation.build(base, scene.time.dt, 1.0) if fine else equation), scene.time.count
     place = Place(grid, base, "sources")
     for kind, given, known in (("sources", scene.sources, equation.forcings), ("receivers", scene.receivers, equation.states)):
         for name in given:
@@ -177,9 +177,7 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
             with blame(f"{kind}.{name}", ShapeError):
                 linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
-        if name not in field_inputs(equation):
-            known = field_inputs(equation)
-            raise SceneError(f"unknowns.{name}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
+        require_input(f"unknowns.{name}", name, scene, equation)
     with blame("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
     return Setup(base, own, simulation, steps, shots, receivers)
@@ -189,6 +187,19 @@ def field_inputs(equation: Equation) -> tuple[str, ...]:
     """Inputs that `[fields]` give: parameters, initial fields and series."""
     overridden = type(equation).initial is not Equation.initial
     return (*equation.parameters, *(equation.initials if overridden else equation.states), *equation.series)
+
+
+def require_input(key: str, name: str, scene: Description, equation: Equation) -> None:
+    """Refuse the name of an input that the equation does not have.
+
+    Raises:
+        SceneError: names the key, the inputs that there are, and what may be meant.
+    """
+    known = field_inputs(equation)
+    if name not in known:
+        remedy, rules = nearest(name, known), "boundary" in type(scene.equation).model_fields
+        further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
+        raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
 
 
 def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> dict[str, Array]:

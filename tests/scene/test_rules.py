@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from diffsim.scene.rules import KINDS, RuleModel
 from diffsim.scene.truth import prepared, true_fields
 from diffsim.solvers import Acoustic, Heat
 from diffsim.typing import Array
-from tests.scene.tiny import DRIVEN, as_toml, scene, tables
+from tests.scene.tiny import ACOUSTIC, DRIVEN, WAVE, as_toml, scene, tables
 
 STEPS = 5
 Written = tuple[Any, ds.boundary.Rule]
@@ -165,6 +165,14 @@ def test_penalties_are_means_over_time_and_along_a_side(driven: Objective) -> No
     assert air.value_and_grad(plane)[0] == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_history_of_few_values() -> None:
+    regions = {"layers": {"axis": "time", "tops": [0.5, 1.5], "values": [0.0, 1.0, 2.0]}}
+    problem = scene(DRIVEN, unknowns__lamp={"start": {"constant": 0.5}, "regions": regions}).problem("f64")
+    theta = problem.theta
+    theta[problem.unknowns.slices["lamp"]] = [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(problem.unknowns.split(theta)["lamp"], 0.5 + np.repeat([1.0, 2.0, 3.0], [3, 5, 6]))
+
+
 def test_a_number_can_be_unknown() -> None:
     rule = {"type": "robin", "a": 1.0, "b": 0.5, "value": "air", "varies": []}
     made = scene(
@@ -180,6 +188,68 @@ def test_a_number_can_be_unknown() -> None:
     outcome = made.run(precision="f64")
     assert outcome.passed
     assert outcome.unknowns["air"].answer.shape == (1,)
+
+
+def test_waves_from_a_piston() -> None:
+    """Of the acoustic equation, several shots: a history at one side, and a profile of what holds for all steps at another."""
+    rules = {"x": [{"type": "dirichlet", "value": "piston"}, "mirror"], "z": {"type": "neumann", "flux": "leak", "varies": ["x"]}}
+    made = scene(
+        ACOUSTIC,
+        equation={"type": "acoustic", "order": 4, "boundary": rules},
+        fields={"c": {"constant": 2000.0}},
+        unknowns={"piston": {"start": {"constant": 0.0}, "scale": 1e-3}, "leak": {"start": {"constant": 0.0}, "scale": 1e-3}},
+        truth__fields={
+            "piston": {"wavelet": {"type": "ricker", "frequency": 30.0, "amplitude": 1e-2}},
+            "leak": {"gaussians": [{"centre": [70.0], "width": 20.0, "amplitude": 1e-4}]},
+        },
+        penalty=[],
+        accept=[],
+    )
+    assert {name: values.shape for name, values in made.problem("f64").start.items()} == {"piston": (24,), "leak": (15,)}
+    assert [line for line in made.gradcheck() if not line.passed] == []
+
+
+class Decay(ds.Equation):
+    """uₜ = D ∇²u - rate u + push, with a rate that varies along x, a number D and a push at each time."""
+
+    def __init__(self, grid: ds.Grid, dt: float) -> None:
+        self.grid, self.dt = grid, dt
+        self.states = {"u": ds.Variable("mirror", unit="1")}
+        self.parameters = {"rate": ds.Variable("mirror", axes=(1,), unit="1/s"), "D": ds.Variable(axes=(), unit="m²/s")}
+        self.series = {"push": ds.Variable(unit="1/s")}
+
+    def step(self, u: Any, rate: Any, D: Any, push: Any) -> dict[str, Any]:
+        return {"u": u + self.dt * (D * ds.expr.laplacian(u) - rate * u + push)}
+
+
+class DecayModel(HeatModel):
+    type: Literal["decay"]  # type: ignore[assignment]
+
+    def build(self, grid: ds.Grid, dt: float, finer: float = 1.0) -> ds.Equation:
+        return Decay(grid, dt)
+
+
+class DecayScene(Scene):
+    equation: DecayModel  # type: ignore[assignment]
+
+
+def test_an_equation_of_ones_own_has_parameters_along_few_axes() -> None:
+    given = tables(
+        DRIVEN,
+        equation={"type": "decay"},
+        fields={"u": {"gaussians": [{"centre": [2.0, 3.0], "width": 1.0, "amplitude": 1.0}]}},
+        receivers={"u": DRIVEN["receivers"]["T"]},
+        unknowns={"rate": {"start": {"constant": 0.3}}, "D": {"start": {"constant": 0.2}}, "push": {"start": {"constant": 0.0}}},
+        truth__fields={"rate": {"constant": 0.5}, "D": {"constant": 0.3}, "push": {"constant": 0.1}},
+        misfit=[{"of": "traces", "state": "u"}],
+        penalty=[{"type": "tikhonov", "unknown": "rate", "order": 1, "weight": 1e-4}],
+        accept=[{"quantity": "loss_reduction", "at_least": 10.0}],
+    )
+    made = DecayScene(**given)
+    assert {name: values.shape for name, values in made.problem("f64").start.items()} == {"rate": (7,), "D": (1,), "push": (14,)}
+    assert [line for line in made.gradcheck() if not line.passed] == []
+    outcome = made.run(precision="f64")
+    assert outcome.passed and not outcome.background.keys() - {"u"}
 
 
 def test_without_noise_and_refinement_the_truth_fits_exactly() -> None:
@@ -267,6 +337,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "fields.kappa.wavelet: expected a value that",
         "give it",
     ),
+    ({"equation__boundary": "mirror"}, "unknowns.lamp: expected one of kappa, T, found 'lamp'", "name it in a rule of equation.boundary"),
     ({"unknowns__lamp__mask": {"field": "kappa", "above": 0.1}}, "unknowns.lamp.mask.field: expected a known field (none)", "choose"),
     ({"unknowns__lamp__smooth": [1.0, 2.0]}, "unknowns.lamp: smooth", ";"),
     ({"penalty__0__length": [1.0, 2.0]}, "penalty[0]: length: expected one number, or 1, one an axis, got 2", "add or drop some"),
@@ -282,6 +353,11 @@ def test_boundaries_that_cannot_be(changes: dict[str, Any], expected: str, remed
     message = str(caught.value)
     assert message.startswith(expected) and remedy in message.removeprefix(expected) and "\n" not in message
     assert ";" in message
+
+
+def test_long_waves_say_why_they_take_no_rule() -> None:
+    with pytest.raises(SceneError, match=r"equation: expected no boundary with long_wave, .* found 'mirror'; drop it"):
+        scene(WAVE, equation__boundary="mirror")
 
 
 def test_a_history_of_too_many_steps_is_refused_before_memory_is_taken() -> None:
