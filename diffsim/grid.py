@@ -14,6 +14,8 @@ from diffsim.errors import ShapeError
 from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3
+AXES = ("z", "y", "x")
+"""Names of axes that were given none, from the last one on."""
 EVEN = 1e-9
 """Cells whose widths differ by less than this part are of one size."""
 
@@ -60,7 +62,7 @@ class Grid:
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
             raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
-        found = ("z", "y", "x")[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
+        found = AXES[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
         if len(found) != len(shape):
             raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
         object.__setattr__(self, "axes", found)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.report.units import Scale, length_scale
+from diffsim.report.units import Scale, length_scale, time_scale
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Axis, Compared, Outcome, UnknownField
 
-DOWNWARDS = frozenset({"depth", "z", "row"})
+DOWNWARDS = frozenset({"depth", "z", "row", "time"})
 """Vertical axes of these names point down."""
 NARROW, WIDE = 3.0, 0.2
 """Height over width of a view; beyond these it is stretched to fit."""
@@ -90,19 +90,17 @@ class Chart:
     @classmethod
     def of(cls, outcome: Outcome) -> Chart:
         """The chart of an outcome."""
-        ndim = len(outcome.axes)
-        if ndim == 1:
-            views: tuple[View, ...] = ()
-        elif ndim == 2:
-            views = (_view(outcome.axes, 0, 1, None),)
-        else:
-            planes = ((1, 2, 0), (0, 2, 1), (0, 1, 2))
-            views = tuple(_view(outcome.axes, r, c, (held, len(outcome.axes[held].coordinates) // 2)) for r, c, held in planes)
         depth = outcome.background.get("H")
         land = None if depth is None or not np.any(depth <= 0) else np.asarray(depth <= 0)
         sources = {name: p for name, p in outcome.sources.items() if len(p)}
         receivers = {name: p for name, p in outcome.receivers.items() if len(p)}
-        return cls(outcome.axes, views, land, sources, receivers, {name: spread(p, CLOSE) for name, p in receivers.items()})
+        close = {name: spread(p, CLOSE) for name, p in receivers.items()}
+        return cls(outcome.axes, _views(outcome.axes), land, sources, receivers, close)
+
+    @classmethod
+    def over(cls, axes: tuple[Axis, ...]) -> Chart:
+        """A chart of other axes than those of the grid, such as time, with nothing on it."""
+        return cls(axes, _views(axes), None, {}, {}, {})
 
     def free(self, found: UnknownField) -> Cells:
         """Cells of an unknown that may change."""
@@ -141,8 +139,8 @@ def place_name(axes: tuple[Axis, ...], position: Array) -> str:
 
 
 def axis_scale(axis: Axis) -> tuple[Scale, str]:
-    """The scale of an axis of the grid, and its label."""
-    scale = length_scale(axis.unit, axis.coordinates)
+    """The scale of an axis, and its label."""
+    scale = time_scale(axis.coordinates) if axis.unit == "s" else length_scale(axis.unit, axis.coordinates)
     return scale, scale.label(axis.name)
 
 
@@ -151,6 +149,16 @@ def edges(axis: Axis, factor: float = 1.0) -> tuple[float, float]:
     x = np.asarray(axis.coordinates, float) * factor
     half = 0.5 * (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
     return float(x[0] - half), float(x[-1] + half)
+
+
+def _views(axes: tuple[Axis, ...]) -> tuple[View, ...]:
+    """One of two axes, three middle planes of three, none of one."""
+    if len(axes) == 1:
+        return ()
+    if len(axes) == 2:
+        return (_view(axes, 0, 1, None),)
+    planes = ((1, 2, 0), (0, 2, 1), (0, 1, 2))
+    return tuple(_view(axes, r, c, (held, len(axes[held].coordinates) // 2)) for r, c, held in planes)
 
 
 def _view(axes: tuple[Axis, ...], rows: int, columns: int, held: tuple[int, int] | None) -> View:

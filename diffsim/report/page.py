@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from diffsim.report import curves, maps, setting, tables, traces
+from diffsim.report import curves, maps, setting, tables, traces, values
 from diffsim.report.chart import Chart
 from diffsim.report.style import Picture
 from diffsim.scene.files import write_aside
@@ -49,9 +49,9 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     chart, last = Chart.of(outcome), outcome.history[-1].iteration
     yield setting.setting(outcome, chart)
     for name, found in outcome.unknowns.items():
-        yield maps.unknown(name, found, chart)
+        yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
     for name, found in outcome.unknowns.items():
-        yield maps.gradient(name, found, chart, last)
+        yield values.gradient(name, found, last) if found.axes else maps.gradient(name, found, chart, last)
     for state, pair in outcome.traces.items():
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:

@@ -41,6 +41,7 @@ class Panel:
         label: of the colour bar, without the unit.
         hidden: cells drawn grey; None: none.
         outline: cells whose edge is dashed; None: none.
+        bare: without a colour bar.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Panel:
     label: str
     hidden: Cells | None = None
     outline: Cells | None = None
+    bare: bool = False
 
 
 def draw_panels(chart: Chart, panels: Sequence[Panel], footer: float = 0.0) -> tuple[Figure, list[tuple[View | None, Axes]]]:
@@ -71,7 +73,8 @@ def draw_panels(chart: Chart, panels: Sequence[Panel], footer: float = 0.0) -> t
     pairs = [(panel, view) for panel in panels for view in views]
     rows = -(-len(pairs) // columns)
     # one colour bar serves neighbours of one scale
-    barred = [k % columns == columns - 1 or k == len(pairs) - 1 or not _alike(panel, pairs[k + 1][0]) for k, (panel, _) in enumerate(pairs)]
+    ends = [k % columns == columns - 1 or k == len(pairs) - 1 or not _alike(panel, pairs[k + 1][0]) for k, (panel, _) in enumerate(pairs)]
+    barred = [end and not panel.bare for end, (panel, _) in zip(ends, pairs, strict=True)]
     bars = max(sum(barred[k : k + columns]) for k in range(0, len(pairs), columns))
     ratio = max(view.ratio for view in views)
     labelled = 1 if flat else columns

@@ -11,8 +11,8 @@ from diffsim.arguments import plural
 from diffsim.report.chart import Cells, Chart, middle
 from diffsim.report.panels import LEGEND, Panel, draw_panels
 from diffsim.report.points import draw_points
-from diffsim.report.style import INK, Picture, common, legend_below, words
-from diffsim.report.units import value_scale
+from diffsim.report.style import INK, Picture, common, diverging, legend_below, words
+from diffsim.report.units import Scale, value_scale
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -32,9 +32,13 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         known, units = {n: p.data[middle(p)] for n, p in outcome.finals.items()}, {n: p.unit for n, p in outcome.finals.items()}
         title, instead = "{}: the data", "No field of the equation is known, so the data are shown."
     elif not known:
-        known, units = {n: u.start for n, u in outcome.unknowns.items()}, {n: u.unit for n, u in outcome.unknowns.items()}
+        over_cells = {n: u for n, u in outcome.unknowns.items() if not u.axes}
+        known, units = {n: u.start for n, u in over_cells.items()}, {n: u.unit for n, u in over_cells.items()}
         title, instead = "{} at the start", "No field of the equation is known, so the map shows where the search starts."
     panels = []
+    if not known:
+        title, instead, nothing = "", "There is no field to show.", np.zeros([len(axis.coordinates) for axis in outcome.axes])
+        panels.append(Panel("", nothing, diverging(nothing), Scale(1.0, ""), "", chart.land, bare=True))
     for name, values in known.items():
         shown = values if chart.land is None else values[~chart.land]
         scale = value_scale(units.get(name, ""), values)
@@ -60,7 +64,7 @@ def _without_tails(values: Array) -> Array:
 
 def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
     """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
-    first, *others = (chart.outline(found) for found in outcome.unknowns.values())
+    first, *others = [chart.outline(found) for found in outcome.unknowns.values() if not found.axes] or [None]
     return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from diffsim.certificate import Line
 from diffsim.scene.assemble import Problem
-from diffsim.scene.fields import Place, build_mask
+from diffsim.scene.fields import build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.outcome import Compared, UnknownField
 from diffsim.scene.schema import Accept
@@ -46,7 +46,8 @@ def _judge(
         of = accept.of or next(iter(unknowns))
         counts = problem.free[of]
         if accept.within is not None:
-            counts = build_mask(accept.within, problem.known, Place(problem.setup.grid, problem.setup.base, f"accept[{number}].within"))
+            setup = problem.setup
+            counts = build_mask(accept.within, setup.alike(of, problem.known), setup.place(of, f"accept[{number}].within"))
         measure = correlation if accept.quantity == "correlation" else relative_error
         name, value = f"{accept.quantity.replace('_', ' ')} of {of}", measure(unknowns[of], counts)
     low = -np.inf if accept.at_least is None else accept.at_least

@@ -39,13 +39,14 @@ class MemberError(ArrayError):
     """An archive that has no array of that name."""
 
 
-def load_array(path: Path, member: str | None, shape: tuple[int, ...]) -> Array:
+def load_array(path: Path, member: str | None, shape: tuple[int, ...], longer: bool = False) -> Array:
     """The array of a `.npy` file, or that of a name in a `.npz` file.
 
     Args:
         path: the file.
         member: the name.
         shape: that is expected.
+        longer: more along the first axis will do, and is not read.
 
     Raises:
         MemberError: there is no such array in the archive.
@@ -62,8 +63,8 @@ def load_array(path: Path, member: str | None, shape: tuple[int, ...]) -> Array:
             file.seek(0)
             if begin.startswith(ARCHIVE):
                 with _member(file, member, where) as inner:
-                    return _read(inner, where, shape)
-            return _read(file, where, shape)
+                    return _read(inner, where, shape, longer)
+            return _read(file, where, shape, longer)
     except ArrayError:
         raise
     except UNREADABLE as error:
@@ -84,7 +85,7 @@ def _member(file: BinaryIO, member: str | None, where: str) -> Iterator[BinaryIO
             yield cast(BinaryIO, inner)
 
 
-def _read(file: BinaryIO, where: str, shape: tuple[int, ...]) -> Array:
+def _read(file: BinaryIO, where: str, shape: tuple[int, ...], longer: bool) -> Array:
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ArrayError(f"expected a NumPy file of format 1 to 3, found {version[0]}.{version[1]} in {where}; save it by numpy.save")
@@ -93,9 +94,14 @@ def _read(file: BinaryIO, where: str, shape: tuple[int, ...]) -> Array:
         found, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
     if dtype.kind not in "iuf":
         raise ArrayError(f"expected numbers in {where}, found dtype {cut(printable(str(dtype)))}; save it as float64")
-    if found != shape:
+    more = longer and len(found) == len(shape) and found[0] > shape[0] and found[1:] == shape[1:]
+    if found != shape and not more:
         claimed = cut(str(tuple(int(n) for n in found)) if max(map(abs, found), default=0) < 10**18 else f"{len(found)} axes")
+        if longer:
+            raise ArrayError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
         raise ArrayError(f"expected the grid's shape {shape} in {where}, found {claimed}; resample it, or change grid.shape")
+    if more and fortran and len(shape) > 1:
+        raise ArrayError(f"expected the order of C in {where}, found that of Fortran; save numpy.ascontiguousarray(...) of it")
     content, left = io.BytesIO(), math.prod(shape) * dtype.itemsize
     while left:  # a piece at a time: a file that is cut off takes no more memory than it has
         piece = file.read(min(left, PIECE))

@@ -14,11 +14,12 @@ from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
+from diffsim.scene.domains import lengths
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
-from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, field_inputs
+from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
@@ -34,7 +35,7 @@ class Problem:
         setup: equation, shots and receivers on the scene's own grid.
         known: inputs that are given, over the cells.
         start: where the search for each unknown begins.
-        free: cells of each unknown that may change.
+        free: cells (or times) of each unknown that may change.
         unknowns: theta <-> fields.
         penalties: label -> unknown, and what it costs.
         policy: what the scene asks of checkpointing.
@@ -64,13 +65,13 @@ class Problem:
         return self.unknowns.join(self.start)
 
     def inputs(self, fields: Mapping[str, Array]) -> dict[str, Array]:
-        """All inputs over the cells, with these fields for the unknowns."""
+        """All inputs, with these fields for the unknowns."""
         return {**self.known, **fields}
 
     def unit(self, name: str) -> str:
         """Unit of a field of the equation."""
         equation = self.setup.equation
-        variables = {**equation.states, **equation.initials, **equation.parameters}
+        variables = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
         return variables[name].unit if name in variables else ""
 
 
@@ -88,14 +89,11 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
     _check_names(scene)
     require_memory(scene, precision)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
-    grid = setup.grid
     for name in scene.unknowns:
         if name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
     for name in scene.fields:
-        if name not in field_inputs(setup.equation):
-            inputs = field_inputs(setup.equation)
-            raise SceneError(f"fields.{name}: expected one of {', '.join(inputs)}, found {name!r}; {nearest(name, inputs)}")
+        require_input(f"fields.{name}", name, scene, setup.equation)
     for number, misfit in enumerate(scene.misfit):
         if misfit.state not in setup.equation.states:
             states = ", ".join(setup.equation.states)
@@ -111,17 +109,18 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
     dtype = setup.simulation.dtype
     for name, model in scene.unknowns.items():
         key = f"unknowns.{name}"
-        chosen = np.ones(grid.shape, bool) if model.mask is None else build_mask(model.mask, known, Place(grid, setup.base, f"{key}.mask"))
+        place = setup.place(name, f"{key}.mask")
+        chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
         with blame(key):
-            parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, Place(grid, setup.base, f"{key}.regions"))
+            parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
             start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # what the search really starts from
     penalties = {}
     for number, penalty in enumerate(scene.penalty):
         with blame(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
-            metres = scene.equation.metres(grid)
-            penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], metres)
+            steps = lengths(setup.equation, name, scene.equation.metres(setup.grid))
+            penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], steps)
     policy = policy_of(scene.checkpoint, folder)
     return Problem(scene, setup, known, start, free, Stacked(parts), penalties, policy, decided(policy, setup))
 
@@ -171,7 +170,7 @@ def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dty
     if model.regions is None:
         if max(model.smooth) > max(start.shape):
             most = max(start.shape)
-            raise ParameterError(f"smooth: expected at most {most} cells, the length of the grid, got {max(model.smooth):g}; lower it")
+            raise ParameterError(f"smooth: expected at most {most}, the values along the longest axis, got {max(model.smooth):g}; lower it")
         smooth = model.smooth[0] if len(model.smooth) == 1 else model.smooth
         return Parametrisation(start.shape, dtype, chosen, model.lower, model.upper, model.transform, model.scale, start, smooth), chosen
     values = build_field(model.regions, place)
@@ -184,9 +183,19 @@ def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dty
     return Regions(labels, dtype, model.lower, model.upper, model.transform, model.scale, first, start), inside
 
 
-def _regulariser(model: Penalty, start: Array, free: Mask, metres: tuple[float, ...]) -> Regulariser:
-    """Its integral over the free cells, in units of `length`, divided by their volume: a mean."""
-    spacing = [h / model.length for h in metres]
+def _regulariser(model: Penalty, start: Array, free: Mask, steps: tuple[float, ...]) -> Regulariser:
+    """Its integral over the free cells, in units of `length`, divided by their volume: a mean.
+
+    Args:
+        model: the penalty.
+        start: where the search begins.
+        free: cells that may change.
+        steps: distance of cells along each axis, m, or s along time.
+    """
+    if len(model.length) not in (1, len(steps)):
+        raise ParameterError(f"length: expected one number, or {len(steps)}, one an axis, got {len(model.length)}; add or drop some")
+    per_axis = model.length * len(steps) if len(model.length) == 1 else model.length
+    spacing = [h / length for h, length in zip(steps, per_axis, strict=True)]
     weight = model.weight / (np.count_nonzero(free) * float(np.prod(spacing)))
     if isinstance(model, TikhonovModel):
         return Tikhonov(weight, spacing, model.order, start, free)

@@ -22,6 +22,7 @@ from diffsim.checkpoint import Binomial, OnlineSchedule, Policy, Schedule, Store
 from diffsim.errors import SceneError
 from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
+from diffsim.scene.domains import everywhere
 from diffsim.scene.objective import Objective
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import observe
@@ -78,7 +79,7 @@ class _Check:
         setup = self.problem.setup
         inputs = next(setup.prepared(self.problem.inputs(self.problem.unknowns.split(self.theta))))
         for name in setup.simulation.wrt:
-            v = self.rng.standard_normal(setup.grid.shape)
+            v = self.rng.standard_normal(setup.simulation.input_shape(name, setup.steps))
             _, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
             w = random_weights(moved, self.rng)
             _, pullback = setup.simulation.vjp(inputs, setup.steps)
@@ -90,10 +91,10 @@ class _Check:
         fields = problem.unknowns.split(self.theta)
         by_cell = self.objective.evaluate(self.theta).by_cell
         for name in fields:
-            v = self.rng.standard_normal(setup.grid.shape)
+            v = self.rng.standard_normal(fields[name].shape)
             forward = []
             for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
-                solution, moved = setup.simulation.jvp(inputs, {name: v}, setup.steps)
+                solution, moved = setup.simulation.jvp(inputs, setup.shaped({name: v}), setup.steps)
                 forward.append(products(moved, self.objective.seed(solution, number)[1]))
             penalty = self.objective.penalty(fields)[1].get(name)
             if penalty is not None:
@@ -137,10 +138,10 @@ class _Check:
         points = np.concatenate([*setup.receivers.values(), *setup.shots[0].sources.values(), np.zeros((0, grid.ndim))])
         for name, free in problem.free.items():
             cells = np.argwhere(free)
-            to_edge = np.minimum(cells, np.array(grid.shape) - 1 - cells).min(axis=1)
+            to_edge = np.minimum(cells, np.array(free.shape) - 1 - cells).min(axis=1)
             outermost = cells[to_edge == to_edge.min()]
             out[f"{name} near the edge"] = self._unit(name, outermost[np.argmax(np.abs(by_cell[name][tuple(outermost.T)]))])
-            if len(points):
+            if len(points) and everywhere(setup.equation, name):
                 position = (points[len(points) // 2] - np.array(grid.origin)) / np.array(grid.spacing)
                 out[f"{name} at a source or receiver"] = self._unit(name, cells[np.argmin(np.sum((cells - position) ** 2, axis=1))])
         return out
@@ -148,7 +149,7 @@ class _Check:
     def _unit(self, name: str, cell: IntArray) -> Array:
         """The direction of theta that moves a cell most, of unit length."""
         problem = self.problem
-        bars = {other: np.zeros(problem.setup.grid.shape) for other in problem.free}
+        bars = {other: np.zeros(free.shape) for other, free in problem.free.items()}
         bars[name][tuple(cell)] = 1.0
         direction = problem.unknowns.pullback(self.theta, bars)
         return direction / np.linalg.norm(direction)

@@ -84,9 +84,9 @@ def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan
         SceneError: see `decided`.
     """
     setup, policy = problem.setup, problem.policy
-    inputs = {**problem.inputs(problem.start), **setup.shots[0].amplitudes}
+    inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
     if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
-        policy = replace(policy, schedule="store_all")
+        policy = replace(policy, schedule="store_all", slots=None)
     with blame(_key(policy)):
         return plan_for(setup.simulation, policy, setup.steps, inputs, seconds)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from diffsim.grid import Grid
 from diffsim.scene.model import CountOrNone, Mask, Model, Positive
+from diffsim.scene.rules import Boundary, build_boundary
+from diffsim.scene.shown import shown
 from diffsim.solvers import Acoustic, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
@@ -16,6 +18,8 @@ from diffsim.typing import Array
 
 class LongWaveModel(Model):
     """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
+
+    The edges are walls, for what flows through one depends on the depth beyond it, which nothing gives.
 
     Attributes:
         coordinates: "plane" in metres, or "sphere" with latitude and longitude in degrees.
@@ -27,6 +31,16 @@ class LongWaveModel(Model):
     coordinates: Literal["plane", "sphere"] = "plane"
     sponge: CountOrNone = 0
     sponge_depth: Positive = 1000.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _walls(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "boundary" in given:
+            raise ValueError(
+                "expected no boundary with long_wave, whose edges are walls (behind a sponge, where there is one), since the depth "
+                f"beyond them is not given, found {shown(given['boundary'])}; drop it"
+            )
+        return given
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
         """The equation; `finer` is how many cells there are along an axis for one of the scene's own grid."""
@@ -54,19 +68,21 @@ class AcousticModel(Model):
 
     Attributes:
         order: of the Laplacian in space.
-        boundary: outside the grid.
+        boundary: outside the grid; along axes that it does not say, "zero".
         sponge: cells of absorbing sponge at every edge.
         sponge_speed: wave speed the sponge is tuned for, m/s.
     """
 
     type: Literal["acoustic"]
     order: Literal[2, 4, 6, 8, 10, 12] = 8
-    boundary: Literal["zero", "mirror", "periodic"] = "zero"
+    boundary: Boundary = Field("zero", validate_default=True)
     sponge: CountOrNone = 0
     sponge_speed: Positive = 2000.0
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return Acoustic(grid, dt, self.order, self.boundary, round(self.sponge * finer), self.sponge_speed)
+        outside = build_boundary(self.boundary, grid, "Pa", "zero")
+        sponge = round(self.sponge * finer)
+        return Acoustic(grid, dt, self.order, outside.rules, sponge, self.sponge_speed, outside.parameters, outside.series)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing
@@ -82,14 +98,15 @@ class HeatModel(Model):
     """Heat conduction (`diffsim.solvers.Heat`): diffusivity `kappa`, initial temperature `T`, forcing `q`.
 
     Attributes:
-        boundary: outside the grid; "mirror" lets no heat through.
+        boundary: outside the grid; "mirror" lets no heat through, and holds along axes that it does not say.
     """
 
     type: Literal["heat"]
-    boundary: Literal["zero", "mirror", "periodic"] = "mirror"
+    boundary: Boundary = Field("mirror", validate_default=True)
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return Heat(grid, dt, self.boundary)
+        outside = build_boundary(self.boundary, grid, "K", "mirror")
+        return Heat(grid, dt, outside.rules, outside.parameters, outside.series)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
         return grid.spacing

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from diffsim.arguments import plural
@@ -93,8 +94,14 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
     least = limits.get("min_length", 0)
     words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
     expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
-    remedy = "choose one of these" if problem["type"] == "literal_error" else "correct the value"
+    remedy = _chosen(problem) if problem["type"] == "literal_error" else "correct the value"
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
+
+
+def _chosen(problem: ErrorDetails) -> str:
+    """The remedy for a word that is not among those expected."""
+    given = problem["input"]
+    return nearest(given, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(given, str) else "choose one of these"
 
 
 def _deeper(model: type[BaseModel] | None) -> dict[str, str]:
@@ -133,10 +140,13 @@ def _walk(kind: Any, location: Sequence[int | str]) -> tuple[type[BaseModel] | N
 
 
 def _unwrapped(kind: Any) -> Any:
-    """`kind` without Annotated and None; a union of models becomes {tag: model}, another one the tuple of its members."""
+    """`kind` without Annotated and None; a union by tag becomes {tag: member}, another one the tuple of its members."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, types.UnionType):
+        tagged = {tag.tag: m for m in get_args(kind) for tag in getattr(m, "__metadata__", ()) if isinstance(tag, Tag)}
+        if tagged:
+            return tagged
         members = [m for m in get_args(kind) if m is not type(None)]
         if len(members) == 1:
             return _unwrapped(members[0])

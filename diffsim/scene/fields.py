@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,29 @@ from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene.arrays import ArrayError, MemberError, load_array
 from diffsim.scene.data import load_dataset
+from diffsim.scene.domains import NUMBER
 from diffsim.scene.model import Mask
-from diffsim.scene.parts import Box, DataFile, DataSet, FieldModel, Gaussian, Layers, LineOfPoints, PointSet, Resampled, Where
+from diffsim.scene.parts import (
+    Box,
+    DataFile,
+    DataSet,
+    FieldModel,
+    Gaussian,
+    Layers,
+    LineOfPoints,
+    PointSet,
+    Resampled,
+    Ricker,
+    Wavelet,
+    Where,
+)
+from diffsim.scene.rules import TIME
 from diffsim.scene.shown import path_shown
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
 
 BEYOND = 0.5
-"""A grid may reach past a data set by this many of the data set's cells, where its end values go on."""
+"""A grid may reach past a data set by this many of the data set's cells."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +48,13 @@ class Place:
         grid: over these cells.
         base: the scene's own grid, which covers the same region; files hold values over its cells.
         key: where in the scene the field stands, for messages.
+        beyond: the grid may reach past given numbers by this many of their cells, where their end values go on.
     """
 
     grid: Grid
     base: Grid
     key: str
+    beyond: float = BEYOND
 
     def mesh(self) -> list[Array]:
         """Coordinates of the cells, one array an axis, ready to broadcast."""
@@ -65,11 +82,11 @@ class Place:
 
     def at(self, key: str) -> Place:
         """The same, further down in the scene."""
-        return Place(self.grid, self.base, f"{self.key}{'' if key.startswith('[') else '.'}{key}")
+        return replace(self, key=f"{self.key}{'' if key.startswith('[') else '.'}{key}")
 
     def under(self, key: str) -> Place:
         """The same, elsewhere in the scene."""
-        return Place(self.grid, self.base, key)
+        return replace(self, key=key)
 
 
 def constant(value: float, place: Place) -> Array:
@@ -124,6 +141,34 @@ def file(part: DataFile, place: Place) -> Array:
     return _converted(part, values if same else _resample(values, coordinates, part, place), place)
 
 
+def wavelet(part: Wavelet, place: Place) -> Array:
+    if TIME not in place.grid.axes:
+        has = "a number" if place.grid.axes == (NUMBER,) else f"one over {' and '.join(place.grid.axes)}"
+        raise SceneError(f"{place.key}: expected a value that varies with time, found {has}; give it another way")
+    axis = place.axis(TIME)
+    shape = [-1 if a == axis else 1 for a in range(place.grid.ndim)]
+    values = wavelet_values(part, place.grid.coordinates(axis), place.key)
+    return np.broadcast_to(values.reshape(shape), place.grid.shape).copy()
+
+
+def wavelet_values(part: Wavelet, times: Array, key: str) -> Array:
+    """A wavelet at times in seconds.
+
+    Raises:
+        SceneError: a value that is not finite; names the key.
+    """
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
+        if isinstance(part, Ricker):
+            delay = 1.2 / part.frequency if part.delay is None else part.delay
+            a = (np.pi * part.frequency * (times - delay)) ** 2
+            values = part.amplitude * (1 - 2 * a) * np.exp(-a)
+        else:
+            values = part.amplitude * np.exp(-0.5 * ((times - part.delay) / part.width) ** 2)
+    if not np.isfinite(values).all():
+        raise SceneError(f"{key}: expected finite amplitudes at all times, found {values[~np.isfinite(values)][0]}; correct its numbers")
+    return values
+
+
 BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
     "constant": constant,
     "layers": layers,
@@ -131,6 +176,7 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
     "boxes": boxes,
     "dataset": dataset,
     "file": file,
+    "wavelet": wavelet,
 }
 """Kind of part -> what makes an array of it."""
 
@@ -151,10 +197,10 @@ def build_field(model: FieldModel, place: Place) -> Array:
 
 
 def read_array(part: DataFile, place: Place) -> Array:
-    """The array of a NumPy file, checked to be finite numbers over the scene's own grid; nothing else is read."""
+    """The array of a NumPy file, checked to be finite numbers over the scene's own grid or time steps; nothing else is read."""
     key, path, shape = place.key, Path(part.path), place.base.shape
     try:
-        loaded = load_array(path, part.key, shape)
+        loaded = load_array(path, part.key, shape, longer=place.base.axes[0] == TIME)
     except MemberError as error:
         raise SceneError(f"{key}.key: {error}") from None
     except ArrayError as error:
@@ -230,7 +276,7 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
     wanted = []
     for axis, given in enumerate(coordinates):
         asked = grid.coordinates(axis)
-        room = BEYOND * float(np.max(np.diff(given)))
+        room = place.beyond * float(np.max(np.diff(given)))
         if asked[0] < given[0] - room or asked[-1] > given[-1] + room:
             raise SceneError(
                 f"{place.key}: expected a grid with {grid.axes[axis]} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "

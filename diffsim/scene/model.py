@@ -66,7 +66,7 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def _moderate(number: float) -> float:
+def moderate(number: float) -> float:
     if number and not LEAST <= abs(number) <= GREATEST:
         raise ValueError(f"expected 0 or a size from {LEAST:g} to {GREATEST:g}, found {shown(number)}; correct it")
     return number
@@ -127,9 +127,9 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     return str(found)  # the file that was looked at, wherever links lead by the time it is read
 
 
-Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_moderate)]
-Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), AfterValidator(_moderate)]
-NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_moderate)]
+Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(moderate)]
+Positive: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), AfterValidator(moderate)]
+NotNegative: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(moderate)]
 Count: TypeAlias = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
 CountOrNone: TypeAlias = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]

@@ -133,7 +133,8 @@ class Objective:
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
         resident, began = None if self.seconds else Resident(), time.perf_counter()
-        sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, fields, setup.grid.shape)
+        shapes = {name: values.shape for name, values in fields.items()}
+        sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, shapes)
         policy = Policy.of(checkpoint)
         file = ShotFile(policy, self._key, fields) if policy.resume and len(setup.shots) > 1 else None
         if file is not None:

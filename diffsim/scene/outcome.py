@@ -44,7 +44,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class UnknownField:
-    """An unknown field, found.
+    """An unknown field, found; or values over time, along a side, or a number.
 
     Attributes:
         start: where the search began, over the cells.
@@ -55,6 +55,7 @@ class UnknownField:
         truth: what made the data, over the cells.
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
+        axes: of its values where these are not the cells of the grid, such as time; none: it has a value in each cell.
     """
 
     start: Array
@@ -64,6 +65,7 @@ class UnknownField:
     truth: Array
     mask: Mask | None = None
     unit: str = ""
+    axes: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ class Outcome:
         summary: what the scene asks, in a few sentences.
         equation: which one, such as "long_wave".
         axes: of the grid, in the order of the arrays' axes.
-        background: known fields over the cells, such as the depth, by input name.
+        background: known fields over the cells, such as the depth, by input name; what varies along few axes is left out.
         background_units: their units.
         sources: forcing -> positions, shape (sources, axes).
         receivers: state -> positions, shape (receivers, axes).
@@ -229,7 +231,7 @@ class Outcome:
                 "axes": tuple(Axis(**a) for a in tree["axes"]),
                 "traces": {n: Compared(**c) for n, c in tree["traces"].items()},
                 "finals": {n: Compared(**c) for n, c in tree["finals"].items()},
-                "unknowns": {n: UnknownField(**u) for n, u in tree["unknowns"].items()},
+                "unknowns": {n: _unknown(u) for n, u in tree["unknowns"].items()},
                 "loss_parts": {n: tuple(p) for n, p in tree["loss_parts"].items()},
                 "history": tuple(Progress(**p) for p in tree["history"]),
                 "accepted": tuple(Line(**p) for p in tree["accepted"]),
@@ -253,6 +255,10 @@ def history_csv(history: tuple[Progress, ...]) -> str:
     writer.writerow(names)
     writer.writerows([repr(getattr(row, name)) for name in names] for row in history)
     return text.getvalue()
+
+
+def _unknown(table: dict[str, Any]) -> UnknownField:
+    return UnknownField(**table | {"axes": tuple(Axis(**axis) for axis in table.get("axes", ()))})
 
 
 def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:

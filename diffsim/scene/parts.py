@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -125,8 +125,41 @@ class DataFile(Resampled):
         return whole(path, context.get("folder"), context.get("read_below"))
 
 
+class Ricker(Model):
+    """A Ricker wavelet, amplitude · (1 - 2 a) exp(-a), a = (π frequency (t - delay))².
+
+    Attributes:
+        frequency: of the peak, Hz.
+        delay: time of the peak, s; None: 1.2 / frequency, by when it has risen from nearly nothing.
+        amplitude: the peak.
+    """
+
+    type: Literal["ricker"]
+    frequency: Positive
+    delay: Real | None = None
+    amplitude: Real = 1.0
+
+
+class Pulse(Model):
+    """A Gaussian pulse, amplitude · exp(-½ (t - delay)²/width²).
+
+    Attributes:
+        delay: time of the peak, s.
+        width: standard deviation, s.
+        amplitude: the peak.
+    """
+
+    type: Literal["pulse"]
+    delay: Real
+    width: Positive
+    amplitude: Real = 1.0
+
+
+Wavelet: TypeAlias = Annotated[Ricker | Pulse, Field(discriminator="type")]
+
+
 class FieldModel(Model):
-    """A field over the cells: the sum of its parts, then cut to `floor` and `ceil`.
+    """A field over the cells, or values over time: the sum of its parts, then cut to `floor` and `ceil`.
 
     Attributes:
         constant: the same everywhere.
@@ -135,6 +168,7 @@ class FieldModel(Model):
         boxes: blocks.
         dataset: one of the data sets that are at hand.
         file: a NumPy file.
+        wavelet: in time, of what varies with it.
         floor: least value.
         ceil: greatest value.
     """
@@ -145,13 +179,14 @@ class FieldModel(Model):
     boxes: tuple[Box, ...] = ()
     dataset: DataSet | None = None
     file: DataFile | None = None
+    wavelet: Wavelet | None = None
     floor: Real | None = None
     ceil: Real | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> FieldModel:
-        if self.constant is None and not (self.layers or self.gaussians or self.boxes or self.dataset or self.file):
-            raise ValueError("expected at least one of constant, layers, gaussians, boxes, dataset and file, found none; add one")
+        if self.constant is None and not (self.layers or self.gaussians or self.boxes or self.dataset or self.file or self.wavelet):
+            raise ValueError("expected at least one of constant, layers, gaussians, boxes, dataset, file and wavelet, found none; add one")
         if self.floor is not None and self.ceil is not None and self.floor > self.ceil:
             raise ValueError(f"expected floor <= ceil, found {self.floor:g} and {self.ceil:g}; exchange them")
         return self
@@ -219,36 +254,6 @@ class PointSet(Model):
         return self
 
 
-class Ricker(Model):
-    """A Ricker wavelet, amplitude · (1 - 2 a) exp(-a), a = (π frequency (t - delay))².
-
-    Attributes:
-        frequency: of the peak, Hz.
-        delay: time of the peak, s; None: 1.2 / frequency, by when it has risen from nearly nothing.
-        amplitude: the peak.
-    """
-
-    type: Literal["ricker"]
-    frequency: Positive
-    delay: Real | None = None
-    amplitude: Real = 1.0
-
-
-class Pulse(Model):
-    """A Gaussian pulse, amplitude · exp(-½ (t - delay)²/width²).
-
-    Attributes:
-        delay: time of the peak, s.
-        width: standard deviation, s.
-        amplitude: the peak.
-    """
-
-    type: Literal["pulse"]
-    delay: Real
-    width: Positive
-    amplitude: Real = 1.0
-
-
 class Sources(PointSet):
     """Point sources of a forcing.
 
@@ -257,5 +262,5 @@ class Sources(PointSet):
         fire: "together" in one shot, or "in turn": a shot for each source, over which the loss sums.
     """
 
-    wavelet: Ricker | Pulse = Field(discriminator="type")
+    wavelet: Wavelet
     fire: Literal["together", "in turn"] = "together"

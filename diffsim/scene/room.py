@@ -50,13 +50,14 @@ def wanted(problem: Problem) -> dict[str, int]:
     """The files of a run that grow with the scene, and their bytes at most."""
     scene, setup = problem.scene, problem.setup
     cells, shots, size = setup.grid.size, len(setup.shots), problem.theta.size
-    numbers = cells * (FIELDS * len(scene.unknowns) + len(problem.known))
+    unknown = sum(values.size for values in problem.start.values())
+    numbers = FIELDS * unknown + sum(values.size for values in problem.known.values())
     seen = 0
     for of, state in {(misfit.of, misfit.state) for misfit in scene.misfit}:
         seen += shots * ((setup.steps + 1) * len(setup.receivers[state]) if of == "traces" else cells)
     found = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * min(scene.optimise.iterations + 1, EVALUATIONS)}
     if problem.policy.resume:
-        found["sweep"] = 2 * NUMBER * (seen + cells * (len(setup.equation.states) + len(scene.unknowns)))  # the last one and the next
+        found["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next
     slots = sum(tier.slots for tier in tiers_of(problem.schedule)[1:] if tier.name == "disk")
     if slots:
         found["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)

@@ -14,12 +14,14 @@ import numpy as np
 
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
+from diffsim.grid import AXES, Grid
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
 from diffsim.runtime import lanes, settings
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.checkpoints import plan_of
+from diffsim.scene.domains import NUMBER, everywhere
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import (
     JOURNAL,
@@ -38,6 +40,7 @@ from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
+from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.versions import versions
@@ -95,7 +98,7 @@ def _run(
 ) -> Outcome:
     """The run, in a folder that is this process's own."""
     scene, seconds = problem.scene, {}
-    truth = true_fields(scene, problem.setup.grid)
+    truth = true_fields(scene, problem.setup)
     watcher.phase(f"{scene.name}: making the data")
     observed = observe(scene, problem.setup)
     seconds["data"] = time.perf_counter() - began
@@ -210,6 +213,7 @@ def _outcome(
             truth=truth[name],
             mask=problem.free[name],
             unit=problem.unit(name),
+            axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
         )
         for name in answer
     }
@@ -223,15 +227,15 @@ def _outcome(
         for name, points in setup.shots[0].sources.items()
     }
     simulation = setup.simulation
-    units = scene.grid.units or ("m",) * setup.grid.ndim
+    background = {name: values for name, values in problem.known.items() if everywhere(setup.equation, name)}
     return Outcome(
         name=scene.name,
         title=scene.title,
         summary=scene.summary,
         equation=scene.equation.type,
-        axes=tuple(Axis(name, unit, setup.grid.coordinates(a)) for a, (name, unit) in enumerate(zip(setup.grid.axes, units, strict=True))),
-        background=dict(problem.known),
-        background_units={name: problem.unit(name) for name in problem.known},
+        axes=_axes(setup.grid, scene),
+        background=background,
+        background_units={name: problem.unit(name) for name in background},
         sources=sources,
         receivers=dict(setup.receivers),
         times=setup.times(),
@@ -252,6 +256,13 @@ def _outcome(
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
     )
+
+
+def _axes(grid: Grid, scene: Description) -> tuple[Axis, ...]:
+    """Axes of the grid, or of the domain of an input."""
+    names = scene.grid.axes or AXES[-len(scene.grid.shape) :]
+    units = dict(zip(names, scene.grid.units or ("m",) * len(names), strict=True)) | {TIME: "s", NUMBER: ""}
+    return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 
 def _taken(objective: Objective, plan: Plan) -> Taken:

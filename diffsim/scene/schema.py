@@ -135,14 +135,14 @@ class TikhonovModel(Model):
         unknown: of which unknown.
         weight: 1/unit².
         order: 0 or 1.
-        length: m, for order 1.
+        length: for order 1: m, along time s; one for all axes, or one an axis.
     """
 
     type: Literal["tikhonov"]
     unknown: Name
     weight: NotNegative
     order: Literal[0, 1] = 0
-    length: Positive = 1.0
+    length: Widths = (1.0,)
 
 
 class TotalVariationModel(Model):
@@ -152,14 +152,14 @@ class TotalVariationModel(Model):
         unknown: of which unknown.
         weight: 1/unit.
         epsilon: unit of the field: changes over `length` well below it are penalised quadratically.
-        length: m.
+        length: m, along time s; one for all axes, or one an axis.
     """
 
     type: Literal["total_variation"]
     unknown: Name
     weight: NotNegative
     epsilon: Positive
-    length: Positive = 1.0
+    length: Widths = (1.0,)
 
 
 Penalty: TypeAlias = Annotated[TikhonovModel | TotalVariationModel, Field(discriminator="type")]

@@ -11,8 +11,9 @@ import numpy as np
 from diffsim.errors import DiffsimError, ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.grid import Grid
 from diffsim.scene.data import load_dataset
-from diffsim.scene.fields import Place, build_field, build_points
-from diffsim.scene.parts import FieldModel, Ricker, Sources
+from diffsim.scene.domains import domain, everywhere
+from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
+from diffsim.scene.parts import FieldModel, Sources
 from diffsim.scene.schema import Description, GridModel
 from diffsim.scene.sizes import fine_steps
 from diffsim.scene.suggest import nearest
@@ -20,6 +21,9 @@ from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
+
+AHEAD = 1.0
+"""Times of a finer run reach past those of the scene's own by less than this many of its time steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,7 @@ class Setup:
 
     Attributes:
         base: the scene's own grid; that of `simulation` covers the same region.
+        own: the equation on the scene's own grid, with its own time step, and the number of these.
         simulation: compiled; its sources are those of the shot that was prepared last.
         steps: time steps.
         shots: at least one, possibly without sources.
@@ -48,6 +53,7 @@ class Setup:
     """
 
     base: Grid
+    own: tuple[Equation, int]
     simulation: Simulation
     steps: int
     shots: tuple[Shot, ...]
@@ -65,12 +71,31 @@ class Setup:
         """Of the traces' samples, s."""
         return self.equation.dt * np.arange(self.steps + 1)
 
+    def place(self, name: str, key: str) -> Place:
+        """Where the values of an input are wanted.
+
+        Args:
+            name: of the input.
+            key: where in the scene they are given.
+        """
+        beyond = AHEAD if name in self.equation.series else BEYOND
+        return Place(domain(self.equation, name, self.steps), domain(self.own[0], name, self.own[1]), key, beyond)
+
+    def alike(self, name: str, known: Mapping[str, Array]) -> dict[str, Array]:
+        """Those of known inputs that have their values where an input has its."""
+        here = self.place(name, "").grid
+        return {other: values for other, values in known.items() if self.place(other, "").grid == here}
+
+    def shaped(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs in the shapes that the simulation takes: a number has no axes."""
+        return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
+
     def prepared(self, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         """For each shot: put its sources in place and give all inputs of the simulation."""
         for shot in self.shots:
             if len(self.shots) > 1:
                 self.simulation.move(sources=shot.sources)
-            yield {**inputs, **shot.amplitudes}
+            yield {**self.shaped(inputs), **shot.amplitudes}
 
     def predict(self, inputs: Mapping[str, Array]) -> list[Solution]:
         """Solve every shot forward."""
@@ -138,6 +163,7 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
         dt = dt * scene.time.count / steps  # both runs end at the same time
     with blame("equation"):
         equation = scene.equation.build(grid, dt, finer)
+        own = (scene.equation.build(base, scene.time.dt, 1.0) if fine else equation), scene.time.count
     place = Place(grid, base, "sources")
     for kind, given, known in (("sources", scene.sources, equation.forcings), ("receivers", scene.receivers, equation.states)):
         for name in given:
@@ -151,28 +177,39 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
             with blame(f"{kind}.{name}", ShapeError):
                 linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
-        if name not in field_inputs(equation):
-            known = field_inputs(equation)
-            raise SceneError(f"unknowns.{name}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
+        require_input(f"unknowns.{name}", name, scene, equation)
     with blame("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
-    return Setup(base, simulation, steps, shots, receivers)
+    return Setup(base, own, simulation, steps, shots, receivers)
 
 
 def field_inputs(equation: Equation) -> tuple[str, ...]:
-    """Inputs over the cells: parameters and initial fields."""
+    """Inputs that `[fields]` give: parameters, initial fields and series."""
     overridden = type(equation).initial is not Equation.initial
-    return (*equation.parameters, *(equation.initials if overridden else equation.states))
+    return (*equation.parameters, *(equation.initials if overridden else equation.states), *equation.series)
+
+
+def require_input(key: str, name: str, scene: Description, equation: Equation) -> None:
+    """Refuse the name of an input that the equation does not have.
+
+    Raises:
+        SceneError: names the key, the inputs that there are, and what may be meant.
+    """
+    known = field_inputs(equation)
+    if name not in known:
+        remedy, rules = nearest(name, known), "boundary" in type(scene.equation).model_fields
+        further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
+        raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
 
 
 def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> dict[str, Array]:
-    """Fields over the cells.
+    """Values of inputs, each over its domain.
 
     Args:
         models: input -> the key of its field in the scene, and the field.
         setup: where they are wanted.
     """
-    return {name: build_field(model, Place(setup.grid, setup.base, key)) for name, (key, model) in models.items()}
+    return {name: build_field(model, setup.place(name, key)) for name, (key, model) in models.items()}
 
 
 def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, str], step: str = "time.dt") -> None:
@@ -185,18 +222,19 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
         step: where the time step does.
     """
     parameters = setup.equation.parameters
-    for name in parameters:
+    needed = (*parameters, *setup.equation.series)
+    for name in needed:
         if name not in inputs:
             raise SceneError(
-                f"fields.{name}: expected a field, for the equation needs {', '.join(parameters)}, found none; add [fields.{name}]"
+                f"fields.{name}: expected a field, for the equation needs {', '.join(needed)}, found none; add [fields.{name}]"
             )
     dtype = setup.simulation.dtype
     for name, values in inputs.items():
         largest = float(np.max(np.abs(values)))
         if largest > np.finfo(dtype).max:
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
-    given = {name: np.asarray(inputs[name], dtype) for name in parameters}
-    key = " and ".join(keys[name] for name in parameters)
+    given = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
+    key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
     with blame(step, StabilityError), blame(key, ParameterError):
         setup.equation.check(given)
 
@@ -204,24 +242,10 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
 def _shots(models: Mapping[str, Sources], positions: Mapping[str, Array], times: Array) -> tuple[Shot, ...]:
     in_turn = next((name for name, model in models.items() if model.fire == "in turn"), None)
     count = len(positions[in_turn]) if in_turn else 1
-    wavelets = {name: _wavelet(model, times, f"sources.{name}.wavelet") for name, model in models.items()}
+    wavelets = {name: wavelet_values(model.wavelet, times, f"sources.{name}.wavelet") for name, model in models.items()}
     out = []
     for number in range(count):
         here = {name: points[number : number + 1] if name == in_turn else points for name, points in positions.items()}
         amplitudes = {name: np.repeat(wavelets[name][:, None], len(points), axis=1) for name, points in here.items()}
         out.append(Shot(here, amplitudes))
     return tuple(out)
-
-
-def _wavelet(model: Sources, times: Array, key: str) -> Array:
-    wavelet = model.wavelet
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
-        if isinstance(wavelet, Ricker):
-            delay = 1.2 / wavelet.frequency if wavelet.delay is None else wavelet.delay
-            a = (np.pi * wavelet.frequency * (times - delay)) ** 2
-            values = wavelet.amplitude * (1 - 2 * a) * np.exp(-a)
-        else:
-            values = wavelet.amplitude * np.exp(-0.5 * ((times - wavelet.delay) / wavelet.width) ** 2)
-    if not np.isfinite(values).all():
-        raise SceneError(f"{key}: expected finite amplitudes at all times, found {values[~np.isfinite(values)][0]}; correct its numbers")
-    return values

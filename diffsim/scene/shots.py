@@ -36,14 +36,13 @@ class ShotSums:
     Args:
         labels: of the misfits.
         places: what is predicted.
-        unknowns: what the gradient is for.
-        shape: of the grid.
+        unknowns: what the gradient is for, and its shape.
     """
 
-    def __init__(self, labels: Collection[str], places: Collection[Where], unknowns: Collection[str], shape: tuple[int, ...]) -> None:
+    def __init__(self, labels: Collection[str], places: Collection[Where], unknowns: Mapping[str, tuple[int, ...]]) -> None:
         self.done = 0
         self.parts = dict.fromkeys(labels, 0.0)
-        self.by_cell: dict[str, Array] = {name: np.zeros(shape) for name in unknowns}
+        self.by_cell: dict[str, Array] = {name: np.zeros(shape) for name, shape in unknowns.items()}
         self._rows: dict[Where, list[Array]] = {where: [] for where in places}
 
     @property
@@ -59,7 +58,7 @@ class ShotSums:
         for (kind, state), rows in self._rows.items():
             rows.append(solution.traces[state] if kind == "traces" else solution.final[state])
         for name, bar in gradient.items():
-            self.by_cell[name] += bar
+            self.by_cell[name] += bar.reshape(self.by_cell[name].shape)
 
     def arrays(self) -> dict[str, Array]:
         """All of it as named arrays."""

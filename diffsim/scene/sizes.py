@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
+from diffsim.grid import AXES
 from diffsim.scene.model import MOST
 from diffsim.scene.parts import PointSet
+from diffsim.scene.rules import TIME, RuleModel, named
 from diffsim.scene.schema import Description
 from diffsim.system import available_memory
 
@@ -63,18 +65,28 @@ def shares(scene: Description, precision: str) -> list[Share]:
     shots, sources, receivers = shots_of(scene), points_of(scene.sources), points_of(scene.receivers)
     at_once = sum(n if scene.sources[name].fire == "together" else 1 for name, n in sources.items())
     length = "time.duration" if scene.time.steps is None else "time.steps"
-    own = len(scene.fields) + 3 * len(scene.unknowns)  # start, truth and gradient of an unknown
-    fine = len(scene.fields.keys() | scene.truth.fields.keys()) + shots  # each shot's last state
-    found = [Share("grid.shape", NUMBER * cells * own, "make the grid smaller")]
+    alone = given_times(scene)
+    own = dict.fromkeys(scene.fields, 1) | dict.fromkeys(scene.unknowns, 3)  # start, truth and gradient of an unknown
+    fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
+    found = [Share("grid.shape", NUMBER * cells * sum(n for name, n in own.items() if name not in alone), "make the grid smaller")]
     for kind, counts in (("sources", sources), ("receivers", receivers)):
         found += [Share(f"{kind}.{name}", 2 * NUMBER * ndim * count, "give fewer points") for name, count in counts.items()]
     found.append(Share("sources", SHOT * shots, "give fewer points that fire in turn"))
-    series = steps * (NUMBER * (1 + shots * at_once) + NUMBER * shots * sum(receivers.values()))
+    driven = sum(times * own.get(name, 0) for name, times in alone.items())
+    series = steps * (NUMBER * (1 + driven + shots * at_once) + NUMBER * shots * sum(receivers.values()))
     found.append(Share(length, series, "run fewer steps, or record at fewer points"))
-    series = finer * (NUMBER * (1 + shots * at_once) + item * shots * sum(receivers.values()))
+    series = finer * (NUMBER * (1 + sum(alone.values()) + shots * at_once) + item * shots * sum(receivers.values()))
     found.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
     found.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
     return found
+
+
+def given_times(scene: Description) -> dict[str, int]:
+    """Numbers a time step of what rules of sides name; 0 for what holds for all steps."""
+    boundary = getattr(scene.equation, "boundary", None)
+    found = named(boundary) if isinstance(boundary, (RuleModel, dict)) else ()
+    shape = dict(zip(scene.grid.axes or AXES[-len(scene.grid.shape) :], scene.grid.shape, strict=True))
+    return {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
 
 
 def fine_steps(scene: Description) -> int:

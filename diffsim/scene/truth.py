@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from diffsim.errors import SceneError
 from diffsim.grid import Grid
-from diffsim.scene.fields import Place, build_field
+from diffsim.scene.fields import build_field
 from diffsim.scene.schema import Description
-from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, field_inputs
-from diffsim.scene.suggest import nearest
+from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input
 from diffsim.typing import Array
 
 
@@ -36,9 +34,9 @@ class Observed:
         return self.traces[state] if kind == "traces" else self.finals[state]
 
 
-def true_fields(scene: Description, grid: Grid) -> dict[str, Array]:
-    """The truth of each unknown over the cells of the scene's own grid."""
-    return {name: build_field(scene.truth.fields[name], Place(grid, grid, f"truth.fields.{name}")) for name in scene.unknowns}
+def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
+    """The truth of each unknown, over its domain on the scene's own grid."""
+    return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in scene.unknowns}
 
 
 def observe(scene: Description, setup: Setup) -> Observed:
@@ -71,10 +69,8 @@ def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]
     """The scene on the grid that its data are made on, and the inputs, checked: all of it but the run."""
     keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
     keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
-    for name in keyed:
-        if name not in field_inputs(setup.equation):
-            known = field_inputs(setup.equation)
-            raise SceneError(f"{keyed[name][0]}: expected one of {', '.join(known)}, found {name!r}; {nearest(name, known)}")
+    for name, (key, _) in keyed.items():
+        require_input(key, name, scene, setup.equation)
     fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
     inputs = build_inputs(keyed, fine)
     check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from diffsim.arguments import positive
 from diffsim.boundary import Boundary, per_axis
@@ -12,6 +13,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.grid import Grid
 from diffsim.layers import Sponge
+from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
@@ -38,6 +40,8 @@ class Acoustic(Equation):
         boundary: outside the grid, see `diffsim.Variable`.
         sponge: cells of absorbing sponge at every edge; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
+        parameters: inputs that rules of the boundary name and that hold for all steps, such as {"held": Variable(axes=())}.
+        series: inputs that rules name and that are given anew for each step, such as {"piston": Variable(axes=())}.
 
     Good values: order 8, five cells per shortest wavelength, sponge of 20 to 40 cells.
 
@@ -55,18 +59,23 @@ class Acoustic(Equation):
         boundary: Boundary = "zero",
         sponge: int = 0,
         sponge_speed: float = 2000.0,
+        parameters: Mapping[str, Variable] = MappingProxyType({}),
+        series: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         per_axis(boundary, grid.ndim)
         self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
-        self.parameters = {"c": Variable("mirror", unit="m/s")}
+        own = (*self.states, "c", "m", "keep", *self.forcings)
+        self._named = check_given("parameters", parameters, own)
+        self.parameters = {"c": Variable("mirror", unit="m/s")} | self._named
+        self.series = check_given("series", series, own)
         self.sponge = Sponge(grid, dt, sponge, sponge_speed)
         self.profiles = self.sponge.profiles
 
-    def coefficients(self, c: Symbol, **damping: Symbol) -> dict[str, Symbol]:
-        return {"m": (c * self.dt) ** 2} | self.sponge.coefficients(damping)
+    def coefficients(self, c: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        return {"m": (c * self.dt) ** 2} | self.sponge.coefficients(others) | {name: others[name] for name in self._named}
 
     def step(self, p: Symbol, p_prev: Symbol, m: Symbol, f: Symbol, **others: Symbol) -> dict[str, Symbol]:
         return {"p": self.sponge.leapfrog(p, p_prev, m * (laplacian(p, self.order) + f), others), "p_prev": p}

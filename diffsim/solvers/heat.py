@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from diffsim.boundary import Boundary, Periodic, per_axis
 from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.grid import Grid
+from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array
@@ -31,6 +33,8 @@ class Heat(Equation):
         grid: spacing in metres.
         dt: time step, s. Stable while dt kappa_max Σ 4/dx² <= 2, in two dimensions kappa dt / dx² <= 1/4.
         boundary: outside the grid, see `diffsim.Variable`.
+        parameters: inputs that rules of the boundary name and that hold for all steps, such as {"air": Variable(axes=())}.
+        series: inputs that rules name and that are given anew for each step, such as {"lamp": Variable(axes=())}.
 
     Good values: kappa dt / dx² of 0.1 to 0.2; a mode of wave number k decays by 1 - 4 r Σ sin²(k dx / 2) a step, r = kappa dt / dx².
 
@@ -40,14 +44,22 @@ class Heat(Equation):
 
     forcings = ("q",)
 
-    def __init__(self, grid: Grid, dt: float, boundary: Boundary = "mirror") -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        dt: float,
+        boundary: Boundary = "mirror",
+        parameters: Mapping[str, Variable] = MappingProxyType({}),
+        series: Mapping[str, Variable] = MappingProxyType({}),
+    ) -> None:
         check_common(grid, dt)
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
         outside = per_axis(boundary, grid.ndim)
-        self.parameters = {
-            "kappa": Variable(tuple("periodic" if isinstance(low, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
-        }
+        kappa = Variable(tuple("periodic" if isinstance(low, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
+        own = ("T", "kappa", *self.forcings)
+        self.parameters = {"kappa": kappa} | check_given("parameters", parameters, own)
+        self.series = check_given("series", series, own)
 
     def step(self, T: Symbol, kappa: Symbol, q: Symbol) -> dict[str, Symbol]:
         flux = [interpolate(kappa, axis) * diff(T, axis) for axis in range(self.grid.ndim)]

@@ -162,11 +162,31 @@ def block() -> Outcome:
     )
 
 
-KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block)
+def driven() -> Outcome:
+    """2-D, and unknowns over time, over time and a side, along a side, and a number; no field at all is unknown or known."""
+    axes = (Axis("y", "m", 0.1 * np.arange(6)), Axis("x", "m", 0.1 * np.arange(7)))
+    times = np.arange(41) * 0.05
+    time, side = Axis("time", "s", times[:-1]), axes[0]
+    late = np.ones(40, bool)
+    late[:5] = False
+    unknowns = {
+        "lamp": replace(found((40,), 1.0, 3.0, "K/m", late), axes=(time,)),
+        "air": replace(found((40, 6), 0.0, 2.0, "K", None), axes=(time, side)),
+        "edge": replace(found((6,), 0.0, 2.0, "K", None), axes=(side,)),
+        "held": replace(found((1,), 0.0, 2.0, ""), answer=np.array([1.9]), truth=np.array([2.0]), axes=(Axis("number", "", np.zeros(1)),)),
+    }
+    return outcome(
+        axes, unknowns, times, equation="own", receivers={"T": np.array([[0.2, 0.3]])}, traces={"T": recorded(1, times, 1, 2.0, "K")}
+    )
+
+
+KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block, driven)
 FIGURES = {
     "coast": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "gather_eta", "loss"},
     "crosswell": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
     "image": {"setting", "unknown_T", "unknown_kappa", "gradient_T", "gradient_kappa", "final_T", "loss"},
     "line": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "final_eta", "loss"},
     "block": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
+    "driven": {f"{kind}_{name}" for kind in ("unknown", "gradient") for name in ("lamp", "air", "edge", "held")}
+    | {"setting", "traces_T", "loss"},
 }

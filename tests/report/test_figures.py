@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from diffsim.report import maps, setting, style, traces, units
+from diffsim.report import values as report_values
 from diffsim.report.chart import Chart, place_name, spread
 from diffsim.scene.outcome import Outcome
 
@@ -49,6 +50,35 @@ def test_values_are_drawn_where_they_lie() -> None:
     half = (4 / 29) / 2
     assert ax.images[0].get_extent()[:2] == pytest.approx([234 - half, 238 + half])
     assert ax.images[0].origin == "lower"
+
+
+def test_histories_are_lines_beside_their_truth() -> None:
+    """In seconds or milliseconds, where values may not change on grey."""
+    found = outcomes.driven().unknowns["lamp"]
+    (ax,) = report_values.unknown("lamp", found).figure.axes
+    drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
+    for name in ("truth", "start", "answer"):
+        np.testing.assert_allclose(drawn[name], np.column_stack([1e3 * found.axes[0].coordinates, getattr(found, name)]))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (ms)", "lamp (K/m)")
+    (grey,) = ax.collections
+    assert grey.get_paths()[0].get_extents().xmax == pytest.approx(0.5 * (200 + 250))
+    first, last = report_values.gradient("lamp", found, 7).figure.axes
+    factor = float(found.gradient_first[20]) / first.lines[0].get_ydata()[20]
+    np.testing.assert_allclose(first.lines[0].get_ydata() * factor, found.gradient_first)
+    assert np.abs(last.lines[0].get_ydata()).max() > 0.1
+
+
+def test_numbers_are_points_and_values_over_two_axes_are_maps() -> None:
+    unknowns = outcomes.driven().unknowns
+    (ax,) = report_values.unknown("held", unknowns["held"]).figure.axes
+    assert [float(line.get_xdata()[0]) for line in ax.lines] == [
+        float(getattr(unknowns["held"], n)[0]) for n in ("truth", "start", "answer")
+    ]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["truth", "start", "answer"]
+    shown = titled(report_values.unknown("air", unknowns["air"]).figure)["truth"]
+    np.testing.assert_array_equal(shown.images[0].get_array(), unknowns["air"].truth)
+    assert shown.get_ylabel() == "time (ms)"
+    assert shown.yaxis_inverted()
 
 
 @pytest.mark.parametrize("make", [outcomes.coast, outcomes.image])

@@ -1,6 +1,6 @@
 """A scene's run that is killed after so many reversed steps, or a few more, or goes on after that.
 
-Usage: python -m tests.scene.killed_in_sweep FOLDER KILL_AFTER [resume]: prints how many steps were reversed.
+Usage: python -m tests.scene.killed_in_sweep FOLDER KILL_AFTER [resume] [driven]: prints how many steps were reversed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from pathlib import Path
 import diffsim as ds
 from diffsim.checkpoint import Reverse, Sweep
 from diffsim.scene.objective import Objective
-from tests.scene.tiny import ACOUSTIC, scene
+from tests.scene.tiny import ACOUSTIC, DRIVEN, scene, tables
 
 SLOTS = 3
+DRIVEN_THROUGH_UNKNOWN = tables(
+    DRIVEN, unknowns__kappa={"start": {"constant": 0.5}, "lower": 0.4, "upper": 0.7}, truth__fields__kappa={"constant": 0.6}
+)
+"""Without an unknown diffusivity a gradient would need no states."""
 
 
 def main() -> None:
@@ -39,7 +43,8 @@ def main() -> None:
 
     Objective.__init__ = begun  # type: ignore[method-assign, assignment]
     Sweep._execute = counted  # type: ignore[method-assign]
-    scene(ACOUSTIC, checkpoint={"slots": SLOTS, "resume": 1e-9}, optimise={"iterations": 3}).run(folder, resume="resume" in sys.argv)
+    base = DRIVEN_THROUGH_UNKNOWN if "driven" in sys.argv else ACOUSTIC
+    scene(base, checkpoint={"slots": SLOTS, "resume": 1e-9}, optimise={"iterations": 3}).run(folder, resume="resume" in sys.argv)
     print(count)
 
 

@@ -29,9 +29,9 @@ from diffsim.scene.assemble import assemble
 from diffsim.scene.folder import identify
 from diffsim.scene.shown import LONGEST_MESSAGE, message_shown
 from diffsim.scene.truth import prepared, true_fields
-from tests.scene.tiny import ACOUSTIC, HEAT, WAVE
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
 
-BASES = (ACOUSTIC, HEAT, WAVE)
+BASES = (ACOUSTIC, HEAT, WAVE, DRIVEN)
 ROOM = 3 << 30
 """Bytes beyond what the process has, that nothing may take."""
 SECONDS = 10.0
@@ -80,6 +80,27 @@ VALUES: list[Any] = [
     *(True, False, [], {}, [[]], [{}], [0], [1, 2, 3, 4], [0] * 2000, ["a", 1], {"a": 1}, {"type": "acoustic"}, [float("nan")] * 2),
     *(Raw("1979-05-27T07:32:00Z"), Raw("07:32:00"), Raw("9" * 5000), Raw("0x" + "f" * 5000), Raw("1e5000"), Raw("[" * 60 + "]" * 60)),
     *(Raw("[" * 2000 + "]" * 2000), Raw("{a = " * 50 + "1" + "}" * 50)),
+    *(
+        "mirror",
+        "periodic",
+        "dirichlet",
+        "miror",
+        "lamp",
+        "T",
+        "kappa",
+        "t",
+        "n",
+        "time",
+        "q",
+        ["time"],
+        ["x"],
+        ["time", "time"],
+        ["y", "x"],
+    ),
+    *({"x": "periodic"}, {"x": ["periodic", "mirror"]}, {"z": "zero", "x": []}, ["mirror", "mirror"], {"x": ["mirror"] * 3}),
+    *({"type": "dirichlet", "value": "lamp"}, {"type": "neumann", "flux": "c", "varies": []}, {"type": "outflow", "speed": 1e9}),
+    *({"type": "robin", "a": 1.0, "b": -1.0, "value": 0.0}, {"type": "extrapolate", "order": 3}, {"type": "dirichlet", "value": 1e50}),
+    *({"wavelet": {"type": "pulse", "delay": 1.0, "width": 0.1}}, {"layers": {"axis": "time", "tops": [0.1], "values": [1.0, 2.0]}}),
 ]
 KEYS = ["x", "tpye", "steps", "constant", "a b", "a.b", "a\nb", "\0", "\x1b[2J", "k" * 5000, "", "ключ", "..", "T", "c", "f", "p"]
 
@@ -128,6 +149,8 @@ def hostile_files(folder: Path) -> list[str]:
     good = np.full((16, 15), 2000.0)
     np.save(folder / "good.npy", good)
     np.savez(folder / "two.npz", a=good, b=good)
+    np.save(folder / "series.npy", np.ones(14))
+    np.save(folder / "longer.npy", np.ones((40, 6)))
     content = (folder / "good.npy").read_bytes()
     (folder / "short.npy").write_bytes(content[:-8])
     (folder / "head.npy").write_bytes(content[:20])
@@ -208,7 +231,7 @@ def examine(path: Path) -> str | None:
         assert Path("runs", scene.name).resolve().parent == Path("runs").resolve(), scene.name
         problem = assemble(scene, "f64")
         identify(scene, "f64")
-        true_fields(scene, problem.setup.grid)
+        true_fields(scene, problem.setup)
         prepared(scene, problem.setup)
         return None
     except DiffsimError as error:

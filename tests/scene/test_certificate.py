@@ -9,14 +9,14 @@ from diffsim.losses import L2Misfit
 from diffsim.scene.objective import Objective
 from diffsim.stepping import reverse
 from diffsim.stepping.levels import Ring
-from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 
 
 def failed(base, **changes):
     return {line.name for line in scene(base, **changes).gradcheck() if not line.passed}
 
 
-@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
 def test_right_gradients_pass(base):
     told = []
     lines = scene(base).gradcheck(told.append)

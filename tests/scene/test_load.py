@@ -6,7 +6,7 @@ from diffsim.errors import SceneError
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.load import find_scene
 from diffsim.scene.toml import to_toml
-from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, as_toml, scene, tables
 
 
 @pytest.fixture
@@ -19,12 +19,12 @@ def written(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
 def test_file_and_python_give_the_same_object(written, base):
     assert Scene.load(written(base)) == scene(base)
 
 
-@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE], ids=lambda base: base["name"])
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
 def test_toml_reads_back_as_the_same_scene(tmp_path, base):
     path = tmp_path / "again.toml"
     path.write_text(to_toml(scene(base, title='a "quoted"\nline \\ µ')))

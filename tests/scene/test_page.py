@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from diffsim.cli import main
 from diffsim.grid import Grid
-from diffsim.scene import Scene, equations, parts, scene_files, schema
+from diffsim.scene import Scene, equations, parts, rules, scene_files, schema
 from diffsim.scene.data import DATASETS
 from diffsim.scene.load import tomllib
 from diffsim.scene.schema import Description
@@ -29,6 +29,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Equation acoustic": equations.AcousticModel,
     "Equation heat": equations.HeatModel,
     "Equation long_wave": equations.LongWaveModel,
+    "Boundary": rules.RuleModel,
     "Fields": parts.FieldModel,
     "layers": parts.Layers,
     "gaussians": parts.Gaussian,
@@ -56,8 +57,11 @@ MODELS: dict[str, type[BaseModel]] = {
 ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}
 """Section -> a part that its own is made of, whose keys another section lists."""
 MINIMUM, MAXIMUM = {"minimum": ">=", "exclusiveMinimum": ">"}, {"maximum": "<=", "exclusiveMaximum": "<"}
-WHOLE, *PARTS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
-"""A scene that can be run, and parts of one."""
+BLOCKS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+WHOLE, FLUX = (block for block in BLOCKS if "[grid]" in block)
+"""Scenes that can be run."""
+PARTS = [block for block in BLOCKS if "[grid]" not in block]
+"""Parts of the first."""
 NAMED = {"fields", "sources", "receivers", "unknowns", "truth"}
 """Tables of tables."""
 
@@ -110,6 +114,8 @@ def kind(part: dict[str, Any]) -> str:
             return "`true` or `false`"
         case "object":
             return f"table of {kind(part['additionalProperties'])}"
+        case "array" if "prefixItems" in part and "$ref" in part["prefixItems"][0]:
+            return f"pair of {kind(part['prefixItems'][0])}"
         case "array" if "prefixItems" in part:
             return f"[{', '.join(map(kind, part['prefixItems']))}]"
         case "array" if part.get("maxItems") == 3 and part["items"]["type"] == "number":
@@ -176,8 +182,10 @@ def test_names_of_data_sets_and_scenes() -> None:
     assert re.findall(r"^\| `(\w+)` \|", section("Packaged scenes"), re.MULTILINE) == list(scene_files())
 
 
-def test_the_whole_scene_runs_and_reaches_its_figures(plate: Path) -> None:
-    """As a reader runs it, in a process of its own: in f32."""
+@pytest.mark.parametrize("text", [WHOLE, FLUX], ids=["plate", "flux"])
+def test_whole_scenes_run_and_reach_their_figures(plate: Path, text: str) -> None:
+    """As a reader runs them, in a process of their own: in f32."""
+    plate.write_text(text, encoding="utf-8")
     assert Scene.load(plate).name == "plate"
     done = subprocess.run(
         [sys.executable, "-m", "diffsim", "run", plate.name], cwd=plate.parent, capture_output=True, text=True, timeout=300

@@ -40,7 +40,7 @@ def test_grid_of_a_data_set():
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT], ids=["traces", "final"])
 def test_without_noise_and_refinement_the_truth_fits_exactly(base):
     found = scene(base, truth__refine=1.0, truth__noise=0.0, penalty=[]).objective("f64")
-    at_truth = found.problem.unknowns.join(true_fields(found.problem.scene, found.problem.setup.grid))
+    at_truth = found.problem.unknowns.join(true_fields(found.problem.scene, found.problem.setup))
     value, gradient = found(at_truth)
     assert value < 1e-25
     assert np.abs(gradient).max() < 1e-12
@@ -50,7 +50,7 @@ def test_without_noise_and_refinement_the_truth_fits_exactly(base):
 def test_data_from_the_finer_grid_are_close_but_not_the_same(acoustic):
     problem = acoustic.problem
     clean = scene(ACOUSTIC, truth__noise=0.0, penalty=[]).objective("f64")
-    at_truth = problem.unknowns.join(true_fields(problem.scene, problem.setup.grid))
+    at_truth = problem.unknowns.join(true_fields(problem.scene, problem.setup))
     committed, start = clean(at_truth)[0], clean(problem.theta)[0]
     assert 1e-8 < committed < 0.5 * start
 

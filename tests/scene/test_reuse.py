@@ -14,9 +14,9 @@ from diffsim.scene.folder import FREE, identify
 from diffsim.scene.objective import Objective
 from diffsim.scene.shots import ShotFile
 from diffsim.scene.truth import observe
-from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 
-BASES = {base["name"]: base for base in (ACOUSTIC, HEAT, WAVE)}
+BASES = {base["name"]: base for base in (ACOUSTIC, HEAT, WAVE, DRIVEN)}
 
 
 def another(value: Any) -> list[Any]:

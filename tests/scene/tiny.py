@@ -77,6 +77,46 @@ WAVE: dict[str, Any] = {
     "optimise": {"iterations": 5},
 }
 
+DRIVEN: dict[str, Any] = {
+    "name": "driven",
+    "seed": 13,
+    "grid": {"shape": [6, 7], "spacing": [0.8, 1.0], "axes": ["y", "x"]},
+    "time": {"dt": 0.2, "steps": 14},
+    "equation": {
+        "type": "heat",
+        "boundary": {
+            "y": {"type": "dirichlet", "value": "edge", "varies": ["x"]},
+            "x": [
+                {"type": "neumann", "flux": "lamp"},
+                {"type": "robin", "a": 1.0, "b": 0.5, "value": "air", "varies": ["time", "y"]},
+            ],
+        },
+    },
+    "fields": {"kappa": {"constant": 0.5}},
+    "receivers": {"T": {"points": [[0.8, 1.0], [1.6, 5.0], [3.2, 3.0]]}},
+    "unknowns": {
+        "lamp": {"start": {"constant": 0.5}, "smooth": 1.5, "scale": 2.0},
+        "edge": {"start": {"constant": 1.0}, "lower": -4.0, "upper": 4.0},
+        "air": {"start": {"constant": 1.0}, "transform": "log", "mask": {"lower": [0.4, 0.0], "upper": [3.0, 3.0]}},
+    },
+    "truth": {
+        "refine": 1.5,
+        "noise": 0.01,
+        "fields": {
+            "lamp": {"wavelet": {"type": "pulse", "delay": 1.2, "width": 0.5, "amplitude": 3.0}},
+            "edge": {"gaussians": [{"centre": [3.0], "width": 1.0, "amplitude": 2.0}]},
+            "air": {"layers": {"axis": "time", "tops": [1.0], "values": [1.0, 2.0]}},
+        },
+    },
+    "misfit": [{"of": "traces", "state": "T"}],
+    "penalty": [
+        {"type": "tikhonov", "unknown": "lamp", "order": 1, "length": 0.4, "weight": 1.0e-4},
+        {"type": "total_variation", "unknown": "air", "length": [0.4, 2.0], "weight": 1.0e-4, "epsilon": 0.1},
+    ],
+    "optimise": {"iterations": 8},
+    "accept": [{"quantity": "loss_reduction", "at_least": 5.0}, {"quantity": "correlation", "of": "lamp", "at_least": 0.1}],
+}
+
 
 def tables(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A copy with values at dotted keys (written with __) replaced; None removes one."""

@@ -1,0 +1,49 @@
+"""Over what the values of an input lie: the cells of the grid, or for what varies along few axes, these axes and time."""
+
+from __future__ import annotations
+
+from diffsim.grid import Grid
+from diffsim.scene.rules import TIME
+from diffsim.stepping.equation import Equation
+
+NUMBER = "number"
+"""The one axis, of one entry, of an input that varies along none."""
+
+
+def domain(equation: Equation, name: str, steps: int) -> Grid:
+    """The grid over which an input has values: that of the equation, or one of its own, with time in seconds as its first axis.
+
+    The value of a time step is that at its beginning, as for sources.
+    """
+    grid = equation.grid
+    series = name in equation.series
+    variable = equation.series[name] if series else equation.parameters.get(name)
+    if variable is None or (variable.axes is None and not series):
+        return grid
+    axes = variable.axes or ()
+    shape = [steps] * series + [grid.shape[axis] for axis in axes]
+    if not shape:
+        return Grid((1,), 1.0, 0.0, (NUMBER,))
+    spacing = [equation.dt] * series + [grid.spacing[axis] for axis in axes]
+    origin = [0.0] * series + [grid.origin[axis] for axis in axes]
+    return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes))
+
+
+def everywhere(equation: Equation, name: str) -> bool:
+    """Whether an input has a value in each cell of the grid."""
+    return name not in equation.series and (name not in equation.parameters or equation.parameters[name].axes is None)
+
+
+def lengths(equation: Equation, name: str, metres: tuple[float, ...]) -> tuple[float, ...]:
+    """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds.
+
+    Args:
+        equation: whose.
+        name: of the input.
+        metres: distance of cells along each axis of the grid.
+    """
+    if everywhere(equation, name):
+        return metres
+    series = name in equation.series
+    variable = (equation.series if series else equation.parameters)[name]
+    return ((equation.dt,) * series + tuple(metres[axis] for axis in variable.axes or ())) or (1.0,)

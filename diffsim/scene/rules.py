@@ -1,0 +1,256 @@
+"""What a scene says of the sides of its grid: a rule for all of them, for both of an axis, or for each, and the inputs that rules name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
+
+from diffsim.boundary import Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Periodic, Robin, Rule, Zero
+from diffsim.errors import DiffsimError, SceneError
+from diffsim.grid import Grid
+from diffsim.scene.model import Model, Name, NotNegative, Real, moderate
+from diffsim.scene.shown import shown
+from diffsim.scene.suggest import nearest
+from diffsim.stepping.equation import Variable
+
+TIME = "time"
+"""In `varies`, and as the axis of what has values for each step."""
+Kind: TypeAlias = Literal["zero", "mirror", "periodic", "odd_image", "dirichlet", "neumann", "robin", "extrapolate", "outflow"]
+KINDS: tuple[str, ...] = get_args(Kind)
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "dirichlet": ("value",),
+    "neumann": ("flux",),
+    "robin": ("a", "b", "value"),
+    "outflow": ("speed",),
+}
+"""Kind of rule -> the keys that it must have."""
+ALLOWED: Mapping[str, tuple[str, ...]] = {**NEEDED, "extrapolate": ("order",)}
+"""Kind of rule -> the keys that it may have."""
+MEANT = {"even_image": "mirror", "fixed": "dirichlet", "flux": "neumann", "absorbing": "outflow", "open": "outflow", "wall": "mirror"}
+"""Other words for kinds of rules."""
+
+
+def _number_or_name(value: Any) -> Any:
+    if isinstance(value, str):
+        if not value.isidentifier() or "__" in value:
+            raise ValueError(f"expected a number or a name of letters, digits and single underscores, found {shown(value)}; choose another")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) == float("inf"):
+        raise ValueError(f"expected a finite number, or the name of an input, found {shown(value)}; correct the value")
+    return moderate(value)
+
+
+NumberOrName: TypeAlias = Annotated[
+    Annotated[float, Field(strict=True)] | Annotated[str, Field(strict=True, max_length=200)], BeforeValidator(_number_or_name)
+]
+
+
+class RuleModel(Model):
+    """What a field is beyond a side of the grid; a word stands for one that needs no numbers.
+
+    Attributes:
+        type: of the rule.
+        value: of "dirichlet" and "robin": a number, or the name of an input.
+        flux: of "neumann", along the outward normal: a number, or the name of an input.
+        a: of "robin": a u + b ∂u/∂n = value.
+        b: likewise.
+        order: of "extrapolate".
+        speed: of "outflow".
+        varies: along what an input that is named varies: "time", and axes along the side.
+    """
+
+    type: Kind
+    value: NumberOrName | None = None
+    flux: NumberOrName | None = None
+    a: Real | None = None
+    b: Real | None = None
+    order: Literal[0, 1, 2, 3] | None = None
+    speed: NotNegative | None = None
+    varies: tuple[Name, ...] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> RuleModel:
+        needed, allowed = NEEDED.get(self.type, ()), ALLOWED.get(self.type, ())
+        given = [key for key in ("value", "flux", "a", "b", "order", "speed") if getattr(self, key) is not None]
+        for key in needed:
+            if key not in given:
+                example = ", ".join(f"{k} = 1.0" for k in needed)
+                raise ValueError(f'expected {key} of "{self.type}", found none; write {{type = "{self.type}", {example}}}')
+        for key in given:
+            if key not in allowed:
+                raise ValueError(f'expected no {key} with "{self.type}", found one; drop it, or choose another type')
+        if self.varies is not None and self.name is None:
+            raise ValueError("expected varies together with the name of an input, found no name; drop varies, or give a name")
+        if self.varies is not None and len(set(self.varies)) < len(self.varies):
+            raise ValueError(f"expected each entry of varies once, found {shown(list(self.varies))}; drop some")
+        try:
+            self.build()
+        except DiffsimError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> Any:
+        """A word where nothing else is said."""
+        return self.type if self.model_fields_set <= {"type"} else handler(self)
+
+    @property
+    def name(self) -> str | None:
+        """Of the input that it takes; None: it takes none."""
+        given = self.flux if self.type == "neumann" else self.value
+        return given if isinstance(given, str) else None
+
+    @property
+    def along(self) -> tuple[str, ...]:
+        """What an input that it names varies along."""
+        return (TIME,) if self.varies is None else self.varies
+
+    def build(self) -> Rule:
+        """The rule.
+
+        Raises:
+            ParameterError: numbers that do not go together.
+        """
+        match self.type:
+            case "dirichlet":
+                assert self.value is not None
+                return Dirichlet(self.value)
+            case "neumann":
+                assert self.flux is not None
+                return Neumann(self.flux)
+            case "robin":
+                assert self.a is not None and self.b is not None and self.value is not None
+                return Robin(self.a, self.b, self.value)
+            case "extrapolate":
+                return Extrapolate(self.order or 0)
+            case "outflow":
+                assert self.speed is not None
+                return Outflow(self.speed)
+        return {"zero": Zero(), "mirror": EvenImage(), "periodic": Periodic(), "odd_image": OddImage()}[self.type]
+
+    def unit(self, unit: str) -> str:
+        """Of an input that it names, by that of the field."""
+        return {"dirichlet": unit, "neumann": f"{unit}/m"}.get(self.type, "")
+
+
+def _table(value: Any) -> Any:
+    """A word as a table."""
+    if isinstance(value, str):
+        if value not in KINDS:
+            raise ValueError(f"expected one of {', '.join(KINDS)}, found {shown(value)}; {nearest(value, KINDS, MEANT)}")
+        return {"type": value}
+    if isinstance(value, (dict, RuleModel)):
+        return value
+    raise ValueError(f'expected a rule, such as "mirror" or {{type = "dirichlet", value = 1.0}}, found {shown(value)}; write one')
+
+
+def _two(value: Any) -> Any:
+    if len(value) != 2:
+        raise ValueError(f"expected one rule, or a list of two, [low side, high side], found {len(value)}; add or drop some")
+    return value
+
+
+def _both_periodic(pair: tuple[RuleModel, RuleModel]) -> tuple[RuleModel, RuleModel]:
+    if (pair[0].type == "periodic") != (pair[1].type == "periodic"):
+        raise ValueError(f'expected "periodic" on both sides, found {shown([rule.type for rule in pair])}; write "periodic" for the axis')
+    return pair
+
+
+OneRule: TypeAlias = Annotated[RuleModel, BeforeValidator(_table)]
+Sides: TypeAlias = Annotated[
+    Annotated[OneRule, Tag("both")]
+    | Annotated[tuple[OneRule, OneRule], BeforeValidator(_two), AfterValidator(_both_periodic), Tag("each")],
+    Discriminator(lambda value: "each" if isinstance(value, (list, tuple)) else "both"),
+]
+"""A rule for both sides of an axis, or one for each."""
+Boundary: TypeAlias = Annotated[
+    Annotated[OneRule, Tag("all")] | Annotated[dict[Name, Sides], Tag("axes")],
+    Discriminator(lambda value: "axes" if isinstance(value, dict) and "type" not in value else "all"),
+]
+"""A rule for all sides, or a table with those of axes."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A boundary on a grid.
+
+    Attributes:
+        rules: a pair an axis.
+        parameters: inputs that rules name and that hold for all steps.
+        series: inputs that rules name and that are given for each step.
+    """
+
+    rules: tuple[tuple[Rule, Rule], ...]
+    parameters: Mapping[str, Variable]
+    series: Mapping[str, Variable]
+
+
+def named(boundary: RuleModel | Mapping[str, Any]) -> Iterator[tuple[str, str, RuleModel]]:
+    """Key, axis and rule of each side whose rule names an input; the axis is "" where the rule is that of all sides."""
+    pairs = {"": boundary} if isinstance(boundary, RuleModel) else boundary
+    for axis, sides in pairs.items():
+        here = f"equation.boundary.{axis}".removesuffix(".")
+        each = {here: sides} if isinstance(sides, RuleModel) else {f"{here}[{number}]": rule for number, rule in enumerate(sides)}
+        yield from ((key, axis, rule) for key, rule in each.items() if rule.name is not None)
+
+
+def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, otherwise: str) -> Outside:
+    """The boundary of an equation's states.
+
+    Args:
+        model: what the scene says.
+        grid: the grid.
+        unit: of the states.
+        otherwise: the rule of axes that it does not say.
+
+    Raises:
+        SceneError: an axis that the grid has not, or an input that cannot vary as the rule says.
+    """
+    if not isinstance(model, RuleModel):
+        for axis in model:
+            if axis not in grid.axes:
+                known = f"expected one of the axes {', '.join(grid.axes)}"
+                raise SceneError(f"equation.boundary.{axis}: {known}, found {shown(axis)}; {nearest(axis, grid.axes)}")
+    per_axis = [model if isinstance(model, RuleModel) else model.get(axis, RuleModel(type=otherwise)) for axis in grid.axes]
+    pairs = [(sides, sides) if isinstance(sides, RuleModel) else sides for sides in per_axis]
+    ends = tuple("periodic" if low.type == "periodic" else "mirror" for low, _ in pairs)
+    found: dict[str, tuple[str, RuleModel]] = {}
+    for key, across, rule in named(model):
+        assert rule.name is not None
+        _check_varies(key, across, rule, grid)
+        first, other = found.setdefault(rule.name, (key, rule))
+        if set(other.along) != set(rule.along):
+            raise SceneError(
+                f"{key}.varies: expected {shown(list(other.along))} for {rule.name}, as at {first}, found {shown(list(rule.along))}; "
+                "give both the same, or two names"
+            )
+    variables = {
+        name: Variable(ends, axes=tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME)), unit=rule.unit(unit))
+        for name, (_, rule) in found.items()
+    }
+    series = {name: variable for name, variable in variables.items() if TIME in found[name][1].along}
+    rest = {name: variable for name, variable in variables.items() if name not in series}
+    return Outside(tuple((low.build(), high.build()) for low, high in pairs), rest, series)
+
+
+def _check_varies(key: str, across: str, rule: RuleModel, grid: Grid) -> None:
+    """Refuse an input of a side that varies along what it cannot."""
+    known = [TIME, *(axis for axis in grid.axes if across and axis != across)]
+    for name in rule.along:
+        if name not in known:
+            raise SceneError(
+                f"{key}.varies: expected some of {', '.join(known)}, along which a value on this side can vary, found {shown(name)}; "
+                f"{nearest(name, known)}"
+            )
