@@ -1,0 +1,90 @@
+"""Sums of products with common factors taken out: k a - k b becomes k (a - b).
+
+What a cell gives to its neighbours in a conservation law is the flux through the faces between them, so the cotangents of both sides have
+the same factors. Signs and order follow from where the terms lie relative to each other, so that two cells write what they share alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diffsim.expr.graph import Graph, Node, reads
+
+Term = tuple[float, list[Node]]
+"""A weight, and the factors of a product."""
+
+
+def factored(graph: Graph, terms: Sequence[tuple[float, Node]]) -> Node:
+    """The sum of the terms, weight times expression."""
+    return _sum(graph, [(weight, _factors(node)) for weight, node in terms])
+
+
+def unfactored(graph: Graph, terms: Sequence[tuple[float, Node]]) -> Node:
+    """The same with the products as they are, grouped by weights."""
+    return _by_weight(graph, [(weight, [node]) for weight, node in terms])
+
+
+def _factors(node: Node) -> list[Node]:
+    """The factors of a product, others than numbers."""
+    found, stack = [], [node]
+    while stack:
+        each = stack.pop()
+        if each.op == "mul" and each.args[0].op != "const":
+            stack.extend(reversed(each.args))
+        else:
+            found.append(each)
+    return found
+
+
+def _sum(graph: Graph, terms: list[Term]) -> Node:
+    """The most common factor is taken out of its terms, then that of the others; what has none is grouped by weights."""
+    total, rest = graph.const(0), terms
+    while True:
+        counts: dict[int, int] = {}
+        for _, factors in rest:
+            for number in {factor.id for factor in factors}:
+                counts[number] = counts.get(number, 0) + 1
+        best = max(counts, key=lambda number: (counts[number], -number), default=0)
+        if counts.get(best, 0) < 2:
+            break
+        common = next(factor for _, factors in rest for factor in factors if factor.id == best)
+        inner = [(weight, _without(factors, common)) for weight, factors in rest if common in factors]
+        rest = [(weight, factors) for weight, factors in rest if common not in factors]
+        scale, inner = _scaled(graph, inner)
+        total = graph.add(total, graph.mul(graph.const(scale), graph.mul(common, _sum(graph, inner))))
+    return graph.add(total, _by_weight(graph, rest))
+
+
+def _without(factors: list[Node], common: Node) -> list[Node]:
+    place = factors.index(common)
+    return factors[:place] + factors[place + 1 :]
+
+
+def _scaled(graph: Graph, terms: list[Term]) -> tuple[float, list[Term]]:
+    """A number that all terms are divided by, and the terms in an order that depends on their positions relative to each other."""
+    placed = sorted(terms, key=lambda term: _position(term[1]))
+    scale = placed[0][0]
+    return scale, [(weight / scale, factors) for weight, factors in placed]
+
+
+def _position(factors: list[Node]) -> tuple[object, ...]:
+    found = reads(factors)
+    return (min((offset for offsets in found.values() for offset in offsets), default=()), sorted(found), len(factors))
+
+
+def _by_weight(graph: Graph, terms: list[Term]) -> Node:
+    """Terms of one weight, or of its opposite, are added before they are multiplied."""
+    groups: dict[float, list[tuple[bool, Node]]] = {}
+    for weight, factors in terms:
+        product = factors[0] if factors else graph.const(1)
+        for factor in factors[1:]:
+            product = graph.mul(product, factor)
+        known = weight if weight in groups or -weight not in groups else -weight
+        groups.setdefault(known, []).append((known == weight, product))
+    total = graph.const(0)
+    for weight, members in groups.items():
+        inner = graph.const(0)
+        for plus, product in members:
+            inner = graph.add(inner, product) if plus else graph.sub(inner, product)
+        total = graph.add(total, graph.mul(graph.const(weight), inner))
+    return total
