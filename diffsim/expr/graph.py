@@ -88,6 +88,31 @@ class Graph:
             args = (args[1], args[0])
         return self._intern(op, args, data)
 
+    def apply_exactly(self, op: str, *args: Node, data: Any = None) -> Node:
+        """The node of an operation, simplified only where that changes no bit of a value but the sign of 0: no constants are moved."""
+        if op in CONDITIONS and all(a.op in ("const", *CONDITIONS) for a in args):
+            return self.apply(op, *args, data=data)
+        first, second = args[0], args[1] if len(args) > 1 else None
+        zero, one = [is_const(node, 0) for node in args], [is_const(node, 1) for node in args]
+        match op:
+            case "add" if any(zero):
+                return args[1] if zero[0] else first
+            case "sub" if zero[1]:
+                return first
+            case "mul" if any(zero):
+                return self.const(0)
+            case "mul" if any(one):
+                return args[1] if one[0] else first
+            case "div" if zero[0] or one[1]:
+                return first
+            case "select" if first.op == "const":
+                return args[1] if first.data else args[2]
+        if op in ("add", "mul") and second is not None:  # in the order of `apply`
+            ahead = op == "mul" and second.op == "const" and first.op != "const"
+            if ahead or (first.id > second.id and not (op == "mul" and first.op == "const")):
+                args = (second, first)
+        return self._intern(op, args, data)
+
     def _simplify(self, op: str, args: tuple[Node, ...], data: Any) -> Node | None:
         first = args[0]
         second = args[1] if len(args) > 1 else None
@@ -192,17 +217,20 @@ class Graph:
             total = self.add(total, node)
         return total
 
-    def replace(self, roots: Iterable[Node], leaf: Callable[[Node], Node], memo: dict[int, Node] | None = None) -> list[Node]:
-        """The roots with each read replaced by `leaf(read)`; shared nodes are rebuilt once."""
+    def replace(
+        self, roots: Iterable[Node], leaf: Callable[[Node], Node], memo: dict[int, Node] | None = None, exactly: bool = False
+    ) -> list[Node]:
+        """The roots with each read replaced by `leaf(read)`; shared nodes are rebuilt once, and perhaps by `apply_exactly`."""
         roots = list(roots)
         done = {} if memo is None else memo
+        apply = self.apply_exactly if exactly else self.apply
         for node in ordered(roots, known=done):
             if node.op == "read":
                 done[node.id] = leaf(node)
             elif not node.args:
                 done[node.id] = node
             else:
-                done[node.id] = self.apply(node.op, *(done[a.id] for a in node.args), data=node.data)
+                done[node.id] = apply(node.op, *(done[a.id] for a in node.args), data=node.data)
         return [done[root.id] for root in roots]
 
     def shift(self, node: Node, offset: Offset) -> Node:
@@ -211,7 +239,7 @@ class Graph:
             return node
         known = self._shifted.setdefault(offset, {})
         if node.id not in known:
-            self.replace([node], lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset))), known)
+            self.replace([node], lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset))), known, exactly=True)
         return known[node.id]
 
 

@@ -78,14 +78,14 @@ def sizes_of(simulation: Simulation, steps: int, fields: Mapping[str, Array] | N
     on_host = settings().arch == "cpu"
     streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
     return Sizes(
-        state=stepper.state_bytes(),
-        recorded=stepper.recorded_bytes(),
-        working=stepper.working_bytes(),
+        state=stepper.storage.state_bytes(),
+        recorded=stepper.storage.recorded_bytes(),
+        working=stepper.storage.working_bytes(),
         around=cells * _fields_around(simulation) + _kept_by_solvers(simulation) if on_host else 0,
         streams=streams + item * kept,
         row=sum(stepper.depths.values()) * cells,
         strips=0 if fields is None else _strip_bytes(simulation, steps, fields),
-        second=stepper.second_bytes() + (stepper.second_copies() * cells if on_host else 0),
+        second=stepper.storage.second_bytes() + (stepper.storage.second_copies() * cells if on_host else 0),
     )
 
 
@@ -116,7 +116,7 @@ def _kept_by_solvers(simulation: Simulation) -> int:
 
 def host_copies(simulation: Simulation) -> int:
     """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
-    calls = [call for program in simulation._stepper.programs() for call in program.calls]
+    calls = [call for program in simulation._stepper.programs for call in program.calls]
     return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
 
 
@@ -212,12 +212,12 @@ def _measured(
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
     try:
         slots, record = _room(stepper, count, room)
-        stepper.release()
-        stepper.plan(slots, record, undone=undone)
+        stepper.storage.release()
+        stepper.storage.plan(slots, record, undone=undone)
         once = _started(simulation, count, inputs, undone) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
         return _Bench(stepper, count, slots, record, seconds).costs(policy, once)
     finally:
-        stepper.release()
+        stepper.storage.release()
 
 
 def undoes(policy: Policy) -> bool:
@@ -227,7 +227,7 @@ def undoes(policy: Policy) -> bool:
 
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
     """How many slots, and how many steps of a record, a measurement may use."""
-    state, recorded = stepper.state_bytes(), stepper.recorded_bytes()
+    state, recorded = stepper.storage.state_bytes(), stepper.storage.recorded_bytes()
     if room is None:
         return min(MOST_SLOTS, steps), min(MOST_RECORD, steps)
     slots = max(1, min(MOST_SLOTS, steps, (room - recorded) // state))
@@ -357,7 +357,7 @@ class _Bench:
         there = self._advanced(steps)
         back = _timed(lambda: stepper.undo(0, steps))
         backwards.keeping = False
-        if stepper.second_bytes():
+        if stepper.storage.second_bytes():
             self._note("sample", _timed(lambda: stepper.reverse(0, 1)))
         return max(there - plain, 0.0) + back
 

@@ -34,13 +34,15 @@ from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
 from diffsim.simulation.traced import Traced, trace
 from diffsim.simulation.turns import Turn
+from diffsim.stepping.declared import check_declared
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.trace import Placed, TracedStep, check_declared, forcing_location
+from diffsim.stepping.trace import Placed, TracedStep
+from diffsim.stepping.tracing import forcing_location
 from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
@@ -192,14 +194,14 @@ class Simulation:
     def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
         so do strips of damped cells, where steps are undone."""
-        stepper = self._stepper
+        storage = self._stepper.storage
         instance("schedule", schedule, (Schedule, OnlineSchedule), "a schedule", "take that of simulation.schedule(...)")
-        second = stepper.second_bytes() if undone_of(schedule) else 0
-        return stepper.working_bytes() + second + schedule.slots * stepper.state_bytes() + schedule.recorded * stepper.recorded_bytes()
+        second = storage.second_bytes() if undone_of(schedule) else 0
+        return storage.working_bytes() + second + schedule.slots * storage.state_bytes() + schedule.recorded * storage.recorded_bytes()
 
     def allocated_bytes(self) -> int:
         """Bytes of all fields now; those of `jvp`, and strips of damped cells, are not counted."""
-        return self._stepper.allocated_bytes()
+        return self._stepper.storage.allocated_bytes()
 
     def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
         """Put sources and receivers elsewhere, without compiling anew: for many shots by one simulation.
@@ -528,7 +530,7 @@ class Simulation:
         self._give_up_waiting()
         if policy.memory is not None or not undone_of(schedule):
             self._stepper.launcher.put_strips({}, 0)
-        self._stepper.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=undone_of(schedule) > 0)
+        self._stepper.storage.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=undone_of(schedule) > 0)
 
     def _give_up_waiting(self) -> None:
         """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""
@@ -540,8 +542,8 @@ class Simulation:
 
     def _start(self, stepper: Stepper, fields: dict[str, Array], steps: int, undone: bool = False) -> dict[str, Array]:
         self._give_up_waiting()
-        if not stepper.rings:
-            stepper.plan(0, 0)
+        if not stepper.storage.rings:
+            stepper.storage.plan(0, 0)
         coefficients = self._coefficients(fields)
         stepper.set_coefficients(coefficients)
         driven = {name: fields[name] for name in (*self._step.forcings, *self._step.series)}

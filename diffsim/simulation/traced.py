@@ -9,7 +9,8 @@ from diffsim.expr.graph import reads
 from diffsim.simulation.checks import check_names
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.tangent import tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep, trace_coefficients, trace_initial, trace_series, trace_step
+from diffsim.stepping.trace import TracedMap, TracedStep
+from diffsim.stepping.tracing import trace_coefficients, trace_initial, trace_series, trace_step
 
 
 @dataclass(frozen=True)

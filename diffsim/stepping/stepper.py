@@ -6,32 +6,27 @@ no data (`diffsim.stepping.levels`).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from diffsim.boundary import check_halo, extend, zero_rules
-from diffsim.errors import PlanError, ScheduleError, ShapeError, StaleValueError
+from diffsim.boundary import extend, zero_rules
+from diffsim.errors import ScheduleError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
-from diffsim.field import Layout, Slim
-from diffsim.runtime import check_generation, lanes, settings
-from diffsim.stepping.adjoint import Adjoint, adjoint_program
+from diffsim.runtime import check_generation, settings
 from diffsim.stepping.backwards import Backwards
-from diffsim.stepping.forward import forward_program, receiver_points, receiver_stream, ring_depths, source_points, source_stream
-from diffsim.stepping.interior import with_interiors
+from diffsim.stepping.forward import receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher
-from diffsim.stepping.levels import Residuals, Ring
+from diffsim.stepping.levels import Residuals
 from diffsim.stepping.names import bar
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
-from diffsim.stepping.residuals import recorded_programs
-from diffsim.stepping.rolling import rolled
+from diffsim.stepping.programs import Programs
 from diffsim.stepping.rounding import Rounding
-from diffsim.stepping.sparse import Sparse
-from diffsim.stepping.trace import Placed, TracedStep, profile_array
+from diffsim.stepping.storage import Storage
+from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.stepping.undo import undo, why_not
 from diffsim.typing import Array, IntArray
 
@@ -59,22 +54,12 @@ class Stepper:
         for state in records:
             if state not in self.depths:
                 raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
-        self.forward = forward_program(step, records)
-        self.adjoint: Adjoint | None = adjoint_program(step, records) if differentiable else None
-        self.recorded = recorded_programs(step, self.forward, self.adjoint) if self.adjoint else None
-        """Programs for records, where they are better than those for states."""
-        self._keep_shared()
-        self.needs_primal = self.adjoint is not None and not self.depths.keys().isdisjoint(self.adjoint.program.arrays())
-        """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
-        check_halo(step.grid.shape, _farthest(self.forward.reach(), step.grid.ndim))
-        reach = self._reach()
-        halo = _farthest(reach, step.grid.ndim)
-        margin = max((program.depth() for program in self.programs()), default=0) if lanes(dtype) > 1 else 0
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), self.dtype, margin, step.joined_rows(halo[0]))
-        stacks = {array: size for program in self.programs() for array, size in program.stacks.items()}
-        self.launcher = Launcher(step.graph, self.layout, reach, self._slim(), self._sparse(), stacks, points, generation)
-        self.rings: dict[str, Ring] = {}
-        self.bars: dict[str, Ring] = {}
+        self.programs = Programs(step, records, self.dtype, differentiable)
+        self.forward, self.adjoint, self.recorded = self.programs.forward, self.programs.adjoint, self.programs.recorded
+        self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
+        fields = (self.programs.reach(), self.programs.slim(), self.programs.sparse(), self.programs.stacks())
+        self.launcher = Launcher(step.graph, self.layout, *fields, points, generation)
+        self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
         self._records: list[tuple[range, bool]] = []  # steps of each, and whether it keeps residuals, not states; the newest last
         self._residuals = Residuals(0)
@@ -82,164 +67,6 @@ class Stepper:
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
-
-    def programs(self) -> list[Program]:
-        """Every program of this step."""
-        backward = [self.adjoint.program] if self.adjoint else []
-        return [self.forward, *backward, *([self.recorded.forward, self.recorded.adjoint] if self.recorded else [])]
-
-    def _keep_shared(self) -> None:
-        """Let the programs keep values that their nests would compute several times a cell, and compute less in the interior."""
-        regional = self._regional()
-
-        def refined(program: Program) -> Program:
-            workers = settings().arch == "cpu"
-            if workers:
-                program = with_interiors(program, self.step, regional, self.dtype)
-            return rolled(program, self.step.graph, workers)
-
-        self.forward = refined(self.forward)
-        if self.adjoint is not None:
-            self.adjoint = dataclasses.replace(self.adjoint, program=refined(self.adjoint.program))
-        if self.recorded is not None:
-            forward, adjoint = refined(self.recorded.forward), refined(self.recorded.adjoint)
-            self.recorded = dataclasses.replace(self.recorded, forward=forward, adjoint=adjoint)
-
-    def _reach(self) -> dict[str, tuple[int, ...]]:
-        out: dict[str, tuple[int, ...]] = {}
-        for program in self.programs():
-            for array, reach in program.reach().items():
-                out[array] = tuple(map(max, out.get(array, reach), reach))
-        return out
-
-    # memory
-
-    def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
-        """Make room for `slots` saved states and a record of `recorded` steps.
-
-        Args:
-            slots: states.
-            recorded: steps.
-            exact: give back what is larger than that; otherwise it is kept for a later run that needs it.
-            undone: make room for a second state and its cotangents' next level too, if steps will be undone.
-
-        Raises:
-            PlanError: more than an array can hold.
-            MemoryError: there is not so much; all storage has been given back then.
-        """
-        recorded = recorded if self.needs_primal else 0
-        second = int(undone and self.needs_primal)
-        slots += second
-        most = max(slots * max(self.depths.values(), default=1) + 4, 0) + recorded
-        if most * self.layout.tile_count >= 2**31:
-            raise PlanError(
-                f"{slots} slots and {recorded} recorded steps need {most} levels of {self.layout.tile_count} tiles, "
-                f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
-            )
-        kept = 0 if self.recorded else recorded
-        try:
-            for name, depth in self.depths.items():
-                levels = slots * depth + self._working_levels(self.forward, name, depth) + kept
-                if self._grow(name, levels, exact):
-                    self.rings[name] = Ring(depth, self.forward.in_place(name), levels)
-            for name in self.recorded.names if self.recorded else ():
-                self._grow(name, max(recorded, 1), exact)
-            for name, depth in self.adjoint.depths.items() if self.adjoint else ():
-                assert self.adjoint is not None
-                levels = self._working_levels(self.adjoint.program, name, depth) + second
-                if self._grow(name, levels, exact):
-                    self.bars[name] = Ring(depth, self.adjoint.program.in_place(name), levels)
-        except BaseException:  # a ring of more levels than its array has would have kernels write past the end
-            self.release()
-            raise
-
-    def _grow(self, name: str, levels: int, exact: bool) -> bool:
-        """Allocate an array of so many levels unless there is one; return whether that was done."""
-        present = self.launcher.arrays[name].shape[0] if name in self.launcher.arrays else 0
-        if present == levels or (present > levels and not exact):
-            return False
-        self.launcher.allocate(name, (levels, *self.launcher.storage(name)))
-        return True
-
-    def release(self) -> None:
-        """Give the storage of all fields back. `plan` allocates it anew, no larger than is asked for then."""
-        arrays = self.launcher.arrays
-        for name in self._fields() & arrays.keys():
-            del arrays[name]
-        self.launcher.put_strips({}, 0)
-        self.launcher.unbind()
-        self.rings, self.bars = {}, {}
-
-    def _require_storage(self, rings: Mapping[str, Ring]) -> None:
-        """Raise unless each ring has as many levels as its array."""
-        for name, ring in rings.items():
-            levels = self.launcher.arrays[name].shape[0] if name in self.launcher.arrays else 0
-            if levels != ring.capacity:
-                raise StaleValueError(
-                    f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
-                )
-
-    @staticmethod
-    def _working_levels(program: Program, name: str, depth: int) -> int:
-        return Ring.working_levels(depth, program.in_place(name))
-
-    def state_bytes(self) -> int:
-        """Bytes of one saved state."""
-        return sum(depth * self.launcher.field_bytes(name) for name, depth in self.depths.items())
-
-    def recorded_bytes(self) -> int:
-        """Bytes that each step of a record keeps: none if the adjoint needs no states."""
-        if not self.needs_primal:
-            return 0
-        return sum(self.launcher.field_bytes(name) for name in (self.recorded.names if self.recorded else self.depths))
-
-    def working_bytes(self) -> int:
-        """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        levels = {name: self._working_levels(self.forward, name, depth) for name, depth in self.depths.items()}
-        single = self._fields() - self.depths.keys() - set(self.recorded.names if self.recorded else ())
-        if self.adjoint:
-            levels |= {name: self._working_levels(self.adjoint.program, name, depth) for name, depth in self.adjoint.depths.items()}
-            single -= self.adjoint.depths.keys()
-        levels |= {name: self.launcher.stacks.get(name, 1) for name in single}
-        return sum(count * self.launcher.field_bytes(name) for name, count in levels.items()) + self.launcher.table_bytes()
-
-    def second_bytes(self) -> int:
-        """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""
-        if self.adjoint is None or not self.needs_primal:
-            return 0
-        return self.state_bytes() + sum(map(self.launcher.field_bytes, self.adjoint.depths))
-
-    def second_copies(self) -> int:
-        """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
-        return 1 + 4 * len(self._coefficient_bars()) + 2 * len(self.depths) if self.needs_primal else 0
-
-    def allocated_bytes(self) -> int:
-        """Bytes of all field storage now."""
-        return sum(self.launcher.nbytes(name) for name in self._fields() if name in self.launcher.arrays)
-
-    def _fields(self) -> set[str]:
-        return {array for program in self.programs() for array in program.arrays()} - self.launcher.slim.keys()
-
-    def _slim(self) -> dict[str, Slim]:
-        """Fields of all programs that vary along some axes only."""
-        totals = {total.target: total.slim for program in self.programs() for total in program.totals}
-        return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
-
-    def _sparse(self) -> dict[str, Sparse]:
-        """How states are stored that exist in a region only, and their cotangents."""
-        known: dict[Placed, Sparse] = {}
-        for name, placed in self._regional().items():
-            if placed not in known and placed.region is not None:
-                try:
-                    known[placed] = Sparse(self.layout, placed.region, placed.rules)
-                except ShapeError as error:
-                    raise ShapeError(f"{name} has {error}") from error
-        return {name: known[placed] for name, placed in self._regional().items()}
-
-    def _regional(self) -> dict[str, Placed]:
-        """Arrays of states that exist in a region only, and of their cotangents."""
-        states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
-        return states | {bar(name): placed for name, placed in states.items()}
 
     # input and output
 
@@ -265,10 +92,10 @@ class Stepper:
             undone: whether steps will be undone; what cannot be computed backwards is kept then.
         """
         check_generation(self.launcher.generation)
-        self._require_storage(self.rings)
+        self.storage.require(self.storage.rings)
         self.steps, self._records = steps, []
         self._residuals = Residuals(self.launcher.arrays[self.recorded.names[0]].shape[0] if self.recorded else 0)
-        for ring in self.rings.values():
+        for ring in self.storage.rings.values():
             ring.clear()
         for name in self.delays:
             self.launcher.put_field(self.delays[name][0], states[name], self.step.states[name].rules, self._level(name))
@@ -305,7 +132,7 @@ class Stepper:
     def _level(self, state: str) -> int:
         """Pool level of a state now."""
         primary, late = self.delays[state]
-        return self.rings[primary].working[self.depths[primary] - 1 - late]
+        return self.storage.rings[primary].working[self.depths[primary] - 1 - late]
 
     def _no_traces(self, state: str) -> Array:
         return np.zeros((self.steps + 1, self.launcher.points[receiver_points(state)].count), self.dtype)
@@ -336,7 +163,7 @@ class Stepper:
         if self.adjoint is None:
             raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
         check_generation(self.launcher.generation)
-        self._require_storage(self.bars)
+        self.storage.require(self.storage.bars)
         given = {state: np.ascontiguousarray(traces.get(state, self._no_traces(state)), self.dtype) for state in self.records}
         for state, values in given.items():
             self.launcher.put(bar(receiver_stream(state)), values)
@@ -346,7 +173,7 @@ class Stepper:
             self.launcher.clear(bar(name))
         for name in self._series_bars():
             self.launcher.put_slim(name, None, self.launcher.arrays[name].shape[0])
-        for name, ring in self.bars.items():
+        for name, ring in self.storage.bars.items():
             ring.clear()
             for level in ring.working[:-1]:
                 self.launcher.clear(name, level)
@@ -362,11 +189,11 @@ class Stepper:
                 self._pending.setdefault(primary, {})[late] = value
 
     def _put_bar(self, name: str, cells: Array) -> None:
-        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.bars[name].working[-1])
+        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.storage.bars[name].working[-1])
 
     def _bar(self, name: str, later: int = 0) -> Array:
         """Cotangent of a state `later` steps after the present one, over the cells."""
-        ring = self.bars[name]
+        ring = self.storage.bars[name]
         return self.launcher.cells(name, ring.working[ring.depth - 1 - later])
 
     def cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
@@ -394,7 +221,7 @@ class Stepper:
         node = self.adjoint.delayed[state]
         fields = dict(self._profiles)
         for name in reads([node]).keys() - self._profiles.keys():
-            cells = self._bar(name, later) if name in self.bars else self.launcher.cells(name)
+            cells = self._bar(name, later) if name in self.storage.bars else self.launcher.cells(name)
             fields[name] = pad(cells, self.layout.halo, zero_rules(self.step.grid.ndim))  # it is read in place only
         return evaluate([node], fields, self.step.grid.shape, self.layout.halo)[0].astype(self.dtype)
 
@@ -402,19 +229,19 @@ class Stepper:
 
     def save(self, step: int, slot: int) -> None:
         """Keep the working state."""
-        for ring in self.rings.values():
+        for ring in self.storage.rings.values():
             ring.save(slot)
 
     def load(self, step: int, slot: int) -> None:
         """Make a kept state the working state."""
         if self._rounding is not None:
-            self._rounding.drop(self.rings)
-        for ring in self.rings.values():
+            self._rounding.drop(self.storage.rings)
+        for ring in self.storage.rings.values():
             ring.load(slot)
 
     def free(self, slot: int) -> None:
         """Give up a kept state."""
-        for ring in self.rings.values():
+        for ring in self.storage.rings.values():
             ring.release(slot)
 
     def advance(self, start: int, stop: int) -> None:
@@ -425,12 +252,12 @@ class Stepper:
             self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
 
         if self._rounding is not None and self._rounding.forked:  # first, so that what both runs record is that of the other
-            with self._rounding.second(self.rings):
+            with self._rounding.second(self.storage.rings):
                 sweep()
         sweep()
 
     def _advanced(self, count: int) -> dict[str, IntArray]:
-        return {name: ring.advance(count) for name, ring in self.rings.items()}
+        return {name: ring.advance(count) for name, ring in self.storage.rings.items()}
 
     def record(self, start: int, stop: int) -> None:
         """The same, keeping what the adjoints of these steps need: nothing, residuals, or every state.
@@ -458,7 +285,7 @@ class Stepper:
         """
         self._require_recordable(start, stop)
         if self.needs_primal:
-            tables = {name: ring.record(stop - start, start) for name, ring in self.rings.items()}
+            tables = {name: ring.record(stop - start, start) for name, ring in self.storage.rings.items()}
 
             def state_levels(done: int, count: int) -> dict[str, IntArray]:
                 return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
@@ -490,7 +317,7 @@ class Stepper:
             count = 1 if self._pending else stop - start
             adjoint = functools.partial(self._reverse, program, stop, count, held)
             if rounding is not None and rounding.forked and rounding.wants():
-                rounding.sample(self.rings, self.bars, start, adjoint)
+                rounding.sample(self.storage.rings, self.storage.bars, start, adjoint)
             else:
                 adjoint()
             self._add_pending()
@@ -500,7 +327,7 @@ class Stepper:
 
     def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
         def levels(done: int, number: int) -> dict[str, IntArray]:
-            return self._primal_levels(stop - done, number, held) | {name: ring.advance(number) for name, ring in self.bars.items()}
+            return self._primal_levels(stop - done, number, held) | {name: ring.advance(number) for name, ring in self.storage.bars.items()}
 
         self.launcher.sweep(program, stop - 1, count, levels)
 
@@ -509,7 +336,7 @@ class Stepper:
         if residuals:
             self._residuals.drop_record()
         elif self.needs_primal:
-            for ring in self.rings.values():
+            for ring in self.storage.rings.values():
                 ring.drop_record()
 
     def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
@@ -517,11 +344,11 @@ class Stepper:
         if not self.needs_primal:
             return {}
         if not held:
-            return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.rings.items()}
+            return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.storage.rings.items()}
         steps, residuals = self._records[-1]
         if self.recorded and residuals:
             return dict.fromkeys(self.recorded.names, self._residuals.recorded_before(stop - steps.start, count))
-        return {name: ring.recorded_before(stop, count) for name, ring in self.rings.items()}
+        return {name: ring.recorded_before(stop, count) for name, ring in self.storage.rings.items()}
 
     # steps run backwards
 
@@ -540,7 +367,7 @@ class Stepper:
             return None
         carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
         rules = {name: self.step.states[name].rules for name in self.depths}
-        return Rounding(self.launcher, rules, self._coefficient_bars(), [*self._amplitude_bars(), *self._series_bars()], carried)
+        return Rounding(self.launcher, rules, self.programs.coefficient_bars(), [*self._amplitude_bars(), *self._series_bars()], carried)
 
     def undo(self, start: int, stop: int) -> None:
         """Take the working state back from step `stop` to `start`."""
@@ -548,17 +375,17 @@ class Stepper:
             raise ScheduleError(f"this step cannot be undone: {why_not(self.step)}; use another schedule")
         if self._undoing is None:
             raise ScheduleError("expected a run that was started to be undone, got one that was not; let the schedule say so, by `undone`")
-        self.backwards.undo(self.rings, start, stop)
+        self.backwards.undo(self.storage.rings, start, stop)
 
     def compare(self, step: int, slot: int) -> None:
         """Let the kept state `step` tell of the errors of the working one, which was computed backwards."""
         if self._rounding is not None and self._rounding.forked and self.adjoint is not None:
             adjoint = functools.partial(self._reverse, self.adjoint.program, step + 1, 1, False)
-            self._rounding.compare(self.rings, self.bars, slot, step, adjoint)
+            self._rounding.compare(self.storage.rings, self.storage.bars, slot, step, adjoint)
 
     def drift(self) -> float:
         """The relative error that states computed backwards made in the gradient, as estimated; NaN if a number is not one."""
-        return 0.0 if self._rounding is None else self._rounding.drift(self.rings)
+        return 0.0 if self._rounding is None else self._rounding.drift(self.storage.rings)
 
     @property
     def _rounding(self) -> Rounding | None:
@@ -577,12 +404,12 @@ class Stepper:
         Halos follow from the cells, and what is beside them in memory means nothing. Of a state that exists in a region only, it is what is
         stored.
         """
-        return [self.launcher.kept(name, level) for name, ring in self.rings.items() for level in ring.working]
+        return [self.launcher.kept(name, level) for name, ring in self.storage.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         """Make a copy of a state that `state_arrays` gave the working state."""
         values = iter(arrays)
-        for name, ring in self.rings.items():
+        for name, ring in self.storage.rings.items():
             for level in ring.renew():
                 self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
 
@@ -590,7 +417,7 @@ class Stepper:
         """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""
         memory, arrays = self.launcher.memory, self.launcher.arrays
         found = {name: memory.read(arrays[name]) for name in self._sums()}
-        for name, ring in self.bars.items():
+        for name, ring in self.storage.bars.items():
             found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
         if self._rounding is not None:
             found[ERRORS] = self._rounding.errors
@@ -599,10 +426,7 @@ class Stepper:
 
     def _sums(self) -> list[str]:
         """Arrays that adjoint steps add to."""
-        return [*self._coefficient_bars(), *self._amplitude_bars(), *self._series_bars()]
-
-    def _coefficient_bars(self) -> list[str]:
-        return [bar(name) for name in sorted(self.step.active & self.step.coefficients.keys())]
+        return [*self.programs.coefficient_bars(), *self._amplitude_bars(), *self._series_bars()]
 
     def _series_bars(self) -> list[str]:
         return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]
@@ -612,7 +436,7 @@ class Stepper:
 
     def cotangent_size(self) -> float:
         """The largest entry of the state's cotangent now."""
-        return max((_max_abs(self._bar(name)) for name in self.bars), default=0.0)
+        return max((_max_abs(self._bar(name)) for name in self.storage.bars), default=0.0)
 
     def outputs(self) -> list[Array]:
         """What the receivers recorded, as it is stored."""
@@ -630,7 +454,7 @@ class Stepper:
             elif place.startswith("late "):
                 self._pending.setdefault(name, {})[int(place.removeprefix("late "))] = value
             else:
-                memory.write(self.launcher.arrays[name], value, self.bars[name].working[int(place)] if place else None)
+                memory.write(self.launcher.arrays[name], value, self.storage.bars[name].working[int(place)] if place else None)
 
     def _add_pending(self) -> None:
         """After one adjoint step: what was the cotangent of a state one step earlier is now one of the state itself."""
@@ -641,11 +465,6 @@ class Stepper:
             self._pending[primary] = {late - 1: later for late, later in waiting.items()}
             if not self._pending[primary]:
                 del self._pending[primary]
-
-
-def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
-    """How far along each axis any array is read."""
-    return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))
 
 
 def _max_abs(values: Array) -> float:

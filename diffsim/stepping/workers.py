@@ -258,13 +258,16 @@ class WorkerKernel(Kernel):
         if nest.interior is None:
             self._rows(nest, name, everywhere)
             return
-        inside, around = self._split(everywhere, nest.interior.box)
+        inside, around = self._split(everywhere, nest.interior.box, any(assign.outside[-1] for assign in nest.folded))
         self._rows(nest.interior.nest, f"{name}_within", inside)
         for part in around:
             self._rows(nest, name, part)
 
-    def _split(self, everywhere: dict[str, str], box: Box) -> tuple[dict[str, str], list[dict[str, str]]]:
-        """Rows and tiles inside of a box, and the parts around it. Blocks of rows and tiles lie on one side of its edge."""
+    def _split(self, everywhere: dict[str, str], box: Box, beyond: bool) -> tuple[dict[str, str], list[dict[str, str]]]:
+        """Rows and tiles inside of a box, and the parts around it. Blocks of rows and tiles lie on one side of its edge.
+
+        If cells `beyond` the ends of rows are wanted, the last tile, which has some of them, is not inside.
+        """
         layout, inside, around = self.layout, dict(everywhere), []
 
         def cut(low: str, high: str, begin: str, end: str) -> None:
@@ -275,15 +278,15 @@ class WorkerKernel(Kernel):
         names = [("first", "last"), ("below", "above")]
         for (low, high), (begin, end), n in zip(names, rows, layout.rows, strict=False):
             whole = TALLEST_BLOCK
-            bounds = [str(-(-begin // whole) * whole), str(n if end == n else end // whole * whole)]
-            if low == "first":
-                bounds = [f"ti.max(lo, ti.min(hi, {bound}))" for bound in bounds]
+            begin = -(-begin // whole) * whole
+            end = max(begin, n if end == n else end // whole * whole)
+            bounds = [f"ti.max(lo, ti.min(hi, {bound}))" if low == "first" else str(bound) for bound in (begin, end)]
             if (begin, end) != (0, n):
                 cut(low, high, *bounds)
-        n, first = layout.shape[-1], layout.halo_tiles
-        if (left, right) != (0, n):
-            end = layout.tiles if right == n else right // layout.lanes
-            cut("left", "right", str(first + -(-left // layout.lanes)), str(first + end))
+        begin, n = -(-left // layout.lanes), layout.shape[-1]
+        end = max(begin, layout.tiles if right == n and not beyond else right // layout.lanes)
+        if (begin, end) != (0, layout.tiles):
+            cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))
         return inside, around
 
     def _rows(self, nest: Nest, name: str, where: dict[str, str]) -> None:
@@ -297,7 +300,7 @@ class WorkerKernel(Kernel):
         cut = str(int(end) // block * block) if end.isdecimal() else f"({end}) // {block} * {block}"
         self._tiles(nest, name, f"_by_{block}", every, block, where | {high: cut})
         if self.layout.rows[-1] % block:
-            self._tiles(nest, name, "", every, 1, where | {low: cut})
+            self._tiles(nest, name, "", every, 1, where | {low: f"ti.max({where[low]}, {cut})"})
 
     def _block(self, nest: Nest) -> int:
         return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)

@@ -30,7 +30,7 @@ def stored() -> bytes:
 
 def require_fitting(simulation: ds.Simulation) -> None:
     """Every ring has an array of as many levels."""
-    for name, ring in simulation._stepper.rings.items():
+    for name, ring in simulation._stepper.storage.rings.items():
         assert simulation._stepper.launcher.arrays[name].shape[0] == ring.capacity
 
 
@@ -65,7 +65,7 @@ def test_a_shortage_of_memory_leaves_a_simulation_that_can_be_used(
 def test_storage_that_does_not_fit_its_levels_is_refused() -> None:
     made = chaotic.simulation()
     gradient(made, 3)
-    name = next(iter(made._stepper.rings))
+    name = next(iter(made._stepper.storage.rings))
     made._stepper.launcher.allocate(name, (1, *made._stepper.layout.storage))
     with pytest.raises(StaleValueError, match="levels of storage"):
         made.run(chaotic.inputs(made, STEPS), STEPS)
@@ -83,7 +83,7 @@ def test_a_budget_holds_on_a_simulation_that_took_more_before(stored: bytes) -> 
     assert made.allocated_bytes() == fresh.allocated_bytes() < most
     arrays = dict(made._stepper.launcher.arrays)
     gradient(made, policy)
-    assert all(made._stepper.launcher.arrays[name] is arrays[name] for name in made._stepper.rings)
+    assert all(made._stepper.launcher.arrays[name] is arrays[name] for name in made._stepper.storage.rings)
 
 
 def test_two_runs_of_one_simulation_in_one_loss_share_a_folder(tmp_path: Path) -> None:

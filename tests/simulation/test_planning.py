@@ -42,7 +42,7 @@ def test_the_fields_of_a_plan_are_what_is_allocated(case) -> None:
         solution, pullback = simulation.vjp(case.inputs(simulation, rng), case.steps, schedule)
         pullback(ds.Solution(traces=solution.traces))
         assert simulation.allocated_bytes() == sizes.peak(schedule) - sizes.around - sizes.streams
-        simulation._stepper.release()
+        simulation._stepper.storage.release()
         assert simulation.allocated_bytes() == 0
 
 
@@ -82,8 +82,8 @@ def test_a_plan_keeps_within_the_memory(made: ds.Simulation) -> None:
 
 def test_measuring_takes_no_more_memory_than_the_budget(made: ds.Simulation, monkeypatch) -> None:
     seen = []
-    right = made._stepper.plan
-    monkeypatch.setattr(made._stepper, "plan", lambda *a, **k: (right(*a, **k), seen.append(made.allocated_bytes())))
+    right = made._stepper.storage.plan
+    monkeypatch.setattr(made._stepper.storage, "plan", lambda *a, **k: (right(*a, **k), seen.append(made.allocated_bytes())))
     sizes = made.sizes(chaotic.STEPS)
     budget = sizes.fixed + 2 * sizes.record + sizes.state
     ds.plan(made, budget, steps=chaotic.STEPS, seconds=BRIEF)

@@ -154,9 +154,10 @@ def test_only_what_exists_is_stored() -> None:
     """Whole chunks of the block: at most 4 rows of 30 cells, with a chunk at each end of a row, and one of zeros."""
     full, part = (ds.Simulation(Metal(SHAPE, region), precision="f64")._stepper for region in (None, _block(SHAPE)))
     row = full.layout.stride * full.layout.lanes * 8
-    assert full.state_bytes() - part.state_bytes() == full.layout.nbytes - part.launcher.field_bytes("j") > 0.8 * full.layout.nbytes
+    saved = full.storage.state_bytes() - part.storage.state_bytes()
+    assert saved == full.layout.nbytes - part.launcher.field_bytes("j") > 0.8 * full.layout.nbytes
     assert part.launcher.field_bytes("j") <= 4 * row
-    assert part.recorded_bytes() <= full.recorded_bytes() and part.working_bytes() < full.working_bytes()
+    assert part.storage.recorded_bytes() <= full.storage.recorded_bytes() and part.storage.working_bytes() < full.storage.working_bytes()
     assert part.launcher.field_bytes("j bar") == part.launcher.field_bytes("j") < part.launcher.field_bytes("e bar")
 
 

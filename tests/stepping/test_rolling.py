@@ -45,7 +45,7 @@ KEEPING = {
 
 def test_which_cases_keep_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling, "WORTH", ALWAYS)
-    found = {case.name for case in [*CASES, *LEVELS] if any(kept(program) for program in case.simulation()._stepper.programs())}
+    found = {case.name for case in [*CASES, *LEVELS] if any(kept(program) for program in case.simulation()._stepper.programs)}
     assert found == KEEPING | {case.name for case in LEVELS}
 
 

@@ -12,7 +12,8 @@ from diffsim.stepping.adjoint import adjoint_program
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.sharing import cost, inlined, shared_values
 from diffsim.stepping.stages import StoredExpression
-from diffsim.stepping.trace import TracedStep, trace_coefficients, trace_step
+from diffsim.stepping.trace import TracedStep
+from diffsim.stepping.tracing import trace_coefficients, trace_step
 from tests.cases import CASES, Case
 
 

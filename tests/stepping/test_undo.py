@@ -93,7 +93,7 @@ def test_a_step_is_undone_where_its_oldest_values_follow(step: Any) -> None:
     start = {name: rng.uniform(-1, 1, simulation.grid.shape) for name in "ab"}
     stepper.set_coefficients({"k": rng.uniform(0.5, 1, simulation.grid.shape)})
     for _ in range(2):
-        stepper.plan(0, 0, undone=True)
+        stepper.storage.plan(0, 0, undone=True)
         stepper.start(start, {}, 6, undone=True)
         stepper.advance(0, 6)
         moved = stepper.state()

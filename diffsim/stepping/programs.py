@@ -1,0 +1,119 @@
+"""All programs of a step, as the present arch runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from diffsim.boundary import check_halo
+from diffsim.errors import ShapeError
+from diffsim.field import Layout, Slim
+from diffsim.runtime import lanes, settings
+from diffsim.stepping.adjoint import Adjoint, adjoint_program
+from diffsim.stepping.forward import forward_program, ring_depths
+from diffsim.stepping.interior import with_interiors
+from diffsim.stepping.names import bar
+from diffsim.stepping.program import Program
+from diffsim.stepping.residuals import Recorded, recorded_programs
+from diffsim.stepping.rolling import rolled
+from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.trace import Placed, TracedStep
+
+
+class Programs:
+    """The programs of a step, and what they ask of its fields.
+
+    Args:
+        step: the traced step.
+        records: states that are sampled at receivers.
+        dtype: of all fields.
+        differentiable: whether there is an adjoint.
+
+    Attributes:
+        forward: a step.
+        adjoint: its transpose, if there is one.
+        recorded: programs for records, where they are better than those for states.
+        layout: of every field that is stored everywhere.
+    """
+
+    def __init__(self, step: TracedStep, records: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
+        self.step, self._dtype = step, dtype
+        forward = forward_program(step, records)
+        adjoint = adjoint_program(step, records) if differentiable else None
+        recorded = recorded_programs(step, forward, adjoint) if adjoint else None
+        self.forward = self._refined(forward)
+        self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))
+        self.recorded: Recorded | None = recorded and dataclasses.replace(
+            recorded, forward=self._refined(recorded.forward), adjoint=self._refined(recorded.adjoint)
+        )
+        check_halo(step.grid.shape, _farthest(self.forward.reach(), step.grid.ndim))
+        halo = _farthest(self.reach(), step.grid.ndim)
+        margin = max((program.depth() for program in self), default=0) if lanes(dtype) > 1 else 0
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(halo[0]))
+
+    def __iter__(self) -> Iterator[Program]:
+        yield self.forward
+        if self.adjoint:
+            yield self.adjoint.program
+        if self.recorded:
+            yield from (self.recorded.forward, self.recorded.adjoint)
+
+    def _refined(self, program: Program) -> Program:
+        """A program that keeps values which its nests would compute several times a cell, and computes less in the interior."""
+        workers = settings().arch == "cpu"
+        if workers:
+            program = with_interiors(program, self.step, self._regional(), self._dtype)
+        return rolled(program, self.step.graph, workers)
+
+    @property
+    def needs_primal(self) -> bool:
+        """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
+        return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
+
+    def reach(self) -> dict[str, tuple[int, ...]]:
+        """How far beyond a cell each array is read along each axis."""
+        out: dict[str, tuple[int, ...]] = {}
+        for program in self:
+            for array, reach in program.reach().items():
+                out[array] = tuple(map(max, out.get(array, reach), reach))
+        return out
+
+    def coefficient_bars(self) -> list[str]:
+        """Arrays of cotangents of the coefficients that are differentiated for."""
+        return [bar(name) for name in sorted(self.step.active & self.step.coefficients.keys())]
+
+    def stacks(self) -> dict[str, int]:
+        """Arrays of loops, and how many levels each has."""
+        return {array: size for program in self for array, size in program.stacks.items()}
+
+    def fields(self) -> set[str]:
+        """Arrays of fields that vary along all axes."""
+        return {array for program in self for array in program.arrays()} - self.slim().keys()
+
+    def slim(self) -> dict[str, Slim]:
+        """Fields that vary along some axes only."""
+        totals = {total.target: total.slim for program in self for total in program.totals}
+        return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
+
+    def sparse(self) -> dict[str, Sparse]:
+        """How states are stored that exist in a region only, and their cotangents."""
+        known: dict[Placed, Sparse] = {}
+        for name, placed in self._regional().items():
+            if placed not in known and placed.region is not None:
+                try:
+                    known[placed] = Sparse(self.layout, placed.region, placed.rules)
+                except ShapeError as error:
+                    raise ShapeError(f"{name} has {error}") from error
+        return {name: known[placed] for name, placed in self._regional().items()}
+
+    def _regional(self) -> dict[str, Placed]:
+        """Arrays of states that exist in a region only, and of their cotangents."""
+        states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
+        return states | {bar(name): placed for name, placed in states.items()}
+
+
+def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
+    """How far along each axis any array is read."""
+    return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))

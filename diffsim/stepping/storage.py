@@ -1,0 +1,134 @@
+"""Memory of a step's fields: pools of time levels for states and cotangents, and single fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from diffsim.errors import PlanError, StaleValueError
+from diffsim.stepping.forward import ring_depths
+from diffsim.stepping.launcher import Launcher
+from diffsim.stepping.levels import Ring
+from diffsim.stepping.program import Program
+from diffsim.stepping.programs import Programs
+
+
+class Storage:
+    """Room for a run, and its sizes.
+
+    Args:
+        programs: of the step.
+        launcher: that has the arrays.
+
+    Attributes:
+        rings: levels of each state with storage of its own.
+        bars: levels of the cotangents.
+    """
+
+    def __init__(self, programs: Programs, launcher: Launcher) -> None:
+        self._programs, self._launcher, self._depths = programs, launcher, ring_depths(programs.step)
+        self.rings: dict[str, Ring] = {}
+        self.bars: dict[str, Ring] = {}
+
+    def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
+        """Make room for `slots` saved states and a record of `recorded` steps.
+
+        Args:
+            slots: states.
+            recorded: steps.
+            exact: give back what is larger than that; otherwise it is kept for a later run that needs it.
+            undone: make room for a second state and its cotangents' next level too, if steps will be undone.
+
+        Raises:
+            PlanError: more than an array can hold.
+            MemoryError: there is not so much; all storage has been given back then.
+        """
+        recorded = recorded if self._programs.needs_primal else 0
+        second = int(undone and self._programs.needs_primal)
+        slots += second
+        most = max(slots * max(self._depths.values(), default=1) + 4, 0) + recorded
+        if most * self._launcher.layout.tile_count >= 2**31:
+            raise PlanError(
+                f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
+                f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
+            )
+        kept = 0 if self._programs.recorded else recorded
+        try:
+            for name, depth in self._depths.items():
+                levels = slots * depth + self._working_levels(self._programs.forward, name, depth) + kept
+                if self._grow(name, levels, exact):
+                    self.rings[name] = Ring(depth, self._programs.forward.in_place(name), levels)
+            for name in self._programs.recorded.names if self._programs.recorded else ():
+                self._grow(name, max(recorded, 1), exact)
+            for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
+                assert self._programs.adjoint is not None
+                levels = self._working_levels(self._programs.adjoint.program, name, depth) + second
+                if self._grow(name, levels, exact):
+                    self.bars[name] = Ring(depth, self._programs.adjoint.program.in_place(name), levels)
+        except BaseException:  # a ring of more levels than its array has would have kernels write past the end
+            self.release()
+            raise
+
+    def _grow(self, name: str, levels: int, exact: bool) -> bool:
+        """Allocate an array of so many levels unless there is one; return whether that was done."""
+        present = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
+        if present == levels or (present > levels and not exact):
+            return False
+        self._launcher.allocate(name, (levels, *self._launcher.storage(name)))
+        return True
+
+    def release(self) -> None:
+        """Give the storage of all fields back. `plan` allocates it anew, no larger than is asked for then."""
+        arrays = self._launcher.arrays
+        for name in self._programs.fields() & arrays.keys():
+            del arrays[name]
+        self._launcher.put_strips({}, 0)
+        self._launcher.unbind()
+        self.rings, self.bars = {}, {}
+
+    def require(self, rings: Mapping[str, Ring]) -> None:
+        """Raise unless each ring has as many levels as its array."""
+        for name, ring in rings.items():
+            levels = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
+            if levels != ring.capacity:
+                raise StaleValueError(
+                    f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
+                )
+
+    @staticmethod
+    def _working_levels(program: Program, name: str, depth: int) -> int:
+        return Ring.working_levels(depth, program.in_place(name))
+
+    def state_bytes(self) -> int:
+        """Bytes of one saved state."""
+        return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
+
+    def recorded_bytes(self) -> int:
+        """Bytes that each step of a record keeps: none if the adjoint needs no states."""
+        if not self._programs.needs_primal:
+            return 0
+        recorded = self._programs.recorded
+        return sum(map(self._launcher.field_bytes, recorded.names if recorded else self._depths))
+
+    def working_bytes(self) -> int:
+        """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
+        forward, adjoint, recorded = self._programs.forward, self._programs.adjoint, self._programs.recorded
+        levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
+        if adjoint:
+            levels |= {name: self._working_levels(adjoint.program, name, depth) for name, depth in adjoint.depths.items()}
+        single = self._programs.fields() - levels.keys() - set(recorded.names if recorded else ())
+        levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
+        return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
+
+    def second_bytes(self) -> int:
+        """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""
+        if self._programs.adjoint is None or not self._programs.needs_primal:
+            return 0
+        return self.state_bytes() + sum(map(self._launcher.field_bytes, self._programs.adjoint.depths))
+
+    def second_copies(self) -> int:
+        """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
+        return 1 + 4 * len(self._programs.coefficient_bars()) + 2 * len(self._depths) if self._programs.needs_primal else 0
+
+    def allocated_bytes(self) -> int:
+        """Bytes of all field storage now."""
+        return sum(self._launcher.nbytes(name) for name in self._programs.fields() if name in self._launcher.arrays)
