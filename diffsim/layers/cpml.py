@@ -121,7 +121,7 @@ class CPML:
         """
         ndim = self.grid.ndim
         axis = whole("axis", axis, -ndim, ndim - 1, "give the axis of the derivative", ShapeError) % ndim
-        place = check_location(location or (0,) * ndim, ndim)[axis]
+        place = check_location(Variable("zero", location).location or (0,) * ndim, ndim)[axis]
         depth, _ = _depths(self.grid, axis, place, self.cells[axis])
         layer = (depth > 0).reshape([-1 if each == axis else 1 for each in range(ndim)])
         return Variable("zero", location, region=np.broadcast_to(layer, self.grid.shape))

@@ -317,7 +317,7 @@ class Kernel(ABC):
         for number, value in found.items():
             place, index, node, accumulate = values[number]
             if node.op == "const":
-                value = f"Tile({node.data!r})"
+                value = f"Tile({value})"
             put(place, index, f"{self.stored(place).tile(index)} + {value}" if accumulate else value)
 
     @property

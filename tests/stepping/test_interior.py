@@ -36,6 +36,21 @@ class Edges(ds.Equation):
         return {"p": p + self.dt * push, "q": stored * (1 + 0.1 * g), "m": m}
 
 
+class Constant(ds.Equation):
+    """A state that is set to a number."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((3, 20), 1.0), 1.0
+        self.states = {"a": ds.Variable()}
+
+    def step(self, a: Any) -> dict[str, Any]:
+        return {"a": 0.1 + 0 * a}
+
+
+def test_a_constant_has_the_precision_of_the_field() -> None:
+    assert (ds.Simulation(Constant(), precision="f64").run({}, 1).final["a"] == 0.1).all()
+
+
 def _found(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tuple[list[np.ndarray], bool]:
     """A run, its gradient, and whether a nest has an interior."""
     ds.init(arch="cpu", precision="f64", threads=threads)

@@ -14,6 +14,7 @@ from tests.steps.step import Fields, Shape, Step
 DT = 0.3
 CELLS = ((5, 4), (7, 0))
 SPEED, FREQUENCY, KAPPA = 1.5, 0.1, 3.0
+LAYER = Layer(1.0, DT, CELLS, SPEED, FREQUENCY, KAPPA)
 
 
 class AcousticCPML(ds.Equation):
@@ -60,7 +61,9 @@ class AcousticCPML(ds.Equation):
 
 
 def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
-    states = {name: rng.standard_normal(shape) for name in ("p", "vy", "vx", "psi_py", "psi_px", "psi_vy", "psi_vx")}
+    states = {name: rng.standard_normal(shape) for name in ("p", "vy", "vx")}
+    for name, axis, place in (("psi_py", 0, 1), ("psi_px", 1, 1), ("psi_vy", 0, 0), ("psi_vx", 1, 0)):
+        states[name] = LAYER.memory(rng, shape, axis, place)
     return states | {"K": rng.uniform(0.5, 1.5, shape), "b": rng.uniform(0.8, 1.2, shape)}
 
 
@@ -76,15 +79,14 @@ def advance(
     b: np.ndarray,
     f: np.ndarray,
 ) -> Fields:
-    layer = Layer(1.0, DT, CELLS, SPEED, FREQUENCY, KAPPA)
     (pressure,), (buoyancy,) = padded(1, "zero", p), padded(1, "mirror", b)
-    slope_y, psi_py = layer.stretch(inside(1, ahead(pressure, 0) - pressure), 0, 1, psi_py)
-    slope_x, psi_px = layer.stretch(inside(1, ahead(pressure, 1) - pressure), 1, 1, psi_px)
+    slope_y, psi_py = LAYER.stretch(inside(1, ahead(pressure, 0) - pressure), 0, 1, psi_py)
+    slope_x, psi_px = LAYER.stretch(inside(1, ahead(pressure, 1) - pressure), 1, 1, psi_px)
     vy = vy - DT * inside(1, buoyancy + ahead(buoyancy, 0)) / 2 * slope_y
     vx = vx - DT * inside(1, buoyancy + ahead(buoyancy, 1)) / 2 * slope_x
     y, x = padded(1, "zero", vy, vx)
-    growth_y, psi_vy = layer.stretch(inside(1, y - ahead(y, 0, -1)), 0, 0, psi_vy)
-    growth_x, psi_vx = layer.stretch(inside(1, x - ahead(x, 1, -1)), 1, 0, psi_vx)
+    growth_y, psi_vy = LAYER.stretch(inside(1, y - ahead(y, 0, -1)), 0, 0, psi_vy)
+    growth_x, psi_vx = LAYER.stretch(inside(1, x - ahead(x, 1, -1)), 1, 0, psi_vx)
     return {
         "p": p - DT * K * (growth_y + growth_x - f),
         "vy": vy,

@@ -39,6 +39,11 @@ class Layer:
     def __init__(self, h: float, dt: float, cells: tuple[tuple[int, int], ...], speed: float, frequency: float, kappa: float) -> None:
         self.h, self.dt, self.cells, self.speed, self.frequency, self.kappa = h, dt, cells, speed, frequency, kappa
 
+    def memory(self, rng: np.random.Generator, shape: tuple[int, ...], axis: int, place: int) -> np.ndarray:
+        """Random numbers in the layer of an axis, where alone a memory variable exists."""
+        b = figures(shape[axis], self.h, self.dt, self.cells[axis], place, self.speed, self.frequency)["b"]
+        return rng.standard_normal(shape) * (b < 1)[(slice(None), None) if axis == 0 else (None, slice(None))]
+
     def stretch(self, derivative: np.ndarray, axis: int, place: int, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stretched derivative and the next memory variable."""
         n, cells = derivative.shape[axis], self.cells[axis]

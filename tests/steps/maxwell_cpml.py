@@ -15,7 +15,9 @@ from tests.steps.step import Fields, Shape, Step
 
 CELLS = ((4, 4), (6, 6))
 SPEED, FREQUENCY = 1.0, 0.05
-MEMORY = ("psi_Ey", "psi_Ex", "psi_Hx", "psi_Hy")
+MEMORY = {"psi_Ey": (0, 1), "psi_Ex": (1, 1), "psi_Hx": (0, 0), "psi_Hy": (1, 0)}
+"""Memory variables by the axis of their derivative, and whether that lies at centres or upper faces."""
+LAYER = Layer(1.0, DT, CELLS, SPEED, FREQUENCY, 1.0)
 
 
 class MaxwellCPML(maxwell_drude.MaxwellDrude):
@@ -44,21 +46,21 @@ class MaxwellCPML(maxwell_drude.MaxwellDrude):
 
 
 def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
-    return maxwell_drude.inputs(rng, shape) | {name: rng.standard_normal(shape) for name in MEMORY}
+    memory = {name: LAYER.memory(rng, shape, axis, place) for name, (axis, place) in MEMORY.items()}
+    return maxwell_drude.inputs(rng, shape) | memory
 
 
 def advance(
     E: np.ndarray, Hx: np.ndarray, Hy: np.ndarray, J: np.ndarray, eps: np.ndarray, wp: np.ndarray, gamma: np.ndarray, f: np.ndarray,
     psi_Ey: np.ndarray, psi_Ex: np.ndarray, psi_Hx: np.ndarray, psi_Hy: np.ndarray,
 ) -> Fields:  # fmt: skip
-    layer = Layer(1.0, DT, CELLS, SPEED, FREQUENCY, 1.0)
     (e,) = padded(1, "zero", E)
-    slope_y, psi_Ey = layer.stretch(inside(1, ahead(e, 0) - e), 0, 1, psi_Ey)
-    slope_x, psi_Ex = layer.stretch(inside(1, ahead(e, 1) - e), 1, 1, psi_Ex)
+    slope_y, psi_Ey = LAYER.stretch(inside(1, ahead(e, 0) - e), 0, 1, psi_Ey)
+    slope_x, psi_Ex = LAYER.stretch(inside(1, ahead(e, 1) - e), 1, 1, psi_Ex)
     Hx, Hy = Hx - DT * slope_y, Hy + DT * slope_x
     x, y = padded(1, "zero", Hx, Hy)
-    turn_y, psi_Hx = layer.stretch(inside(1, x - ahead(x, 0, -1)), 0, 0, psi_Hx)
-    turn_x, psi_Hy = layer.stretch(inside(1, y - ahead(y, 1, -1)), 1, 0, psi_Hy)
+    turn_y, psi_Hx = LAYER.stretch(inside(1, x - ahead(x, 0, -1)), 0, 0, psi_Hx)
+    turn_x, psi_Hy = LAYER.stretch(inside(1, y - ahead(y, 1, -1)), 1, 0, psi_Hy)
     J = (J / DT - gamma * J / 2 + wp**2 * E) / (1 / DT + gamma / 2)
     E = E + DT / eps * (turn_x - turn_y - J - f)
     return {"E": E, "Hx": Hx, "Hy": Hy, "J": J, "psi_Ey": psi_Ey, "psi_Ex": psi_Ex, "psi_Hx": psi_Hx, "psi_Hy": psi_Hy}
