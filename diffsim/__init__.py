@@ -43,6 +43,7 @@ from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
 from diffsim.stepping.repeat import repeat
+from diffsim.stepping.running_sum import running_sum
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
@@ -98,6 +99,7 @@ __all__ = [
     "register_pytree",
     "remat",
     "repeat",
+    "running_sum",
     "scan",
     "scatter",
     "show_tape",
