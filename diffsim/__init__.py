@@ -33,7 +33,7 @@ from diffsim.ad import (
     vjp,
     while_loop,
 )
-from diffsim.boundary import Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
+from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
 from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
@@ -50,6 +50,7 @@ from diffsim.stepping.stages import stage
 __version__ = "0.1.0"
 
 __all__ = [
+    "Antiperiodic",
     "DiffsimError",
     "Dirichlet",
     "Equation",

@@ -79,6 +79,11 @@ class Rule(ABC):
         """Whether its value is the name of an input."""
         return isinstance(self.given, str)
 
+    @property
+    def joins(self) -> bool:
+        """Whether it joins the two ends of an axis, so that both sides have it, or none."""
+        return False
+
     @abstractmethod
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
@@ -107,8 +112,24 @@ class Zero(Rule):
 class Periodic(Rule):
     """The other end of the grid: "periodic". Both sides of an axis have it, or none."""
 
+    @property
+    def joins(self) -> bool:
+        return True
+
     def ghost(self, q: int, n: int, place: Place) -> Combination:
         return ((n - 1 - q, 1.0),), 0.0
+
+
+@dataclass(frozen=True)
+class Antiperiodic(Rule):
+    """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none."""
+
+    @property
+    def joins(self) -> bool:
+        return True
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        return ((n - 1 - q, -1.0),), 0.0
 
 
 class Condition(Rule):
@@ -315,7 +336,7 @@ def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
     """The rules of a boundary, a pair an axis; a single one stands for any number of axes.
 
     Raises:
-        ParameterError: something that is no rule, or periodic on one side only.
+        ParameterError: something that is no rule, or on one side only what joins both.
     """
     entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
     single = len(entries) == 1 and entries[0] is boundary
@@ -328,8 +349,9 @@ def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
             low, high = (_rule(each, what) for each in entry)
         else:
             low = high = _rule(entry, what)
-        if isinstance(low, Periodic) != isinstance(high, Periodic):
-            raise ParameterError(f"{what} is periodic on one side, expected on both; write 'periodic' for the axis")
+        if low != high and (low.joins or high.joins):
+            word = type(low if low.joins else high).__name__.lower()
+            raise ParameterError(f"{what} is {word} on one side, expected on both; write one rule for the axis")
         found.append((low, high))
     return tuple(found)
 
@@ -444,7 +466,7 @@ def unplaced(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
 
 def _side(rule: Rule, place: Place) -> Side:
     """A rule at its place; those that act alike everywhere are equal."""
-    return Side(rule, Place(place.axis, place.high) if isinstance(rule, (Zero, Periodic)) else place)
+    return Side(rule, Place(place.axis, place.high) if rule.joins or isinstance(rule, Zero) else place)
 
 
 def zero_rules(ndim: int) -> Rules:

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from diffsim.boundary import Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Periodic, Robin, Rule, Zero
+from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Periodic, Robin, Rule, Zero
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.grid import Grid
 from diffsim.scene.model import Model, Name, NotNegative, Real, moderate
@@ -27,7 +27,9 @@ from diffsim.stepping.equation import Variable
 
 TIME = "time"
 """In `varies`, and as the axis of what has values for each step."""
-Kind: TypeAlias = Literal["zero", "mirror", "periodic", "odd_image", "dirichlet", "neumann", "robin", "extrapolate", "outflow"]
+Kind: TypeAlias = Literal[
+    "zero", "mirror", "periodic", "antiperiodic", "odd_image", "dirichlet", "neumann", "robin", "extrapolate", "outflow"
+]
 KINDS: tuple[str, ...] = get_args(Kind)
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "dirichlet": ("value",),
@@ -138,7 +140,8 @@ class RuleModel(Model):
             case "outflow":
                 assert self.speed is not None
                 return Outflow(self.speed)
-        return {"zero": Zero(), "mirror": EvenImage(), "periodic": Periodic(), "odd_image": OddImage()}[self.type]
+        words = {"zero": Zero(), "mirror": EvenImage(), "periodic": Periodic(), "antiperiodic": Antiperiodic(), "odd_image": OddImage()}
+        return words[self.type]
 
     def unit(self, unit: str) -> str:
         """Of an input that it names, by that of the field."""
@@ -162,16 +165,17 @@ def _two(value: Any) -> Any:
     return value
 
 
-def _both_periodic(pair: tuple[RuleModel, RuleModel]) -> tuple[RuleModel, RuleModel]:
-    if (pair[0].type == "periodic") != (pair[1].type == "periodic"):
-        raise ValueError(f'expected "periodic" on both sides, found {shown([rule.type for rule in pair])}; write "periodic" for the axis')
+def _both_joined(pair: tuple[RuleModel, RuleModel]) -> tuple[RuleModel, RuleModel]:
+    types = [rule.type for rule in pair]
+    joining = [rule.type for rule in pair if rule.build().joins]
+    if joining and types[0] != types[1]:
+        raise ValueError(f'expected "{joining[0]}" on both sides, found {shown(types)}; write "{joining[0]}" for the axis')
     return pair
 
 
 OneRule: TypeAlias = Annotated[RuleModel, BeforeValidator(_table)]
 Sides: TypeAlias = Annotated[
-    Annotated[OneRule, Tag("both")]
-    | Annotated[tuple[OneRule, OneRule], BeforeValidator(_two), AfterValidator(_both_periodic), Tag("each")],
+    Annotated[OneRule, Tag("both")] | Annotated[tuple[OneRule, OneRule], BeforeValidator(_two), AfterValidator(_both_joined), Tag("each")],
     Discriminator(lambda value: "each" if isinstance(value, (list, tuple)) else "both"),
 ]
 """A rule for both sides of an axis, or one for each."""
@@ -225,7 +229,7 @@ def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, 
                 raise SceneError(f"equation.boundary.{axis}: {known}, found {shown(axis)}; {nearest(axis, grid.axes)}")
     per_axis = [model if isinstance(model, RuleModel) else model.get(axis, RuleModel(type=otherwise)) for axis in grid.axes]
     pairs = [(sides, sides) if isinstance(sides, RuleModel) else sides for sides in per_axis]
-    ends = tuple("periodic" if low.type == "periodic" else "mirror" for low, _ in pairs)
+    ends = tuple(rule if rule.joins else "mirror" for rule in (low.build() for low, _ in pairs))
     found: dict[str, tuple[str, RuleModel]] = {}
     for key, across, rule in named(model):
         assert rule.name is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from diffsim.boundary import Boundary, Periodic, per_axis
+from diffsim.boundary import Boundary, per_axis
 from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
@@ -56,7 +56,7 @@ class Heat(Equation):
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
         outside = per_axis(boundary, grid.ndim)
-        kappa = Variable(tuple("periodic" if isinstance(low, Periodic) else "mirror" for low, _ in outside), unit="m²/s")
+        kappa = Variable(tuple("periodic" if low.joins else "mirror" for low, _ in outside), unit="m²/s")
         own = ("T", "kappa", *self.forcings)
         self.parameters = {"kappa": kappa} | check_given("parameters", parameters, own)
         self.series = check_given("series", series, own)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.boundary import Periodic, Rules
+from diffsim.boundary import Rules
 from diffsim.errors import ShapeError
 from diffsim.expr.metric import KINDS, metric_name
 from diffsim.grid import Grid
@@ -41,10 +41,11 @@ def metrics(grid: Grid) -> dict[str, Metric]:
 
 
 def check_not_periodic(grid: Grid, rules: Mapping[str, Rules]) -> None:
-    """Raise `ShapeError` if a field is periodic along a stretched axis: operators take the cells outside for mirror images."""
+    """Raise `ShapeError` if a rule joins the ends of a stretched axis: operators take the cells outside for mirror images."""
     for name, of_field in rules.items():
         for axis, ((low, _), h) in enumerate(zip(of_field, grid.uniform_spacing, strict=True)):
-            if h is None and isinstance(low.rule, Periodic):
+            if h is None and low.rule.joins:
+                word = type(low.rule).__name__.lower()
                 raise ShapeError(
-                    f"{name} is periodic along {grid.axes[axis]}, which is stretched, expected another rule; choose one, or a uniform axis"
+                    f"{name} is {word} along {grid.axes[axis]}, which is stretched, expected another rule; choose one, or a uniform axis"
                 )

@@ -305,7 +305,7 @@ def one(rule: Any, axis: str = "x") -> dict[str, Any]:
     return {"equation__boundary": {axis: rule}, "unknowns": {"T": {"start": {"constant": 0.0}}}, "penalty": [], "accept": []}
 
 
-KNOWN = "zero, mirror, periodic, odd_image, dirichlet, neumann, robin, extrapolate, outflow"
+KNOWN = "zero, mirror, periodic, antiperiodic, odd_image, dirichlet, neumann, robin, extrapolate, outflow"
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"equation__boundary": "miror"}, f"equation.boundary: expected one of {KNOWN}, found 'miror'", "did you mean mirror?"),
     (one("even_image"), f"equation.boundary.x: expected one of {KNOWN}, found 'even_image'", "did you mean mirror?"),
