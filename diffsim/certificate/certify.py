@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_
 from diffsim.certificate.taylor import taylor
 from diffsim.checkpoint import Binomial, Policy, StoreAll
 from diffsim.errors import ParameterError
-from diffsim.simulation import Simulation, Solution
+from diffsim.simulation import Simulation
+from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.typing import Array
 
 SLOTS = (1, 2, 3, 5, 8, 13, 21)
@@ -21,8 +22,6 @@ MOST_REPEATED = 12.0
 """Schedules that run each step forward more often than this are left out."""
 NOTHING = 1e-12
 """An entry this much smaller than the largest of its field is 0 but for round-off: a change by its size would show nothing."""
-
-Loss = Callable[[Solution], tuple[float, Solution]]
 
 
 def certify(
@@ -40,7 +39,7 @@ def certify(
 
     Args:
         simulation: in f64.
-        loss: solution -> (value, cotangents).
+        loss: solution -> a number, or (value, cotangents); see `Simulation.value_and_grad`.
         inputs: where; positive margins are needed so that small changes stay valid.
         steps: time steps.
         seed: of all random numbers.
@@ -79,7 +78,7 @@ def _lines(
         weights = random_weights(moved, rng)
         _, pullback = simulation.vjp(point, steps)
         yield equal_sums(f"dot product, {name}", products(moved, weights), pullback(weights)[name] * v, limit)
-        forward = products(moved, loss(solution)[1])
+        forward = products(moved, value_and_cotangents(loss, solution)[1])
         yield equal_sums(f"jvp against vjp of the loss, {name}", forward, stored[name] * v, limit)
     chosen = {f"random {k + 1}": {name: direction(name) for name in names} for k in range(directions)}
     chosen |= {f"{name} at the edge": {name: _edge(point[name], stored[name])} for name in names}
@@ -88,7 +87,7 @@ def _lines(
 
         def along(t: Array, moves: dict[str, Array] = moves) -> float:
             there = point | {name: point[name] + float(t[0]) * move for name, move in moves.items()}
-            return loss(simulation.run(there, steps))[0]
+            return value_and_cotangents(loss, simulation.run(there, steps))[0]
 
         # of the inputs, a tenth of their size at most
         scaled = {name: 0.1 * move for name, move in moves.items()}

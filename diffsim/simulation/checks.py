@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import MOST_STEPS, mapping, number, real_array, shown, whole
+from diffsim.arguments import MOST_STEPS, mapping, real_array, shown, whole
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
 from diffsim.simulation.solution import Solution
@@ -43,13 +43,6 @@ def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> Non
             f"expected records of {steps} steps at all sources and receivers to fit into memory, got {grouped(wanted)} bytes where "
             f"{grouped(available)} are available; lower steps, or record at fewer receivers"
         )
-
-
-def check_loss(given: Any) -> tuple[float, Solution]:
-    """What a loss function gives: its value, and cotangents of the solution."""
-    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[1], Solution):
-        raise ParameterError(f"loss gave {shown(given)}, expected (value, cotangents), the latter a diffsim.Solution; return both")
-    return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]
 
 
 def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:

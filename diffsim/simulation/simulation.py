@@ -25,7 +25,8 @@ from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
 from diffsim.runtime import PRECISIONS, lanes, settings
-from diffsim.simulation.checks import check_input, check_loss, check_names, check_room, check_steps, places, require_finite
+from diffsim.simulation.checks import check_input, check_names, check_room, check_steps, places, require_finite
+from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.planning import made_up, sizes_of, undoes
 from diffsim.simulation.pullback import Back, Call, RepeatablePullback
 from diffsim.simulation.recorded import RecordedRun
@@ -498,7 +499,7 @@ class Simulation:
 
     def value_and_grad(
         self,
-        loss: Callable[[Solution], tuple[float, Solution]],
+        loss: Loss,
         inputs: Mapping[str, npt.ArrayLike],
         steps: int,
         checkpoint: Checkpoint = "auto",
@@ -507,10 +508,18 @@ class Simulation:
         every: int = 1,
         on_progress: OnProgress | None = None,
     ) -> tuple[float, dict[str, Array]]:
-        """Value of `loss(solution) -> (value, cotangents)` and its gradient for every input in `wrt`; see `vjp` for the rest."""
-        function("loss", loss, "lambda solution: (value, cotangents)", optional=False)
+        """Value of a loss and its gradient for every input in `wrt`.
+
+        Args:
+            loss: solution -> a number, computed with `diffsim.numpy`; or (value, cotangents of the solution) in NumPy.
+            inputs: and all others: see `vjp`.
+
+        Raises:
+            DerivativeError: the loss gives a number alone, and does what loses a derivative.
+        """
+        function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
         solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress)
-        value, cotangents = check_loss(loss(solution))
+        value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:

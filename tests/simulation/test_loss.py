@@ -1,0 +1,89 @@
+"""Losses that are programs, and losses that give their cotangents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as dnp
+from diffsim.errors import DerivativeError, ParameterError
+from diffsim.solvers import Heat
+
+STEPS = 6
+PLACES = [[1.0, 1.5], [2.0, 0.5]]
+
+
+@pytest.fixture(scope="module")
+def heat() -> ds.Simulation:
+    return ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), receivers={"T": PLACES}, precision="f64")
+
+
+@pytest.fixture
+def inputs() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {"kappa": rng.uniform(0.2, 0.4, (7, 9)), "T": rng.normal(size=(7, 9))}
+
+
+def program(solution: ds.Solution) -> Any:
+    """A number of both parts, with functions of NumPy, slices and control flow."""
+    traces = solution.traces["T"]
+    total = dnp.sum(dnp.log(1 + traces[1:] ** 2))
+    for row in range(3):
+        total = total + dnp.max(solution.final["T"][row]) * row
+    return total / 2
+
+
+def pair(solution: ds.Solution) -> tuple[float, ds.Solution]:
+    """The same, by hand."""
+    traces, final = np.asarray(solution.traces["T"]), np.asarray(solution.final["T"])
+    bars = {"T": np.zeros_like(final)}, {"T": traces / (1 + traces**2)}
+    bars[1]["T"][0] = 0
+    for row in range(3):
+        bars[0]["T"][row, final[row].argmax()] = row / 2
+    value = np.log(1 + traces[1:] ** 2).sum() + sum(final[row].max() * row for row in range(3))
+    return float(value) / 2, ds.Solution(*bars)
+
+
+def test_a_program_has_the_gradient_of_its_cotangents(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
+    (value, gradient), (expected, wanted) = (heat.value_and_grad(loss, inputs, STEPS, 2) for loss in (program, pair))
+    assert type(value) is float and value == pytest.approx(expected, rel=1e-14)
+    for name in wanted:
+        np.testing.assert_allclose(gradient[name], wanted[name], rtol=1e-12, atol=1e-14)
+
+
+def test_a_program_is_called_once(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
+    seen = []
+    heat.value_and_grad(lambda solution: (seen.append(1), (solution.final["T"] ** 2).sum())[1], inputs, STEPS)
+    assert len(seen) == 1
+
+
+def test_both_kinds_are_certified(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
+    smooth = {"kappa": inputs["kappa"], "T": np.linspace(0, 1, 63).reshape(7, 9)}
+    for loss in (program, pair):
+        assert ds.certify(heat, loss, smooth, STEPS, directions=1).passed
+
+
+@pytest.mark.parametrize(
+    ("loss", "error", "message"),
+    [
+        (lambda solution: float((solution.final["T"] ** 2).sum()), DerivativeError, "float"),
+        (lambda solution: 3.0, ParameterError, r"loss gave 3.0, expected a number computed from the solution with diffsim.numpy, or"),
+        (lambda solution: solution.final["T"], ParameterError, r"loss gave .*, expected a number computed"),
+        (lambda solution: (1.0, solution.final), ParameterError, r"loss gave .*, expected a number computed"),
+        (lambda solution: None, ParameterError, r"loss gave None, expected a number computed"),
+        (lambda solution: solution.nothing, AttributeError, "nothing"),
+    ],
+)
+def test_what_is_no_loss_is_refused(loss: Any, error: type[Exception], message: str, heat: ds.Simulation, inputs: Any) -> None:
+    with pytest.raises(error, match=message):
+        heat.value_and_grad(loss, inputs, STEPS)
+
+
+def test_the_value_is_in_the_precision_of_the_simulation() -> None:
+    single = ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), precision="f32")
+    given = {"kappa": np.full((7, 9), 0.3), "T": np.ones((7, 9))}
+    value, gradient = single.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), given, STEPS)
+    assert value == pytest.approx(63, rel=1e-5) and gradient["T"].dtype == np.float32
