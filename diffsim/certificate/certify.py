@@ -52,7 +52,7 @@ def certify(
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
     point = {name: np.asarray(value, float) for name, value in inputs.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
-        point.setdefault(name, np.zeros(simulation.grid.shape))
+        point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
     if directions < 1:
         raise ParameterError(f"directions = {directions}, expected at least 1; without one, nothing is tested")
     return Certificate(tuple(_lines(simulation, loss, point, steps, np.random.default_rng(seed), directions)))

@@ -272,6 +272,12 @@ def _over(values: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
     return {name: np.array(np.broadcast_to(value, shape)) for name, value in values.items()}
 
 
+def test_numbers_that_are_left_out_start_at_0() -> None:
+    inputs = {"x": np.random.default_rng(0).normal(size=(5, 6)), "r": np.ones(6), "a_prev": 1.0}
+    simulation = ds.Simulation(Carried((5, 6), False), precision="f64")
+    assert ds.certify(simulation, lambda solution: (solution.final["x"] ** 2).sum() * solution.final["a"], inputs, 5, directions=1).passed
+
+
 def test_a_number_that_varies_is_refused() -> None:
     class Wrong(Carried):
         def step(self, x: Symbol, a: Symbol, a_prev: Symbol, r: Symbol) -> dict[str, Symbol]:
