@@ -33,7 +33,7 @@ def products(moved: Solution, weights: Solution) -> Array:
 
 def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line:
     """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
-    scale = max(abs(float(forward.sum())), abs(float(backward.sum())), float(np.sqrt(np.sum(forward**2))))
+    scale = max(max(abs(float(products.sum())), float(np.sqrt(np.sum(products**2)))) for products in (forward, backward))
     difference = abs(float(forward.sum()) - float(backward.sum()))
     mismatch = difference / scale if scale else float(difference > 0)
     return Line(name, mismatch, f"at most {limit:g}", bool(mismatch <= limit), "" if scale else "no effect: all products are zero")

@@ -106,7 +106,7 @@ def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> d
         "steps": steps,
         "schedule": repr(plan.schedule),
         "states kept at most, of those allowed": ", ".join(f"{n} of {t.slots} ({t.name})" for n, t in zip(busiest, tiers, strict=True)),
-        "all states over the peak": steps * simulation._stepper.state_bytes() / chosen.peak,
+        "all states over the peak": steps * simulation._stepper.storage.state_bytes() / chosen.peak,
         "peak predicted, MB": chosen.peak / 1e6,
         "peak over prediction": max(peaks) / chosen.peak,
         "seconds predicted": chosen.seconds,

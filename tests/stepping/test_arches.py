@@ -74,7 +74,7 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 16])
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in FEW[:8]], ids=lambda case: case.name)
 def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
+    monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: lanes)
     found, wanted = outputs(case, "f64")
     for key in wanted:
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key

@@ -107,7 +107,7 @@ def test_the_text_does_not_grow_with_the_laps() -> None:
 
 def test_the_memory_of_a_loop_is_planned() -> None:
     few, many = (ds.Simulation(Sweeps(count), precision="f64") for count in (3, 9))
-    extra = many._stepper.working_bytes() - few._stepper.working_bytes()
+    extra = many._stepper.storage.working_bytes() - few._stepper.storage.working_bytes()
     assert extra == 6 * few._stepper.layout.nbytes
     many.run({"p": np.zeros((12, 15)), "source": np.zeros((12, 15))}, 1)
     assert many._stepper.launcher.nbytes("repeat 0 field 0") == 10 * many._stepper.layout.nbytes

@@ -54,7 +54,7 @@ def test_the_number_of_threads_changes_no_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
 def test_every_lane_count_agrees(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = numbers(step)
-    monkeypatch.setattr("diffsim.stepping.stepper.lanes", lambda dtype: lanes)
+    monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: lanes)
     assert wrong(numbers(step), wanted, ROUND_OFF) == {}
 
 
