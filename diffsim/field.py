@@ -42,7 +42,7 @@ class Region:
     """
 
     inside: npt.NDArray[np.bool_] = field(repr=False, compare=False)
-    digest: bytes = field(init=False, repr=False)
+    digest: bytes = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", hashlib.sha256(np.packbits(self.inside).tobytes()).digest())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.errors import TraceError
 
@@ -88,9 +89,14 @@ class Graph:
             args = (args[1], args[0])
         return self._intern(op, args, data)
 
-    def apply_exactly(self, op: str, *args: Node, data: Any = None) -> Node:
-        """The node of an operation, simplified only where that changes no bit of a value but the sign of 0: no constants are moved."""
-        if op in CONDITIONS and all(a.op in ("const", *CONDITIONS) for a in args):
+    def apply_exactly(self, op: str, *args: Node, data: Any = None, dtype: npt.DTypeLike = float) -> Node:
+        """The node of an operation, simplified only where that changes no bit of a finite value but the sign of 0.
+
+        So no constants are moved, and conditions compare numbers of the type that kernels have.
+        """
+        if op in CONDITIONS and all(a.op == "const" for a in args):
+            return self.apply(op, *(self.const(float(np.dtype(dtype).type(a.data))) for a in args), data=data)
+        if op in LOGIC:
             return self.apply(op, *args, data=data)
         first, second = args[0], args[1] if len(args) > 1 else None
         zero, one = [is_const(node, 0) for node in args], [is_const(node, 1) for node in args]
@@ -218,12 +224,16 @@ class Graph:
         return total
 
     def replace(
-        self, roots: Iterable[Node], leaf: Callable[[Node], Node], memo: dict[int, Node] | None = None, exactly: bool = False
+        self,
+        roots: Iterable[Node],
+        leaf: Callable[[Node], Node],
+        memo: dict[int, Node] | None = None,
+        apply: Callable[..., Node] | None = None,
     ) -> list[Node]:
-        """The roots with each read replaced by `leaf(read)`; shared nodes are rebuilt once, and perhaps by `apply_exactly`."""
+        """The roots with each read replaced by `leaf(read)`; shared nodes are rebuilt once, by `apply` or that of the graph."""
         roots = list(roots)
         done = {} if memo is None else memo
-        apply = self.apply_exactly if exactly else self.apply
+        apply = apply or self.apply
         for node in ordered(roots, known=done):
             if node.op == "read":
                 done[node.id] = leaf(node)
@@ -239,7 +249,8 @@ class Graph:
             return node
         known = self._shifted.setdefault(offset, {})
         if node.id not in known:
-            self.replace([node], lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset))), known, exactly=True)
+            moved = lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset)))  # noqa: E731
+            self.replace([node], moved, known, self.apply_exactly)
         return known[node.id]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
 from diffsim.scene.model import (
     MOST,
@@ -25,6 +26,7 @@ from diffsim.scene.model import (
     Widths,
 )
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
+from diffsim.scene.rules import TIME
 
 ROUND_OFF = 1e-6
 """Of a step: a duration this much longer than whole steps is whole steps."""
@@ -63,6 +65,11 @@ class GridModel(Model):
             value = getattr(self, name)
             if value is not None and len(value) not in {least, ndim}:
                 raise ValueError(f"expected {name} with {ndim} entries, one an axis of shape, found {len(value)}; add or drop some")
+        taken = {TIME, NUMBER}.intersection(self.axes or ())
+        if taken:
+            raise ValueError(
+                f"expected axes of space, found {' and '.join(sorted(taken))}, which name something else in a scene; rename them"
+            )
         return self
 
 

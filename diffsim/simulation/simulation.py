@@ -494,7 +494,7 @@ class Simulation:
         parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
         expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
         profiles = {**before.profiles, **start.profiles, **step.profiles}
-        arrays = {**fields, **{f"profile {name}": np.asarray(profile.values) for name, profile in profiles.items()}}
+        arrays = {**fields, **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()}}
         return run_key(parts, expressions, arrays, self._points)
 
     def value_and_grad(

@@ -150,6 +150,8 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
     for state, node in step.outputs.items():
         outputs[state] = _without(graph, node, wanted)
         for forcing in sorted(wanted & reads([node]).keys()):
+            if step.states[state].axes is not None:
+                raise TraceError(f"forcing {forcing} enters {state}, which has axes = {step.states[state].axes}; use a series for it")
             factor = _derivative(graph, node, forcing)
             used = reads([factor])
             fixed = used.keys() <= step.coefficients.keys() | step.profiles.keys()

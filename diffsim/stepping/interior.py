@@ -1,12 +1,14 @@
 """What a loop nest computes in the interior of the grid, where that is less than at the edges.
 
 There a profile of an absorbing layer is constant, no cell is the outermost one, and states that exist in a region do not. With these
-constants in their place, expressions become shorter: outside its layer, a wave is not damped. No bit changes, but that -0 may become 0.
+constants in their place, expressions become shorter: outside its layer, a wave is not damped. No bit of a finite
+number changes, but that -0 may become 0.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -121,7 +123,8 @@ class _Interiors:
 
     def _replaced(self, root: Node, values: Mapping[str, float]) -> Node:
         """An expression with these values in place of fields."""
-        (found,) = self.graph.replace([root], lambda read: self._value(read, values), exactly=True)
+        apply = functools.partial(self.graph.apply_exactly, dtype=self.dtype)
+        (found,) = self.graph.replace([root], lambda read: self._value(read, values), apply=apply)
         return found
 
     def _value(self, read: Node, values: Mapping[str, float]) -> Node:

@@ -292,20 +292,19 @@ class Kernel(ABC):
         """Write expressions at the tile `at`: where, the number of the tile, the expression, and whether it is added.
 
         All are computed before any is written. Those for sparse fields are computed where these are stored, unless they
-        read a sparse field that is written before.
+        read what is written where others are stored.
         """
         writer = TileWriter(self.text, self.sources)
         found: dict[int, str] = {}
         later: dict[tuple[str, str], list[int]] = {}
-        changed: set[tuple[str, str]] = set()
+        written = {(place.array, index): self.stored(place).chunks for place, index, _, _ in values if place.array in self.sparse}
         for number, (place, index, node, _) in enumerate(values):
             read = {(self.program.places[name].array, index) for name in self.program.reads([node]) if name in self.program.places}
-            if place.array in self.sparse and not read & changed:
-                later.setdefault((self.stored(place).chunks, index), []).append(number)
+            chunks = self.stored(place).chunks
+            if chunks and all(written[each] == chunks for each in read & written.keys()):
+                later.setdefault((chunks, index), []).append(number)
             else:
                 found[number] = writer(node)
-            if place.array in self.sparse:
-                changed.add((place.array, index))
         for (_, index), numbers in later.items():
             with writer.block(f"if {self.stored(values[numbers[0]][0]).chunk_of(index)} > 0"):
                 self._put(values, {number: writer(values[number][2]) for number in numbers}, self._put_tile)

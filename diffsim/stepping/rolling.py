@@ -135,7 +135,7 @@ def _layers(graph: Graph, bodies: dict[str, Node], prefix: str) -> list[dict[str
     found = _kept(graph, list(bodies.values()))
     names = {use.value.id: f"{prefix} {use.value.id}" for use in found}
     known = {node.id: graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
-    readers = graph.replace(bodies.values(), lambda read: read, known, exactly=True)
+    readers = graph.replace(bodies.values(), lambda read: read, known, graph.apply_exactly)
     kept = {names[use.value.id]: use.value for use in found}
     if not found or cost(readers) + cost(kept.values()) + sum(use.keeping for use in found) >= cost(bodies.values()):
         return [bodies]

@@ -208,7 +208,8 @@ class Stepper:
             for other, (its_primary, its_late) in self.delays.items():
                 if its_primary == primary and its_late >= late:
                     total = total + self._delayed_bar(other, 1 + its_late - late)
-            states[state] = total
+            region = self.step.states[state].region
+            states[state] = total if region is None else np.where(region.inside, total, 0)
         active = sorted(self.step.active)
         coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
         driven = {forcing: self._read(bar(source_stream(forcing))) for forcing in self.step.forcings}

@@ -278,12 +278,12 @@ class WorkerKernel(Kernel):
         names = [("first", "last"), ("below", "above")]
         for (low, high), (begin, end), n in zip(names, rows, layout.rows, strict=False):
             whole = TALLEST_BLOCK
-            begin = -(-begin // whole) * whole
+            begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
             bounds = [f"ti.max(lo, ti.min(hi, {bound}))" if low == "first" else str(bound) for bound in (begin, end)]
             if (begin, end) != (0, n):
                 cut(low, high, *bounds)
-        begin, n = -(-left // layout.lanes), layout.shape[-1]
+        begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
         end = max(begin, layout.tiles if right == n and not beyond else right // layout.lanes)
         if (begin, end) != (0, layout.tiles):
             cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr import diff, interpolate, laplacian
+from diffsim.expr import diff, interpolate, laplacian, where
 from diffsim.layers import CPML
 from diffsim.stepping import interior, programs
 
@@ -82,3 +82,49 @@ def test_an_interior_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(one, other, err_msg=f"{seed} {shape} {equation.states['p'].boundary}")
     ds.init(arch="cpu", precision="f64")
     assert some >= 4
+
+
+class Flat(ds.Equation):
+    """A state that exists at the low end of the axis in the middle, where there are few cells."""
+
+    def __init__(self, cells: int) -> None:
+        self.grid, self.dt = ds.Grid((8, cells, 40), 1.0), 0.1
+        exists = np.zeros(self.grid.shape, bool)
+        exists[:, : {2: 1, 3: 2, 7: 5}[cells]] = True
+        self.states = {"u": ds.Variable("zero"), "m": ds.Variable(region=exists)}
+
+    def step(self, u: Any, m: Any) -> dict[str, Any]:
+        return {"u": u + 0.1 * (diff(diff(u, 1), 1) + m + m * m * u), "m": 0.9 * m + 0.1 * u * u - 0.2 * m * m + 0.3 * m * m * m}
+
+
+@pytest.mark.parametrize("cells", [2, 3, 7])
+def test_an_interior_ends_where_the_grid_does(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, equation = np.random.default_rng(0), Flat(cells)
+    inputs = {"u": rng.uniform(-1, 1, equation.grid.shape), "m": np.zeros(equation.grid.shape)}
+    found, has = _found(equation, inputs, 2)
+    monkeypatch.setattr(programs, "with_interiors", lambda program, *_: program)
+    plain, _ = _found(equation, inputs, 2)
+    ds.init(arch="cpu", precision="f64")
+    assert has
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Compared(ds.Equation):
+    """A branch by a profile whose values are numbers that f32 has not."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((40, 64), 1.0), 0.1
+        self.states = {"q": ds.Variable()}
+        self.profiles = {"w": ds.Profile(0, np.where(np.arange(40) < 4, 0.5, 0.1))}
+
+    def step(self, q: Any, w: Any) -> dict[str, Any]:
+        return {"q": where(w > 0.1, q + 1, q * (1 - 0.3 * w) * (1 + 0.1 * w) * w)}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_conditions_compare_numbers_of_the_kernel(precision: Any) -> None:
+    simulation = ds.Simulation(Compared(), precision=precision)
+    assert simulation._stepper.forward.operations[0].interior is not None  # type: ignore[union-attr]
+    q = simulation.run({"q": np.ones((40, 64))}, 1).final["q"]
+    assert (q[:4] == 2).all() and np.allclose(q[4:], 0.97 * 1.01 * 0.1, rtol=1e-6)

@@ -278,6 +278,20 @@ def test_numbers_that_are_left_out_start_at_0() -> None:
     assert ds.certify(simulation, lambda solution: (solution.final["x"] ** 2).sum() * solution.final["a"], inputs, 5, directions=1).passed
 
 
+class Pushed(Carried):
+    """A point source in a number."""
+
+    forcings = ("f",)
+
+    def step(self, x: Symbol, a: Symbol, a_prev: Symbol, r: Symbol, f: Symbol) -> dict[str, Symbol]:  # type: ignore[override]
+        return {"x": x, "a": a + self.dt * f, "a_prev": a, "r": r}
+
+
+def test_a_point_source_enters_fields_only() -> None:
+    with pytest.raises(TraceError, match=r"forcing f enters a, which has axes = \(\); use a series for it"):
+        ds.Simulation(Pushed((4, 5), False), sources={"f": [[1.0, 2.0]]})
+
+
 def test_a_number_that_varies_is_refused() -> None:
     class Wrong(Carried):
         def step(self, x: Symbol, a: Symbol, a_prev: Symbol, r: Symbol) -> dict[str, Symbol]:
