@@ -91,6 +91,7 @@ PROBLEMS = [
     ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
     ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected an integer, found 15.5", "correct the value"),
     ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),
+    ({"grid__axes": ["time", "x"]}, "grid: expected axes of space, found time", "rename them"),
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
     ({"equation__type": "waves"}, "equation.type: expected one of 'long_wave', 'acoustic', 'heat', found 'waves'", "choose one of these"),
     ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),
