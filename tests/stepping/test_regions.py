@@ -208,8 +208,8 @@ def test_a_region_is_for_states() -> None:
 class Chain(ds.Equation):
     """States of two regions of which each reads what the other overwrites, and one that reads an earlier value."""
 
-    def __init__(self, shape: tuple[int, ...], one: np.ndarray, other: np.ndarray) -> None:
-        self.grid, self.dt = ds.Grid(shape, 1.0), 0.1
+    def __init__(self, shape: tuple[int, ...], one: np.ndarray, other: np.ndarray, read: bool) -> None:
+        self.grid, self.dt, self.read = ds.Grid(shape, 1.0), 0.1, read
         self.states = {name: ds.Variable(region=one) for name in ("a", "c", "c_prev")} | {
             "b": ds.Variable(region=other),
             "q": ds.Variable(),
@@ -217,14 +217,24 @@ class Chain(ds.Equation):
         self.parameters = {"k": ds.Variable("mirror")}
 
     def step(self, a: Any, b: Any, c: Any, c_prev: Any, q: Any, k: Any) -> dict[str, Any]:
-        return {"a": 0.9 * a + 0.1 * b, "b": 0.5 * b + c_prev, "c": 1.5 * c - 0.6 * c_prev, "c_prev": c, "q": q + k * c_prev}
+        return {
+            "a": 0.9 * a + 0.1 * b,
+            "b": 0.5 * b + c_prev,
+            "c": 1.5 * c - 0.6 * c_prev,
+            "c_prev": c,
+            "q": q + k * (c_prev if self.read else c),
+        }
 
 
-def test_states_of_two_regions_read_what_the_other_overwrites() -> None:
-    """Against numbers, at a cell of both regions; the gradient for an earlier value is 0 where it does not exist."""
+@pytest.mark.parametrize("read", [False, True])
+def test_states_of_two_regions_read_what_the_other_overwrites(read: bool) -> None:
+    """Against numbers, at a cell of both regions; the gradient for an earlier value is 0 where it does not exist.
+
+    If a state everywhere reads what is overwritten, it is loaded before all.
+    """
     one, other = np.zeros((8, 40), bool), np.zeros((8, 40), bool)
     one[2:6, 3:30] = other[3:7, 5:35] = True
-    simulation = ds.Simulation(Chain((8, 40), one, other), precision="f64")
+    simulation = ds.Simulation(Chain((8, 40), one, other, read), precision="f64")
     assert simulation._stepper.adjoint is not None and simulation._stepper.adjoint.delayed
     solution, pullback = simulation.vjp(dict.fromkeys(simulation.inputs, np.ones((8, 40))), 4)
     a = b = c = before = 1.0
