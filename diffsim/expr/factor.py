@@ -50,7 +50,7 @@ def _sum(graph: Graph, terms: list[Term]) -> Node:
         common = next(factor for _, factors in rest for factor in factors if factor.id == best)
         inner = [(weight, _without(factors, common)) for weight, factors in rest if common in factors]
         rest = [(weight, factors) for weight, factors in rest if common not in factors]
-        scale, inner = _scaled(graph, inner)
+        scale, inner = _scaled(inner)
         total = graph.add(total, graph.mul(graph.const(scale), graph.mul(common, _sum(graph, inner))))
     return graph.add(total, _by_weight(graph, rest))
 
@@ -60,7 +60,7 @@ def _without(factors: list[Node], common: Node) -> list[Node]:
     return factors[:place] + factors[place + 1 :]
 
 
-def _scaled(graph: Graph, terms: list[Term]) -> tuple[float, list[Term]]:
+def _scaled(terms: list[Term]) -> tuple[float, list[Term]]:
     """A number that all terms are divided by, and the terms in an order that depends on their positions relative to each other."""
     placed = sorted(terms, key=lambda term: _position(term[1]))
     scale = placed[0][0]

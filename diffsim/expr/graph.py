@@ -247,9 +247,12 @@ class Graph:
         """The expression `node` at the cell displaced by `offset`: every read in it moves."""
         if not any(offset):
             return node
+
+        def moved(read: Node) -> Node:
+            return self.read(read.data[0], tuple(map(operator.add, read.data[1], offset)))
+
         known = self._shifted.setdefault(offset, {})
         if node.id not in known:
-            moved = lambda read: self.read(read.data[0], tuple(map(operator.add, read.data[1], offset)))  # noqa: E731
             self.replace([node], moved, known, self.apply_exactly)
         return known[node.id]
 

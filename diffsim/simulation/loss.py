@@ -50,5 +50,5 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
         raise ParameterError(
             f"loss gave {shown(given)}, expected a number computed from the solution with diffsim.numpy, or (value, cotangents), the "
             "latter a diffsim.Solution; return one of these"
-        )
+        ) from refused
     return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]

@@ -22,9 +22,9 @@ from diffsim.stepping.trace import Placed, TracedStep, profile_array
 from diffsim.typing import Array
 
 WORTH = 0.85
-"""An interior is told apart where it has less than this part of the operations."""
+"""The interior has a form of its own where that needs less than this part of the operations."""
 LEAST = 0.25
-"""Part of the cells that it has at least."""
+"""The smallest part of the cells that makes an interior."""
 
 
 def with_interiors(program: Program, step: TracedStep, regional: Mapping[str, Placed], dtype: np.dtype) -> Program:

@@ -29,8 +29,8 @@ def rules(rng: np.random.Generator) -> list[Any]:
 def sides(rng: np.random.Generator, ndim: int, number: int) -> list[Any]:
     """Rules of three fields at both sides of each axis.
 
-    Of twelve numbers in a row, each side of each field has each rule once; of every third one, each side has each in one of the fields.
-    Every third one has periodic axes instead of some.
+    Twelve numbers in a row put each rule at each side of each field once. Every third of them does so for one of the fields. Every third
+    one has periodic axes in place of some.
     """
     boundary: list[Any] = []
     for field in range(3):
