@@ -270,7 +270,7 @@ def made_up(simulation: Simulation, steps: int) -> dict[str, Array]:
     for name in simulation.inputs:
         shape = simulation.input_shape(name, steps)
         value = np.full(shape, 1.0 if name in simulation.equation.parameters else 0.0, simulation.dtype)
-        fields[name] = simulation._over_cells(name, value)
+        fields[name] = simulation._traced.over_cells(name, value)
     return fields
 
 

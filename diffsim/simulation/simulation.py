@@ -42,7 +42,7 @@ from diffsim.stepping.names import dot
 from diffsim.stepping.once import Once
 from diffsim.stepping.points import PointTable, linear_table
 from diffsim.stepping.stepper import Stepper
-from diffsim.stepping.trace import Placed, TracedStep
+from diffsim.stepping.trace import TracedStep
 from diffsim.stepping.tracing import forcing_location
 from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
@@ -448,17 +448,8 @@ class Simulation:
         for name, bars in driven.items():  # a run that ended early did not see the rest
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
         given = {**self._coefficients.vjp(fields, coefficient_bars), **initial}
-        found = {**{name: self._given(name).summed(bars) for name, bars in given.items()}, **driven}
+        found = {**{name: self._traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
         return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
-
-    def _given(self, name: str) -> Placed:
-        """A parameter, or an initial field."""
-        return (self._coefficients.traced.inputs | self._initial.traced.inputs)[name]
-
-    def _over_cells(self, name: str, value: Array) -> Array:
-        """A parameter or initial field at each cell; other inputs as they are."""
-        driven = name in self._step.forcings or name in self._step.series
-        return value if driven else self._given(name).over_cells(value, self.grid.shape)
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
         """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""
@@ -576,12 +567,12 @@ class Simulation:
             shape = self.input_shape(name, steps)
             if name not in inputs:
                 if name in self._initial.traced.inputs or name not in self._known_at_order_zero():
-                    out[name] = self._over_cells(name, np.zeros(shape, self.dtype))
+                    out[name] = self._traced.over_cells(name, np.zeros(shape, self.dtype))
                     continue
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
             value = real_array(f"input {name}", inputs[name], self.dtype)
             check_input(name, value, shape)
-            out[name] = self._over_cells(name, value)
+            out[name] = self._traced.over_cells(name, value)
         self.equation.check({name: out[name] for name in self.equation.parameters})
         return out
 

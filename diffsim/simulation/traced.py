@@ -9,8 +9,9 @@ from diffsim.expr.graph import reads
 from diffsim.simulation.checks import check_names
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.tangent import tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep
+from diffsim.stepping.trace import Placed, TracedMap, TracedStep
 from diffsim.stepping.tracing import trace_coefficients, trace_initial, trace_series, trace_step
+from diffsim.typing import Array
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,15 @@ class Traced:
     initial: TracedMap
     step: TracedStep
     order: int = 0
+
+    def given(self, name: str) -> Placed:
+        """A parameter, or an initial field."""
+        return (self.coefficients.inputs | self.initial.inputs)[name]
+
+    def over_cells(self, name: str, value: Array) -> Array:
+        """A parameter or initial field at each cell; other inputs as they are."""
+        driven = name in self.step.forcings or name in self.step.series
+        return value if driven else self.given(name).over_cells(value, self.step.grid.shape)
 
     def tangent(self) -> Traced:
         order = self.order + 1
