@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.arguments import whole
+from diffsim.engine import translation
 from diffsim.errors import BackendError, StaleValueError
 from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
 
@@ -258,6 +259,7 @@ def taichi() -> Any:
         return "" if str(context.file).startswith(UNREAD) else texts(context, node)
 
     ASTTransformerContext.get_pos_info = positions
+    translation.install()
     return taichi
 
 
@@ -337,7 +339,10 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         module = types.ModuleType(filename)
         module.__dict__.update(namespace, ti=taichi())
-        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+        if generated:
+            translation.load(source, filename, module.__dict__)
+        else:
+            exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
         kernel = getattr(module, name)
         _made.append((filename, kernel))
     return kernel
@@ -370,7 +375,7 @@ def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[]
     process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
     So functions are left out (`_functions_left_out`), and the digest, which they are part of, stands for them.
     """
-    files = {__file__, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
+    files = {__file__, translation.__file__, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
     about = (source, key, taichi().__version__, _options, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
     words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
 
@@ -391,7 +396,7 @@ def _functions_left_out(primal: Any) -> Iterator[None]:
 
     config = impl.current_cfg()
     before = config.offline_cache
-    config.offline_cache = before and "source_digest" not in primal.func.__code__.co_names
+    config.offline_cache = before and "source_digest" not in primal.func.__globals__
     try:
         yield
     finally:
@@ -407,6 +412,7 @@ def _forget_kernels() -> None:
     kernels[:] = [kernel for kernel in kernels if id(kernel) not in dead]
     for filename, _ in _made:
         linecache.cache.pop(filename, None)
+        translation.forget(filename)
     _made.clear()
     _shared.clear()
 

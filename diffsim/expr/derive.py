@@ -26,7 +26,7 @@ class _Singular:
         self._known: dict[int, bool] = {}
 
     def __call__(self, root: Node) -> bool:
-        for node in ordered([root], known=self._known):  # type: ignore[arg-type]
+        for node in ordered([root], known=self._known):
             self._known[node.id] = node.op in SINGULAR or any(self._known[a.id] for a in node.args)
         return self._known[root.id]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -261,13 +261,13 @@ def is_const(node: Node | None, value: float) -> bool:
     return node is not None and node.op == "const" and node.data == value
 
 
-def ordered(roots: Iterable[Node], known: dict[int, Node] | None = None) -> list[Node]:
+def ordered(roots: Iterable[Node], known: Container[int] = ()) -> list[Node]:
     """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
     found: dict[int, Node] = {}
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node.id in found or (known is not None and node.id in known):
+        if node.id in found or node.id in known:
             continue
         found[node.id] = node
         stack.extend(node.args)
@@ -391,5 +391,7 @@ LOGIC = ("and", "or", "not")
 CONDITIONS = ("lt", "le", "eq", *LOGIC)
 """Operations whose value is a condition, no number."""
 
+COMMUTATIVE = ("add", "mul")
+"""Operations whose arguments may be exchanged without a change of a bit."""
 LANEWISE = ("exp", "log", "sin", "cos", "tan", "tanh", "asin", "acos", "atan2", "floor", "pow")
 """Functions applied lane by lane in a tile: {call} is "tile_" there and "ti." for a single value."""

@@ -66,9 +66,9 @@ class DeviceKernel(Kernel):
         text(f"t = begin + {step}")
         with text.block(f"if t < control[{STEPS}]"):
             text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
-            if any(place.turns for place in self.levels_used()):
+            if any(place.turns for place in self.levels_used):
                 text(f"lap = {self._lap}")
-            for place in self.levels_used():
+            for place in self.levels_used:
                 text(f"{self.level(place)} = {self.level_start(place)}")
             yield
 

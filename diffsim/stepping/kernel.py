@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -241,6 +242,7 @@ class Kernel(ABC):
         rows = {axis: stride for axis, stride in zip(slim.axes, strides, strict=True) if axis < self.ndim - 1}
         return SlimSource(identifier(name), rows, self.layout.tiled(slim), step if slim.series else 0)
 
+    @cached_property
     def levels_used(self) -> list[Place]:
         """Ring levels that the program touches."""
         used = {self.program.places[name] for name in self.program.reads()}

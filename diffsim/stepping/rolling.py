@@ -83,34 +83,34 @@ def rolled(program: Program, graph: Graph, blocks: bool) -> Program:
         graph: of its expressions.
         blocks: whether nests without kept values compute several rows together (`rows_together`).
     """
-    return dataclasses.replace(program, operations=_rolled(program, program.operations, graph, blocks, "rolled"))
+    return dataclasses.replace(program, operations=_rolled(program, program.operations, Classes(graph), blocks, "rolled"))
 
 
-def _rolled(program: Program, operations: Sequence[Operation], graph: Graph, blocks: bool, prefix: str) -> tuple[Operation, ...]:
+def _rolled(program: Program, operations: Sequence[Operation], classes: Classes, blocks: bool, prefix: str) -> tuple[Operation, ...]:
     found: list[Operation] = []
     for number, operation in enumerate(operations):
         name = f"{prefix} {number}"
         if isinstance(operation, Loop):
-            operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, graph, blocks, f"{name} lap"))
+            operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, classes, blocks, f"{name} lap"))
         if isinstance(operation, Nest) and operation.assigns:
-            operation = _rolled_nest(program, operation, graph, blocks, name)
+            operation = _rolled_nest(program, operation, classes, blocks, name)
         found.append(operation)
     return tuple(found)
 
 
-def _rolled_nest(program: Program, nest: Nest, graph: Graph, blocks: bool, name: str) -> Nest:
+def _rolled_nest(program: Program, nest: Nest, classes: Classes, blocks: bool, name: str) -> Nest:
     if nest.interior is not None:
-        within = _rolled_nest(program, nest.interior.nest, graph, blocks, f"{name} within")
+        within = _rolled_nest(program, nest.interior.nest, classes, blocks, f"{name} within")
         nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
     block = rows_together(program, nest) if blocks else 1
-    groups, roots = _groups(graph, [a.node for a in nest.assigns], block, name)
+    groups, roots = _groups(classes, [a.node for a in nest.assigns], block, name)
     return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
 
 
-def _groups(graph: Graph, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
+def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
     """Values to keep, those first that others need, under names with a prefix, and the roots that read them."""
     names = [f"root {number}" for number in range(len(roots))]
-    first, *others = _layers(graph, dict(zip(names, roots, strict=True)), prefix)
+    first, *others = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
     lowest = {name: number for number, layer in enumerate(others) for name in layer}  # what two layers want is kept by the lower one
     others = [{name: node for name, node in layer.items() if lowest[name] == number} for number, layer in enumerate(others)]
     layers = [first, *filter(None, others)]
@@ -118,7 +118,7 @@ def _groups(graph: Graph, roots: Sequence[Node], block: int, prefix: str) -> tup
     uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)
     ndim = _axes(roots)
     with_kept = cost([n for layer in layers for n in layer.values()]) + _storing(ndim) * len(kept) + uses
-    if len(layers) == 1 or with_kept >= WORTH * _cost_in_blocks(graph, roots, block):
+    if len(layers) == 1 or with_kept >= WORTH * _cost_in_blocks(classes, roots, block):
         return (), ()
     groups: list[Group] = []
     nowhere = (0,) * ndim
@@ -130,16 +130,16 @@ def _groups(graph: Graph, roots: Sequence[Node], block: int, prefix: str) -> tup
     return tuple(reversed(groups)), tuple(layers[0].values())
 
 
-def _layers(graph: Graph, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
+def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
     """The bodies, reading what is kept, then layers of kept values, each of which reads those after it."""
-    found = _kept(graph, list(bodies.values()))
+    found = _kept(classes, list(bodies.values()))
     names = {use.value.id: f"{prefix} {use.value.id}" for use in found}
-    known = {node.id: graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
-    readers = graph.replace(bodies.values(), lambda read: read, known, graph.apply_exactly)
+    known = {node.id: classes.graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
+    readers = classes.graph.replace(bodies.values(), lambda read: read, known, classes.graph.apply_exactly)
     kept = {names[use.value.id]: use.value for use in found}
     if not found or cost(readers) + cost(kept.values()) + sum(use.keeping for use in found) >= cost(bodies.values()):
         return [bodies]
-    return _layers(graph, dict(zip(bodies, readers, strict=True)), prefix) + _layers(graph, kept, prefix)
+    return _layers(classes, dict(zip(bodies, readers, strict=True)), prefix) + _layers(classes, kept, prefix)
 
 
 def _wanted(
@@ -159,24 +159,23 @@ def _axes(nodes: Iterable[Node]) -> int:
     return next((len(o) for offsets in reads(nodes).values() for o in offsets), 0)
 
 
-def _cost_in_blocks(graph: Graph, roots: Sequence[Node], block: int) -> float:
+def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> float:
     """Cost of one row, if a block of rows is computed together and shares what its rows have in common."""
     if block == 1:
         return cost(roots)
     shift = (0,) * (_axes(roots) - 2)
-    return cost([graph.shift(root, (*shift, row, 0)) for root in roots for row in range(block)]) / block
+    return cost([classes.graph.shift(root, (*shift, row, 0)) for root in roots for row in range(block)]) / block
 
 
-def _kept(graph: Graph, bodies: Sequence[Node]) -> list[Use]:
+def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
     """The classes that are best kept."""
-    classes = Classes(graph)
     uses: dict[int, Use] = {}
     of: dict[int, int] = {}
     for node in ordered(bodies):
         if node.args and classes.anchor(node) is not None:
-            value, where = classes.of(node)
-            uses.setdefault(value.id, Use(value, {})).nodes.setdefault(where, []).append(node)
-            of[node.id] = value.id
+            number, where = classes.of(node)
+            uses.setdefault(number, Use(node, {})).nodes.setdefault(where, []).append(node)
+            of[node.id] = number
     if not any(len(use.nodes) > 1 for use in uses.values()):
         return []
     repeated = _repeated(uses, of)
@@ -201,7 +200,8 @@ def _kept(graph: Graph, bodies: Sequence[Node]) -> list[Use]:
     left = capacity - maximum_flow(capacity, source, sink).flow
     left.eliminate_zeros()
     reached = set(breadth_first_order(left, source, return_predecessors=False).tolist())
-    return [use for key, use in uses.items() if 2 * index[key] in reached and 2 * index[key] + 1 not in reached]
+    kept = [key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached]
+    return [Use(classes.representative(key), uses[key].nodes) for key in kept]
 
 
 def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:

@@ -9,10 +9,11 @@ Expressions that are linear with constant weights are left alone: there it makes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from diffsim.expr.graph import CONDITIONS, LANEWISE, OPERATIONS, Graph, Node, Offset, ordered, reads
+from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, LANEWISE, OPERATIONS, Graph, Node, Offset, ordered, reads
 
 COSTLY = 32
 """Least cost of what one shared value saves. Through cheaper ones reverse mode goes at each use: that has fewer sums over neighbours."""
@@ -50,27 +51,53 @@ class Shared:
 
 
 class Classes:
-    """Which nodes are the same function of the cell, read at different ones: a representative, and where it is taken."""
+    """Which nodes are the same function of the cell, read at different ones."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._anchors: dict[int, Offset | None] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._first: list[tuple[Node, Offset | None]] = []
+        self._found: dict[int, tuple[int, Offset | None]] = {}  # node -> class, anchor
 
     def anchor(self, node: Node) -> Offset | None:
         """The smallest offset along each axis at which the node reads; None for a constant."""
-        for inner in ordered([node], known=self._anchors):  # type: ignore[arg-type]
-            if inner.op == "read":
-                self._anchors[inner.id] = inner.data[1]
-                continue
-            found = [a for a in (self._anchors[argument.id] for argument in inner.args) if a is not None]
-            self._anchors[inner.id] = tuple(map(min, *found)) if len(found) > 1 else found[0] if found else None
-        return self._anchors[node.id]
+        return self._of(node)[1]
 
-    def of(self, node: Node) -> tuple[Node, Offset]:
-        """The representative, and the cell at which it is `node`. The node must read something."""
-        anchor = self.anchor(node)
+    def of(self, node: Node) -> tuple[int, Offset]:
+        """The number of the node's class, and the cell at which it is taken. The node must read something."""
+        number, anchor = self._of(node)
         assert anchor is not None
-        return self.graph.shift(node, tuple(-a for a in anchor)), anchor
+        return number, anchor
+
+    def representative(self, number: int) -> Node:
+        """The expression of a class at the present cell."""
+        node, anchor = self._first[number]
+        return node if anchor is None else self.graph.shift(node, tuple(-a for a in anchor))
+
+    def _of(self, node: Node) -> tuple[int, Offset | None]:
+        if node.id not in self._found:
+            for inner in ordered([node], known=self._found):
+                self._found[inner.id] = self._new(inner)
+        return self._found[node.id]
+
+    def _new(self, node: Node) -> tuple[int, Offset | None]:
+        """The class of a node whose arguments have one."""
+        if node.op == "read":
+            name, anchor = node.data
+            return self._number(("read", name), node, anchor), anchor
+        arguments = [self._found[a.id] for a in node.args]
+        offsets = [offset for _, offset in arguments if offset is not None]
+        anchor = tuple(map(min, *offsets)) if len(offsets) > 1 else offsets[0] if offsets else None
+        parts = [(number, () if at is None else tuple(map(operator.sub, at, anchor))) for number, at in arguments]  # type: ignore[arg-type]
+        if node.op in COMMUTATIVE:
+            parts.sort()
+        return self._number((node.op, node.data, *parts), node, anchor), anchor
+
+    def _number(self, key: Hashable, node: Node, anchor: Offset | None) -> int:
+        number = self._numbers.setdefault(key, len(self._first))
+        if number == len(self._first):
+            self._first.append((node, anchor))
+        return number
 
 
 def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[str], bool]) -> Shared:
@@ -95,9 +122,10 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
                     best = one, where
         if best is None:
             break
-        value, _ = classes.of(next(iter(best[1].values()))[0])
+        number, _ = classes.of(next(iter(best[1].values()))[0])
+        value = classes.representative(number)
         name = f"shared {value.id}"
-        same = [node for node in ordered(found.values()) if node.args and classes.anchor(node) and classes.of(node)[0] is value]
+        same = [node for node in ordered(found.values()) if node.args and classes.anchor(node) and classes.of(node)[0] == number]
         named = {node.id: graph.read(name, classes.of(node)[1]) for node in same}
         found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
         found[name], values[name] = value, value
@@ -122,8 +150,8 @@ def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dic
     curved = _curved(nodes, active)
     for node in nodes:
         if node.id in curved and node.op not in CONDITIONS:
-            value, where = classes.of(node)
-            uses.setdefault(value.id, {}).setdefault(where, []).append(node)
+            number, where = classes.of(node)
+            uses.setdefault(number, {}).setdefault(where, []).append(node)
     return {key: where for key, where in uses.items() if len(where) > 1}
 
 

@@ -107,7 +107,7 @@ class WorkerKernel(Kernel):
 
     def _levels(self, turning: bool) -> None:
         """Where the levels start that this step, or this lap, uses."""
-        for place in self.levels_used():
+        for place in self.levels_used:
             if place.turns is turning:
                 self.text(f"{self.level(place)} = {self.level_start(place)}")
 
@@ -138,7 +138,7 @@ class WorkerKernel(Kernel):
             write()
             body, self.text = self.text.lines, caller
             used = set(re.findall(r"[A-Za-z_]\w*", "\n".join(body)))
-            numbers = (*INDICES, *(self.level(place) for place in self.levels_used()))
+            numbers = (*INDICES, *(self.level(place) for place in self.levels_used))
             kinds = {a.name: annotation(a) for a in self.arguments} | dict.fromkeys(numbers, "ti.i32")
             assigned = {match for line in body for match in re.findall(r"^\s*(?:for )?(\w+) (?:in|=) ", line)}
             kinds = {n: kind for n, kind in kinds.items() if n in used - assigned}

@@ -1,0 +1,43 @@
+"""Prints a digest of all that Taichi makes of a step's kernels: `python translated.py STEP [by_taichi]`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from typing import Any
+
+import diffsim
+from diffsim.engine import translation
+from diffsim.runtime import taichi
+from tests.steps import STEPS
+
+
+class Nothing(dict[str, Any]):
+    """Forgets what it is given, so that Taichi reads and translates all sources itself."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        pass
+
+
+def main() -> None:
+    name, *by_taichi = sys.argv[1:]
+    if by_taichi:
+        translation._trees = Nothing()
+    step = next(step for step in STEPS if step.name == name)
+    diffsim.init(precision="f32", threads=1)
+    taichi().lang.impl.current_cfg().print_ir = True
+    with tempfile.TemporaryFile() as out:
+        stdout = os.dup(1)
+        os.dup2(out.fileno(), 1)  # Taichi prints past Python
+        solution, pullback = step.simulation("f32").vjp(step.all_inputs(), step.steps)
+        pullback(solution)
+        os.dup2(stdout, 1)
+        out.seek(0)
+        lines = [line for line in out if line.startswith((b" ", b"$", b"<", b"kernel"))]
+    print(len(lines), hashlib.sha256(b"".join(lines)).hexdigest())
+
+
+if __name__ == "__main__":
+    main()
