@@ -2,7 +2,8 @@
 
 Where every step is recorded anyway, an intermediate value may serve the adjoint better than the state: acoustics needs
 the Laplacian of p and nothing else, and reading it back saves computing it again. That is done when it takes no more
-memory than the states would, and it does not change a bit: the value is that of the same operations in the same order.
+memory than the states would, and it does not change a bit: the value is that of the same operations in the same order. So strain
+rates and divergences of stresses take the place of velocities and stresses in elastic waves, and no stage is computed again.
 
 The solution of a linear system is such a value: the adjoint reads it for the cotangents of the weights, and would solve again for it.
 """
@@ -10,11 +11,11 @@ The solution of a linear system is such a value: the adjoint reads it for the co
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from diffsim.boundary import zero_rules
-from diffsim.expr.graph import CONDITIONS, Node, ordered
+from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.adjoint import Adjoint
 from diffsim.stepping.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
 from diffsim.stepping.stages import HostStage, written_by
@@ -42,52 +43,73 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
         return None
     if any(adjoint.program.calls):  # they take fields, not expressions
         return _computed_on_the_host(step, forward, adjoint)
-    fields = written_by(step.stages)
-    primal = {*step.states, *fields}
-    found = _frontier(adjoint.program, primal, step.fixed)
-    rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
-    stages = fields.keys() & adjoint.program.reads().keys()
-    if not found or stages or len(found) > len(rings):
+    graph, fields = step.graph, written_by(step.stages)
+    found = _frontier(adjoint.program, {*step.states, *fields}, step.fixed)
+    if not found or any(len(offsets) != 1 for _, offsets in found) or any(forward.totals):
         return None
-    graph, zero = step.graph, (0,) * step.grid.ndim
-    names = tuple(f"residual {index}" for index in range(len(found)))
-    reads = {node.id: graph.read(name, zero) for node, name in zip(found, names, strict=True)}
-    memo: dict[int, Node] = dict(reads)
-
-    def replaced(node: Node) -> Node:
-        return graph.replace([node], lambda read: read, memo)[0]
-
-    operations: list[Operation] = []
-    for operation in adjoint.program.operations:
-        if isinstance(operation, Nest):
-            assigns = tuple(dataclasses.replace(a, node=replaced(a.node)) for a in operation.assigns)
-            operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
-        operations.append(operation)
+    residuals: dict[Node, list[tuple[Node, Offset]]] = {}  # what is recorded -> expressions that are the same at offsets, and these
+    for node, (offset,) in found:
+        residuals.setdefault(graph.shift(node, tuple(-o for o in offset)), []).append((node, offset))
+    rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
+    if len(residuals) > len(rings):
+        return None
+    names = tuple(f"residual {index}" for index in range(len(residuals)))
+    known = {node.id: graph.read(name, where) for name, same in zip(names, residuals.values(), strict=True) for node, where in same}
     places = {name: Place(name, 0) for name in names}
     entries = dict.fromkeys(names, 1)
+    program = _replaced(adjoint.program, graph, known)
     reverse = dataclasses.replace(
-        adjoint.program,
-        name=f"{adjoint.program.name}_recorded",
-        operations=tuple(operations),
-        places=adjoint.program.places | places,
-        entries={b: e for b, e in adjoint.program.entries.items() if b in adjoint.depths} | entries,
+        program,
+        name=f"{program.name}_recorded",
+        operations=_without_calls_for(program, (), fields.keys())[0],
+        places=program.places | places,
+        entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
     )
     if any(place.array in rings for name, place in reverse.places.items() if name in reverse.reads()):
         return None
     rules = zero_rules(step.grid.ndim)
-    extra = tuple(Assign(places[name], node, rules) for name, node in zip(names, found, strict=True))
-    first, *others = forward.operations
-    if not isinstance(first, Nest):
-        return None
+    assigns = {name: Assign(places[name], node, rules) for name, node in zip(names, residuals, strict=True)}
     record = dataclasses.replace(
         forward,
         name=f"{forward.name}_recorded",
-        operations=(Nest(first.assigns + extra, first.scatters), *others),
+        operations=_recording(forward, assigns.values(), fields.keys()),
         entries=forward.entries | entries,
     )
     if any(forward.in_place(state) != record.in_place(state) for state in forward.entries):
         return None  # the residuals read what the step overwrites
     return Recorded(record, reverse, names)
+
+
+def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Program:
+    """The program with other nodes in place of some, by their ids."""
+    memo = dict(known)
+
+    def replaced(node: Node) -> Node:
+        return graph.replace([node], lambda read: read, memo)[0]
+
+    operations: list[Operation] = []
+    for operation in program.operations:
+        if isinstance(operation, Nest):
+            assigns = tuple(dataclasses.replace(a, node=replaced(a.node)) for a in operation.assigns)
+            operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
+        operations.append(operation)
+    inline = {name: replaced(node) for name, node in program.inline.items()}
+    return dataclasses.replace(program, operations=tuple(operations), inline=inline)
+
+
+def _recording(forward: Program, residuals: Iterable[Assign], stages: Collection[str]) -> tuple[Operation, ...]:
+    """The operations of a forward program, with each residual in the first nest that finds the stages which it reads stored."""
+    waiting = {residual: stages & reads([residual.node]).keys() for residual in residuals}
+    operations: list[Operation] = []
+    stored: set[str] = set()
+    for operation in (*forward.operations, Nest(())):
+        if isinstance(operation, Nest):
+            ready = tuple(residual for residual, needed in waiting.items() if needed <= stored)
+            stored |= {name for name in stages if any(forward.places[name] == assign.target for assign in operation.assigns)}
+            operation = Nest(operation.assigns + ready, operation.scatters)
+            waiting = {residual: needed for residual, needed in waiting.items() if residual not in ready}
+        operations.append(operation)
+    return tuple(operations if operations[-1] != Nest(()) else operations[:-1])
 
 
 def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
@@ -148,26 +170,30 @@ def _without_calls_for(program: Program, given: Collection[str], computed: Colle
     return tuple(reversed(kept)), needed & program.places.keys()
 
 
-def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[Node]:
-    """The largest expressions of the primal state alone on which expressions with cotangents depend."""
+def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[tuple[Node, set[Offset]]]:
+    """The largest expressions of the primal state alone with which cotangents are multiplied, and at which offsets these are read.
+
+    A residual is known in the grid only, and 0 outside, as cotangents are. So one may be read where the cotangents are.
+    """
     nodes = ordered([*program.roots(), *program.inline.values()])
     of_primal: set[int] = set()
-    of_bars: set[int] = set()
+    bars: dict[int, set[Offset]] = {}
     for node in nodes:
         if node.op == "read":
-            name = node.data[0]
+            name, offset = node.data
             if name in primal:
                 of_primal.add(node.id)
             elif name not in fixed:  # cotangents, and products of them
-                of_bars.add(node.id)
+                bars[node.id] = {offset}
         of_primal |= {node.id} if any(a.id in of_primal for a in node.args) else set()
-        of_bars |= {node.id} if any(a.id in of_bars for a in node.args) else set()
-    found: dict[int, Node] = {}
+        if any(a.id in bars for a in node.args):
+            bars[node.id] = set().union(*(bars.get(a.id, set()) for a in node.args))
+    found: dict[int, tuple[Node, set[Offset]]] = {}
     for node in nodes:
-        if node.id in of_bars:
+        if node.id in bars:
             for argument in _numbers(node.args):
-                if argument.id in of_primal and argument.id not in of_bars:
-                    found[argument.id] = argument
+                if argument.id in of_primal and argument.id not in bars:
+                    found.setdefault(argument.id, (argument, set()))[1].update(bars[node.id])
     return list(found.values())
 
 
