@@ -158,7 +158,7 @@ def _call(name: str, arguments: list[ast.expr], where: ast.expr | ast.stmt) -> a
 
 
 def _names(context: Any) -> dict[str, Any]:
-    """What the names of a source stand for; a scalar type makes a constant, or converts."""
+    """What the names of a source stand for; types of numbers make constants, or convert."""
     import taichi
     from taichi.lang import impl, ops
     from taichi.lang.expr import Expr
@@ -172,13 +172,12 @@ def _names(context: Any) -> dict[str, Any]:
     def condition(compared: Any) -> Any:
         return ops.cast(ops.logical_and(True, compared), taichi.u1)
 
-    def scalar(value: Any) -> Any:
-        return ops.cast(value, kind) if isinstance(value, Expr) else Expr(value, dtype=kind)
+    def conversion(kind: Any) -> Callable[[Any], Any]:
+        return lambda value: ops.cast(value, kind) if isinstance(value, Expr) else Expr(value, dtype=kind)
 
-    names: dict[str, Any] = context.global_vars | {SUBSCRIPT: subscript, ASSIGN: assign, CONDITION: condition}
-    if "F" in names:
-        kind, names["F"] = names["F"], scalar
-    return names
+    known = context.global_vars
+    scalars = {name: conversion(kind) for name, kind in known.items() if isinstance(kind, taichi._lib.core.DataType)}
+    return {**known, **scalars, SUBSCRIPT: subscript, ASSIGN: assign, CONDITION: condition}
 
 
 class _Variables(dict[str, Any]):
