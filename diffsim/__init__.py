@@ -37,7 +37,7 @@ from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Ne
 from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
-from diffsim.runtime import init
+from diffsim.engine import init
 from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable

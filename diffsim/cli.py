@@ -21,8 +21,8 @@ from diffsim.arguments import plural
 from diffsim.certificate import Line
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
+from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.runtime import init
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside

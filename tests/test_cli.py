@@ -16,8 +16,8 @@ import pytest
 
 import diffsim
 from diffsim import cli, start
+from diffsim.engine import settings
 from diffsim.errors import SceneError, StorageError
-from diffsim.runtime import settings
 from diffsim.scene import Outcome, Scene, room, scene_files
 from diffsim.scene.folder import held
 from diffsim.scene.toml import to_toml

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.guard import fingerprint
 
 
@@ -23,7 +23,7 @@ def look_of(value: Any) -> Any:
         return _looks(type(value), value)
     if isinstance(value, str):
         return str, value
-    if type(value).__module__.startswith("taichi.") and isinstance(value, runtime.taichi().Matrix):
+    if type(value).__module__.startswith("taichi.") and isinstance(value, engine.taichi().Matrix):
         return _looks(type(value), value.to_list())
     return None
 

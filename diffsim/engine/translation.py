@@ -11,13 +11,15 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
 STRAIGHT = (ast.BinOp, ast.Call, ast.Constant, ast.Name, ast.Subscript, ast.UnaryOp)
 """What the value of an assignment is that needs no visitor."""
-OWN = SUBSCRIPT, ASSIGN, CONDITION = "subscript in a kernel", "assignment in a kernel", "condition in a kernel"
+OWN = SUBSCRIPT, ASSIGN, CONDITION, CONVERT = tuple(
+    f"{what} in a kernel" for what in ("subscript", "assignment", "condition", "conversion")
+)
 """Functions that runs call; no source has such a name."""
 
 _trees: dict[str, dict[str, ast.FunctionDef]] = {}  # file name -> function -> its tree
@@ -105,8 +107,9 @@ def _executing_runs(otherwise: Callable[..., Any], translate: Callable[[Any, ast
         with context.variable_scope_guard():
             for straight, run in itertools.groupby(block, _is_straight):
                 if straight:
-                    code = compile(ast.Module([_in_python(each) for each in run], []), context.file, "exec", dont_inherit=True)
-                    exec(code, _names(context), _Variables(context))
+                    in_python = _InPython(_types(context.global_vars))
+                    code = compile(ast.Module([in_python(each) for each in run], []), context.file, "exec", dont_inherit=True)
+                    exec(code, {**context.global_vars, **_functions(context)}, _Variables(context))
                 else:
                     for statement in run:
                         translate(context, statement)
@@ -119,37 +122,47 @@ def _is_straight(statement: ast.AST) -> bool:
     return isinstance(statement, ast.Assign) and isinstance(statement.value, STRAIGHT) and not isinstance(statement.targets[0], ast.Tuple)
 
 
-def _in_python(statement: ast.stmt) -> ast.stmt:
-    """An assignment as Python can execute it, which knows no subscripts of Taichi's arrays. Its expressions change in place."""
-    assert isinstance(statement, ast.Assign)
-    (target,) = statement.targets
-    statement.value = _value(statement.value)
-    if isinstance(target, ast.Name):
-        return statement
-    return ast.copy_location(ast.Expr(_call(ASSIGN, [_value(target), statement.value], statement)), statement)
+class _InPython:
+    """Makes assignments that Python can execute: it knows no subscripts of Taichi's arrays, and calls no types. They change in place.
 
+    Args:
+        types: names of types of numbers.
+    """
 
-def _value(node: ast.expr) -> ast.expr:
-    kind = type(node)
-    if kind is ast.Name or kind is ast.Constant:
+    def __init__(self, types: Container[str]) -> None:
+        self._types = types
+
+    def __call__(self, statement: ast.stmt) -> ast.stmt:
+        assert isinstance(statement, ast.Assign)
+        (target,) = statement.targets
+        statement.value = self._value(statement.value)
+        if isinstance(target, ast.Name):
+            return statement
+        return ast.copy_location(ast.Expr(_call(ASSIGN, [self._value(target), statement.value], statement)), statement)
+
+    def _value(self, node: ast.expr) -> ast.expr:
+        kind = type(node)
+        if kind is ast.Name or kind is ast.Constant:
+            return node
+        match node:
+            case ast.BinOp():
+                node.left, node.right = self._value(node.left), self._value(node.right)
+            case ast.Subscript():
+                return _call(SUBSCRIPT, [self._value(node.value), self._value(node.slice)], node)
+            case ast.Call(func=ast.Name(name)) if name in OWN:
+                return node  # from an earlier translation of the same function
+            case ast.Call():
+                node.args = [self._value(each) for each in node.args]
+                if isinstance(node.func, ast.Name) and node.func.id in self._types:
+                    return _call(CONVERT, [node.func, *node.args], node)
+            case ast.UnaryOp():
+                node.operand = self._value(node.operand)
+            case ast.Compare():
+                node.left, node.comparators = self._value(node.left), [self._value(each) for each in node.comparators]
+                return _call(CONDITION, [node], node)
+            case ast.Tuple():
+                node.elts = [self._value(each) for each in node.elts]
         return node
-    match node:
-        case ast.BinOp():
-            node.left, node.right = _value(node.left), _value(node.right)
-        case ast.Subscript():
-            return _call(SUBSCRIPT, [_value(node.value), _value(node.slice)], node)
-        case ast.Call(func=ast.Name(name)) if name in OWN:
-            return node  # from an earlier translation of the same function
-        case ast.Call():
-            node.args = [_value(each) for each in node.args]
-        case ast.UnaryOp():
-            node.operand = _value(node.operand)
-        case ast.Compare():
-            node.left, node.comparators = _value(node.left), [_value(each) for each in node.comparators]
-            return _call(CONDITION, [node], node)
-        case ast.Tuple():
-            node.elts = [_value(each) for each in node.elts]
-    return node
 
 
 def _call(name: str, arguments: list[ast.expr], where: ast.expr | ast.stmt) -> ast.expr:
@@ -157,8 +170,15 @@ def _call(name: str, arguments: list[ast.expr], where: ast.expr | ast.stmt) -> a
     return ast.Call(ast.Name(name, ast.Load(), lineno=line, col_offset=column), arguments, [], lineno=line, col_offset=column)
 
 
-def _names(context: Any) -> dict[str, Any]:
-    """What the names of a source stand for; types of numbers make constants, or convert."""
+def _types(names: Mapping[str, Any]) -> set[str]:
+    """Which names of a source are types of numbers."""
+    import taichi
+
+    return {name for name, kind in names.items() if isinstance(kind, taichi._lib.core.DataType)}
+
+
+def _functions(context: Any) -> dict[str, Any]:
+    """What runs call, by the names of `OWN`."""
     import taichi
     from taichi.lang import impl, ops
     from taichi.lang.expr import Expr
@@ -172,12 +192,10 @@ def _names(context: Any) -> dict[str, Any]:
     def condition(compared: Any) -> Any:
         return ops.cast(ops.logical_and(True, compared), taichi.u1)
 
-    def conversion(kind: Any) -> Callable[[Any], Any]:
-        return lambda value: ops.cast(value, kind) if isinstance(value, Expr) else Expr(value, dtype=kind)
+    def convert(kind: Any, value: Any) -> Any:
+        return ops.cast(value, kind) if isinstance(value, Expr) else Expr(value, dtype=kind)
 
-    known = context.global_vars
-    scalars = {name: conversion(kind) for name, kind in known.items() if isinstance(kind, taichi._lib.core.DataType)}
-    return {**known, **scalars, SUBSCRIPT: subscript, ASSIGN: assign, CONDITION: condition}
+    return dict(zip(OWN, (subscript, assign, condition, convert), strict=True))
 
 
 class _Variables(dict[str, Any]):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import buffers, runtime
+from diffsim import buffers, engine
 from diffsim.kernels.chains import LARGEST_GROUP, ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers
@@ -39,7 +39,7 @@ def serial(shape: tuple[int, ...]) -> int:
     On Vulkan also the elements of a lane, which are all walked through if no total is finite: see `LONGEST_LOOP`.
     """
     count, edges = blocks(*shape)
-    walk = shape[1] if runtime.settings().arch == "vulkan" else 0
+    walk = shape[1] if engine.settings().arch == "vulkan" else 0
     return max(LARGEST_GROUP * (edges + 2), walk + 3 * count)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.expr.source import Text
 
 SMALLEST = 1 << 15
@@ -57,7 +57,7 @@ def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
         dtypes: of the arrays. Arch "vulkan" has no 64-bit and 8-bit numbers here: f32 and i32 only.
         serial: turns of the longest loop of one thread.
     """
-    arch = runtime.settings().arch
+    arch = engine.settings().arch
     if not SMALLEST <= size <= LARGEST or serial > LONGEST_LOOP.get(arch, serial):
         return False
     return arch != "vulkan" or all(t in (np.dtype(np.float32), np.dtype(np.int32)) for t in dtypes)
@@ -65,7 +65,7 @@ def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
 
 def workers() -> int | None:
     """CPU threads to share work out to; None on a GPU."""
-    settings = runtime.settings()
+    settings = engine.settings()
     return settings.threads if settings.arch == "cpu" else None
 
 
@@ -81,8 +81,8 @@ def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[i
         arrays: C-contiguous, one an argument.
     """
     global _generation
-    with runtime.lock:
-        generation = runtime.settings().generation
+    with engine.lock:
+        generation = engine.settings().generation
         if generation != _generation:
             _compiled.clear()
             _generation = generation
@@ -93,11 +93,11 @@ def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[i
 
 
 def _compile(source: Source) -> Any:
-    ti = runtime.taichi()
+    ti = engine.taichi()
     types = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "bool": ti.u8, "uint8": ti.u8}
     namespace: dict[str, Any] = {f"T_{a.name}": ti.types.ndarray(dtype=types[a.dtype.name], ndim=1) for a in source.arguments}
     namespace |= {name: types[dtype.name] for name, dtype in zip("FI", source.precisions, strict=True)}
     namespace |= {"Control": ti.types.ndarray(dtype=ti.i32, ndim=1)}
     text = str(source.text)
     name = text.split("def ", 1)[1].split("(", 1)[0]
-    return runtime.compile_kernel(text, name, namespace, generated=True)
+    return engine.compile_kernel(text, name, namespace, generated=True)

@@ -19,8 +19,8 @@ from diffsim.certificate import Line, taylor
 from diffsim.certificate.certify import MOST_REPEATED, SLOTS
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
 from diffsim.checkpoint import Binomial, OnlineSchedule, Policy, Schedule, StoreAll
+from diffsim.engine import settings
 from diffsim.errors import SceneError
-from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.domains import everywhere
 from diffsim.scene.objective import Objective

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from diffsim.checkpoint import Lossless, Lossy, Plan, Policy, StoreAll, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
+from diffsim.engine import settings
 from diffsim.errors import PlanError
-from diffsim.runtime import settings
 from diffsim.scene.schema import Checkpoint
 from diffsim.scene.setup import Setup, blame
 from diffsim.simulation import plan_for

@@ -14,9 +14,9 @@ from diffsim.checkpoint.progress import time_text
 from diffsim.checkpoint.storage.aside import ENDING, remove_asides
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.lock import PathLock
+from diffsim.engine import lanes, settings
 from diffsim.errors import SceneError
 from diffsim.optimize.journal import recorded
-from diffsim.runtime import lanes, settings
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME
 from diffsim.scene.schema import Checkpoint, Description

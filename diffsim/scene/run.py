@@ -14,9 +14,9 @@ import numpy as np
 
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
+from diffsim.engine import lanes, settings
 from diffsim.grid import AXES, Grid
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
-from diffsim.runtime import lanes, settings
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
+from diffsim.engine import settings
 from diffsim.errors import SceneError
-from diffsim.runtime import settings
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.checkpoints import plan_of

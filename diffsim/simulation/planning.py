@@ -29,8 +29,8 @@ from diffsim.checkpoint import (
 from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.schedule import undone_of
 from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
+from diffsim.engine import settings
 from diffsim.errors import ParameterError, PlanError
-from diffsim.runtime import settings
 from diffsim.simulation.checks import check_steps
 from diffsim.stepping.forward import receiver_points
 from diffsim.stepping.rounding import SPACING

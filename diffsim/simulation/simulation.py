@@ -23,8 +23,8 @@ from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
+from diffsim.engine import PRECISIONS, lanes, settings
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
-from diffsim.runtime import PRECISIONS, lanes, settings
 from diffsim.simulation.checks import check_input, check_names, check_room, check_steps, places, require_finite
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.planning import made_up, sizes_of, undoes

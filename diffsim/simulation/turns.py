@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from diffsim.engine import refuse_forked
 from diffsim.errors import StaleValueError
-from diffsim.runtime import refuse_forked
 
 _table = threading.Condition()
 """Held for the few lines that read or change who holds and who waits for any turn; told of every turn that is given up."""

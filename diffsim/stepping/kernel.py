@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
+from diffsim.engine import expression, lanes_of, shared_kernel, taichi, tile_of
 from diffsim.expr.graph import LANEWISE, Graph, Node
 from diffsim.expr.source import (
     CellLoader,
@@ -27,7 +28,6 @@ from diffsim.expr.source import (
     row_start,
 )
 from diffsim.field import Layout, Slim
-from diffsim.runtime import expression, lanes_of, shared_kernel, taichi, tile_of
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.sparse import Sparse
 

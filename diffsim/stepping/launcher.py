@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
+from diffsim.engine import BoundKernel, DeviceArray, check_generation, lock, memory, settings
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.field import Layout, Slim
-from diffsim.runtime import BoundKernel, check_generation, lock, settings
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.kernel import (
     ARRIVALS,
@@ -32,7 +32,6 @@ from diffsim.stepping.kernel import (
     control_size,
     table_offset,
 )
-from diffsim.stepping.memory import DeviceArray, memory
 from diffsim.stepping.names import strip
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from diffsim.boundary import check_halo
+from diffsim.engine import lanes, settings
 from diffsim.errors import ShapeError
 from diffsim.field import Layout, Slim
-from diffsim.runtime import lanes, settings
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.forward import forward_program, ring_depths
 from diffsim.stepping.interior import with_interiors

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from diffsim.boundary import extend, zero_rules
+from diffsim.engine import check_generation, settings
 from diffsim.errors import ScheduleError, ShapeError, StaleValueError
 from diffsim.expr.evaluate import evaluate, pad
 from diffsim.expr.graph import reads
-from diffsim.runtime import check_generation, settings
 from diffsim.stepping.backwards import Backwards
 from diffsim.stepping.forward import receiver_points, receiver_stream, ring_depths, source_points, source_stream
 from diffsim.stepping.launcher import Launcher

@@ -9,8 +9,7 @@ import tempfile
 from typing import Any
 
 import diffsim
-from diffsim.engine import translation
-from diffsim.runtime import taichi
+from diffsim.engine import taichi, translation
 from tests.steps import STEPS
 
 

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 
 import diffsim as ds
-from diffsim import runtime
 from diffsim.checkpoint import Binomial
+from diffsim.engine import session
 from diffsim.stepping import pace, workers
 from tests.cases import CASES
 
@@ -23,7 +23,7 @@ SLOTS = 3
 
 
 def main(threads: int, patience: int, strikes: int) -> None:
-    runtime.usable_cores = lambda: threads  # type: ignore[attr-defined]
+    session.usable_cores = lambda: threads  # type: ignore[attr-defined]
     workers.PATIENCE, pace.STRIKES = patience, strikes
     ds.init(threads=threads, precision="f64")
     launches = {False: 0, True: 0}

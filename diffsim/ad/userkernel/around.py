@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.looks import look_of
 from diffsim.ad.userkernel.outlook import outlook
 from diffsim.ad.userkernel.source import MISSING, Source
@@ -98,7 +98,7 @@ class Captures:
 
     def meanings(self, around: Around) -> dict[str, Any]:
         """What the names without dots stand for, if the numbers are those of `around`."""
-        ti = runtime.taichi()
+        ti = engine.taichi()
         values = {name: around[self.source.function, name].value for name in self.names}
         for name, inner in self.called:
             if inner.has_numbers():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.userkernel import transport
 from diffsim.ad.userkernel.kernel import UserKernel
 from diffsim.ad.userkernel.signature import is_real
@@ -112,7 +112,7 @@ def check_kernel(
     if not isolated:
         return compare(kernel, inputs, directions, seed, tolerance)
     shapes = {n: kernel.signature.new_output(n, given).shape for n in kernel.signature.outputs if n not in given}
-    now = runtime.settings()
+    now = engine.settings()
     request = {
         "kernel": transport.pack(kernel, shapes),
         "arguments": (inputs, directions, seed, tolerance),
@@ -157,7 +157,7 @@ def _ask(name: str, request: dict[str, Any], timeout: float) -> KernelCheck:
 def answer(question: str, result: str) -> None:
     """What the fresh interpreter does: read the question, compare, write the answer."""
     request = pickle.loads(Path(question).read_bytes())
-    runtime.init(*request["init"])
+    engine.init(*request["init"])
     found = compare(transport.unpack(request["kernel"]), *request["arguments"])
     partial = Path(result + ".part")
     partial.write_bytes(pickle.dumps(found))

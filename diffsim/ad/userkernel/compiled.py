@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.userkernel.around import Around, Captures
 from diffsim.ad.userkernel.lint import Report
 from diffsim.ad.userkernel.signature import Signature, is_real
@@ -36,10 +36,10 @@ class Compiled:
 
     def forward(self, arrays: Mapping[str, np.ndarray], around: Around) -> None:
         """Run the kernel on arrays, by name; those that it writes are changed. `around`: the captured numbers."""
-        with self._told("run"), runtime.hand_written(self.signature.default_float(arrays)):
+        with self._told("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
-            runtime.taichi().sync()
+            engine.taichi().sync()
 
     def reverse(
         self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str], around: Around
@@ -56,7 +56,7 @@ class Compiled:
             Cotangents of every float array, and of `numbers`.
         """
         stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
-        with self._told("be differentiated"), runtime.hand_written(self.signature.default_float(arrays), stack):
+        with self._told("be differentiated"), engine.hand_written(self.signature.default_float(arrays), stack):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), around, numbers)
             if shares_memory():
                 return self._reverse_in_place(kernel, arrays, cotangents, numbers)
@@ -83,13 +83,13 @@ class Compiled:
             held[name] = array.copy() if name in self.signature.outputs else array
             if is_real(array) and (not p.scalar or name in numbers):
                 gradients[name] = np.array(cotangents[name], array.dtype, order="C") if name in cotangents else np.zeros_like(array)
-        runtime.launch_reverse(kernel, list(held.values()), [gradients.get(name) for name in held])
+        engine.launch_reverse(kernel, list(held.values()), [gradients.get(name) for name in held])
         return {name: gradient.reshape(arrays[name].shape) for name, gradient in gradients.items()}
 
     @contextmanager
     def _told(self, action: str) -> Iterator[None]:
         """Turn what Taichi raises into an error of diffsim."""
-        ti = runtime.taichi()
+        ti = engine.taichi()
         try:
             yield
         except DiffsimError:
@@ -102,7 +102,7 @@ class Compiled:
 
     def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
         """The Taichi kernel for `key`, with the captured numbers of a call: what is compiled stays as it is."""
-        generation = runtime.settings().generation
+        generation = engine.settings().generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
         self.captures.require_unchanged(around)
@@ -114,23 +114,23 @@ class Compiled:
         return self._kernels[key]
 
     def _compile(self, around: Around, numbers: frozenset[str]) -> Any:
-        ti = runtime.taichi()
+        ti = engine.taichi()
         meanings = self.captures.meanings(around)
         if not numbers:
             return ti.kernel(self.source.with_names(meanings))
         name = self.source.function.__name__
         text = "@ti.kernel\n" + self.source.indexed(numbers, ONE_VALUE)
-        return runtime.compile_kernel(text, name, {**self.source.namespace(), **meanings, ONE_VALUE: ti.types.ndarray(ndim=1)})
+        return engine.compile_kernel(text, name, {**self.source.namespace(), **meanings, ONE_VALUE: ti.types.ndarray(ndim=1)})
 
 
 def shares_memory() -> bool:
     """Whether kernels work on the memory of NumPy arrays as it is."""
-    return runtime.settings().arch == "cpu"
+    return engine.settings().arch == "cpu"
 
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
     """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
-    ti = runtime.taichi()
+    ti = engine.taichi()
     held = ti.ndarray(_taichi_type(array.dtype), array.shape, needs_grad=is_real(array))
     held.from_numpy(array)
     if cotangent is not None and is_real(array):
@@ -139,4 +139,4 @@ def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
 
 
 def _taichi_type(dtype: np.dtype) -> Any:
-    return getattr(runtime.taichi(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))
+    return getattr(engine.taichi(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))

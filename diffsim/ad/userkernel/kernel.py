@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad import surroundings
 from diffsim.ad.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
@@ -98,7 +98,7 @@ class UserKernel:
     @cached_property
     def report(self) -> lint.Report:
         """What the check of the source found."""
-        with runtime.lock:
+        with engine.lock:
             return lint.check(self.source, self.signature)
 
     @cached_property
@@ -352,7 +352,7 @@ def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[st
 
     def decorate(function: Any) -> UserKernel:
         source = Source.of(raw_function(function))
-        with runtime.lock:
+        with engine.lock:
             return UserKernel(source, read_signature(source.evaluated(), reads, writes))
 
     return decorate

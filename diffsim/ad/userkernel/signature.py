@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.errors import KernelError, ShapeError
 
 Like = str | tuple[int, ...] | Callable[..., Any] | None
@@ -88,7 +88,7 @@ class Signature:
 
     def convert(self, inputs: Sequence[Any]) -> dict[str, np.ndarray]:
         """Inputs as arrays that the kernel takes, by name."""
-        fallback = np.dtype(runtime.PRECISIONS[runtime.settings().precision])
+        fallback = np.dtype(engine.PRECISIONS[engine.settings().precision])
         if len(inputs) != len(self.inputs):
             raise KernelError(f"kernel {self.name} takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {len(inputs)}")
         return {name: self.parameters[name].convert(value, fallback) for name, value in zip(self.inputs, inputs, strict=True)}
@@ -123,7 +123,7 @@ def is_real(array: np.ndarray) -> bool:
 def widest_float(arrays: Iterable[np.ndarray]) -> np.dtype:
     """f64 if any array is f64, else f32 if any is f32, else the precision of the present settings."""
     floats = [a.dtype for a in arrays if is_real(a)]
-    return np.result_type(*floats) if floats else np.dtype(runtime.PRECISIONS[runtime.settings().precision])
+    return np.result_type(*floats) if floats else np.dtype(engine.PRECISIONS[engine.settings().precision])
 
 
 def read_signature(function: types.FunctionType, reads: Sequence[str], writes: Any) -> Signature:
@@ -165,7 +165,7 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
 
 def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     """Read one annotation."""
-    ti = runtime.taichi()
+    ti = engine.taichi()
     if isinstance(annotation, ti.types.ndarray):
         if getattr(annotation.dtype, "n", None) is not None or hasattr(annotation.dtype, "ndim"):
             raise KernelError(
@@ -181,7 +181,7 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
 
 
 def _dtype(kernel: str, name: str, annotation: Any) -> np.dtype:
-    ti = runtime.taichi()
+    ti = engine.taichi()
     for known in TYPES:
         if annotation is getattr(ti, known):
             return np.dtype(known.replace("f", "float").replace("u", "U").replace("i", "int").replace("U", "uint"))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.userkernel.kernel import UserKernel, kernel
 from diffsim.ad.userkernel.operations import name_in_taichi
 from diffsim.ad.userkernel.signature import Like
@@ -67,7 +67,7 @@ def _pack_function(source: Source, decorator: str, chain: tuple[int, ...]) -> Pa
 
 def _pack_value(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
     """One value that a function uses under `name`."""
-    ti = runtime.taichi()
+    ti = engine.taichi()
     if isinstance(value, UserKernel):
         return _pack_kernel(value, chain)
     if isinstance(value, types.ModuleType):
@@ -131,12 +131,12 @@ def unpack(packed: Packed) -> Any:
         return made
     if kind == "function":
         name, text, names = rest
-        return runtime.compile_kernel(text, name, {key: unpack(value) for key, value in names.items()})
+        return engine.compile_kernel(text, name, {key: unpack(value) for key, value in names.items()})
     return _unpack_value(kind, rest)
 
 
 def _unpack_value(kind: str, rest: list[Any]) -> Any:
-    ti = runtime.taichi()
+    ti = engine.taichi()
     match kind:
         case "module":
             return importlib.import_module(rest[0])

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.userkernel.check import compare
 from diffsim.errors import DivergenceError, KernelError
 from tests.ad.userkernel import refused
@@ -22,7 +22,7 @@ SECONDS = 60
 
 def outcome(kernel) -> str:
     """What differentiating a kernel comes to when its findings are thrown away."""
-    runtime.init(arch="cpu", precision="f64", threads=1)
+    engine.init(arch="cpu", precision="f64", threads=1)
     kernel.report.findings.clear()
     inputs = inputs_of(kernel)
     bars = [1.0] * len(kernel.signature.outputs)

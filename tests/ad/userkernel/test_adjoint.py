@@ -5,7 +5,7 @@ import pytest
 import taichi as ti
 
 import diffsim as ds
-from diffsim import runtime
+from diffsim import engine
 from diffsim.ad.userkernel import compiled
 from diffsim.errors import DivergenceError, KernelError, ShapeError
 
@@ -137,7 +137,7 @@ def test_settings_of_other_kernels_are_put_back() -> None:
     names = ("real_matrix_scalarize", "force_scalarize_matrix", "make_cpu_multithreading_loop", "ad_stack_size", "default_fp")
     before = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
     for dtype, wanted in ((np.float32, ti.f32), (np.float64, ti.f64), (np.float32, ti.f32)):
-        with runtime.hand_written(dtype, 512):
+        with engine.hand_written(dtype, 512):
             assert impl.current_cfg().ad_stack_size == 512 and ti.math.vec2.dtype == wanted
         now = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
         assert now == before

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from diffsim import runtime
+from diffsim import engine
 from diffsim.system import usable_cores
 
 AFFINITIES = """
@@ -105,10 +105,11 @@ def test_settings_in_force_and_wrong_ones_change_nothing() -> None:
 def test_a_device_that_is_not_there_changes_nothing() -> None:
     """Also if Taichi finds a driver, but nothing behind it: the driver is made up here."""
     code = """
-from diffsim import runtime
+from diffsim import engine
+from diffsim.engine import session
 s = simulate()
 s.run(x, 2)
-core = runtime.taichi().lang.misc._ti_core
+core = engine.taichi().lang.misc._ti_core
 for there in (False, True):
     core.with_cuda = lambda: there
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -186,13 +187,14 @@ def test_a_process_forked_after_use_is_refused_at_once() -> None:
 
 @pytest.mark.parametrize(("width", "of_f32", "of_f64"), [(16, 4, 2), (32, 8, 4), (64, 16, 8)])
 def test_a_tile_fills_a_register(width: int, of_f32: int, of_f64: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    forced = dataclasses.replace(runtime.settings(), register_bytes=width)
-    monkeypatch.setattr(runtime, "settings", lambda: forced)
-    assert (runtime.lanes("f4"), runtime.lanes(float)) == (of_f32, of_f64)
+    forced = dataclasses.replace(engine.settings(), register_bytes=width)
+    monkeypatch.setattr("diffsim.engine.session.settings", lambda: forced)
+    assert (engine.lanes("f4"), engine.lanes(float)) == (of_f32, of_f64)
 
 
 OVERTAKEN = """
-from diffsim import runtime
+from diffsim import engine
+from diffsim.engine import session
 os.environ["DIFFSIM_PRECISION"] = "f32"
 ds.init(threads=1)
 seen = []
@@ -201,19 +203,19 @@ def look():
 def run():
     s = simulate()
     return len(s.run(x, 2).final)
-WAYS = {"settings": lambda: runtime.settings().precision, "lanes": lambda: runtime.lanes("f4") * 4 == runtime.register_bytes(), "run": run}
-forget = runtime._forget_kernels
+WAYS = {"settings": lambda: engine.settings().precision, "lanes": lambda: engine.lanes("f4") * 4 == session.register_bytes(), "run": run}
+forget = session.before_start[0]
 def slowly():
     thread.start()
     time.sleep(0.5)  # it asks meanwhile
     forget()
-runtime._forget_kernels = slowly
+session.before_start[0] = slowly
 for way in WAYS:
     for precision in "f64", "f32":
         thread = threading.Thread(target=look)
         found = ds.init(threads=1, precision=precision, anew=True)
         thread.join()
-        assert runtime.settings() is found, (way, runtime.settings(), found)
+        assert engine.settings() is found, (way, engine.settings(), found)
         print(way, precision, found.precision, seen.pop())
 """
 
@@ -229,7 +231,8 @@ def test_who_asks_while_another_thread_initialises_gets_its_settings_and_changes
 def test_a_kernel_that_waited_while_another_thread_initialised_is_not_launched() -> None:
     """Bound kernels, kernels that are yet to be bound, whole runs and gradients."""
     code = """
-from diffsim import runtime
+from diffsim import engine
+from diffsim.engine import session
 def uses(s):
     launcher = s._stepper.launcher
     bound = next(iter(launcher._bound.values()))
@@ -242,7 +245,7 @@ for number in range(4):
     s = simulate()
     s.run(x, 2)
     use = uses(s)[number]
-    with runtime.lock:
+    with engine.lock:
         thread = threading.Thread(target=lambda: attempt(use))
         thread.start()
         time.sleep(0.3)

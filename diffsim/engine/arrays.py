@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.runtime import aligned, check_generation, lock, settings, shared_kernel, taichi
+from diffsim.engine.kernels import shared_kernel
+from diffsim.engine.module import taichi
+from diffsim.engine.session import check_generation, lock, settings
+
+ALIGNMENT = 64
+"""Bytes: a full-width vector store to a less aligned buffer ends the process."""
 
 
 class Memory(Protocol):
@@ -28,6 +33,15 @@ class Memory(Protocol):
 
     def flat(self, array: Any, lanes: int) -> Any:
         """The array as kernels see it: tiles in a row, shape (tiles, lanes), or (values,) with one lane."""
+
+
+def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
+    """A zeroed C-contiguous array that starts on an `ALIGNMENT` boundary."""
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
 class HostMemory:

@@ -1,0 +1,168 @@
+"""Kernels made of sources: compiled once, found again by a digest, and dropped when Taichi's program ends."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import linecache
+import types
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.engine import translation
+from diffsim.engine.expressions import expression
+from diffsim.engine.module import GENERATED, taichi
+from diffsim.engine.session import before_start, lock, options_in_force, settings
+
+_source_names = itertools.count(1)
+_shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key
+_made: list[tuple[str, Any]] = []  # every kernel of the present program, with the name of its source
+
+
+def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated: bool = False) -> Any:
+    """Turn the source of one kernel into a Taichi kernel.
+
+    The text is registered with `linecache`, since Taichi reads the source of what it compiles and so do tracebacks.
+
+    Args:
+        source: of the kernel, and of functions that it calls.
+        name: of the kernel in it.
+        namespace: what the names in the source stand for.
+        generated: whether diffsim wrote all of it, so that errors need not say where.
+    """
+    filename = f"{GENERATED if generated else '<diffsim '}{name} {next(_source_names)}>"
+    with lock:
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        module = types.ModuleType(filename)
+        module.__dict__.update(namespace, ti=taichi())
+        if generated:
+            translation.load(source, filename, module.__dict__)
+        else:
+            exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+        kernel = getattr(module, name)
+        _made.append((filename, kernel))
+    return kernel
+
+
+def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[], dict[str, Any]]) -> Any:
+    """The kernel of a source, compiled once for all that need it.
+
+    Taichi keeps what it compiled as long as its program lives, some megabytes a kernel, even if nobody refers to it any more.
+
+    Args:
+        source: of the kernel.
+        name: of the kernel in it.
+        key: what the names in the source stand for.
+        namespace: makes those names.
+    """
+    with lock:
+        settings()
+        if (source, key) not in _shared:
+            names = namespace()
+            names["source_digest"] = _digest(source, key, names)
+            _shared[source, key] = compile_kernel(source, name, names, generated=True)
+        return _shared[source, key]
+
+
+def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
+    """A function for a kernel to call that marks it with a digest of its source and of all that names in it stand for.
+
+    Taichi finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
+    process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
+    So functions are left out (`functions_left_out`), and the digest, which they are part of, stands for them.
+    """
+    own = map(str, Path(__file__).parent.glob("*.py"))
+    files = {*own, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
+    about = (source, key, taichi().__version__, options_in_force, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
+    words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
+
+    @expression
+    def source_digest() -> None:
+        from taichi.lang import impl
+
+        for word in words:
+            impl.expr_init(word)
+
+    return source_digest
+
+
+@contextlib.contextmanager
+def functions_left_out(primal: Any) -> Iterator[None]:
+    """While a kernel with a digest is translated, keep functions out of what Taichi finds it by."""
+    from taichi.lang import impl
+
+    config = impl.current_cfg()
+    before = config.offline_cache
+    config.offline_cache = before and "source_digest" not in primal.func.__globals__
+    try:
+        yield
+    finally:
+        config.offline_cache = before
+
+
+def forget_kernels() -> None:
+    """Drop all kernels that were compiled here: with the program that they belong to, they are dead."""
+    from taichi.lang import impl
+
+    dead = {id(part) for _, kernel in _made for part in (kernel._primal, kernel._adjoint)}
+    kernels = impl.get_runtime().kernels
+    kernels[:] = [kernel for kernel in kernels if id(kernel) not in dead]
+    for filename, _ in _made:
+        linecache.cache.pop(filename, None)
+        translation.forget(filename)
+    _made.clear()
+    _shared.clear()
+
+
+before_start.append(forget_kernels)
+
+
+@contextlib.contextmanager
+def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
+    """Compile and launch kernels that a user wrote, with the settings that they need. Holds `lock`.
+
+    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
+    vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
+    spoil f64 arrays in the eighth digit without a word. The settings are those of the whole program, hence put back.
+
+    Args:
+        default_float: type of untyped literals and locals.
+        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: Taichi's own default of 32.
+            One assignment more overwrites the thread's stack.
+    """
+    from taichi.lang import impl
+
+    ti = taichi()
+    wanted: dict[str, Any] = {
+        "default_fp": ti.f64 if np.dtype(default_float) == np.float64 else ti.f32,
+        "real_matrix_scalarize": True,
+        "force_scalarize_matrix": True,
+        "advanced_optimization": True,
+        "make_cpu_multithreading_loop": True,
+        "ad_stack_size": ad_stack_size,
+    }
+    with lock:
+        settings()
+        python_side, config = impl.get_runtime(), impl.current_cfg()
+        shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # of the default type at import
+        shared_before = [kind.dtype for kind in shared]
+        before = {name: getattr(config, name) for name in wanted}
+        float_before = python_side.default_fp
+        try:
+            for name, value in wanted.items():
+                setattr(config, name, value)
+            python_side.default_fp = wanted["default_fp"]
+            for kind in shared:
+                kind.dtype = wanted["default_fp"]
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(config, name, value)
+            python_side.default_fp = float_before
+            for kind, dtype in zip(shared, shared_before, strict=True):
+                kind.dtype = dtype

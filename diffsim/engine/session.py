@@ -1,0 +1,236 @@
+"""What Taichi's program was started with, and the lock around it. Its program and its threads are global."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.arguments import whole
+from diffsim.engine.module import taichi
+from diffsim.errors import BackendError, StaleValueError
+from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
+
+ARCHES = ("cpu", "cuda", "vulkan")
+PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
+
+
+class _Lock:
+    """A re-entrant lock of threads, which a forked process cannot use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        refuse_forked()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        self._lock = threading.RLock()
+
+
+lock = _Lock()
+"""Held around every call into Taichi, whose program and thread pool are global and not re-entrant."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What Taichi was initialised with.
+
+    Attributes:
+        arch: "cpu", "cuda" or "vulkan".
+        precision: of simulations that name none.
+        threads: of a CPU.
+        register_bytes: width of a tile on a CPU; see `diffsim.system.register_bytes`.
+        generation: grows with every initialisation; buffers of an older one are dead.
+    """
+
+    arch: str
+    precision: str
+    threads: int
+    register_bytes: int
+    generation: int
+
+
+options_in_force: dict[str, str] = {}
+"""What Taichi was initialised with."""
+before_start: list[Callable[[], None]] = []
+"""Functions to call before Taichi is initialised anew, which ends what was compiled."""
+_current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
+_generations = itertools.count(1)
+_started = False  # whether Taichi was ever initialised
+_forked = False  # whether this process is a copy of one in which it was
+
+
+def _after_fork() -> None:
+    """In a child process: Taichi's threads are not there, and whoever waits for them waits for ever.
+
+    Also at the end of the interpreter, where Taichi's program would be ended; so that is never let go of.
+    """
+    global _forked
+    lock.renew()  # a thread that is not there may have held it
+    if _started:
+        from taichi.lang import impl
+
+        _forked = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(impl.get_runtime().prog))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_forked() -> None:
+    """Raise in a forked process, before it waits for a lock: whoever held it may not be there."""
+    if _forked:
+        raise BackendError(
+            "expected a process in which diffsim was started, got one forked from it, in which Taichi's threads are missing; start "
+            'processes with multiprocessing.get_context("spawn"), or fork before diffsim is first used'
+        )
+
+
+def lanes(dtype: npt.DTypeLike) -> int:
+    """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
+    found = settings()
+    return found.register_bytes // np.dtype(dtype).itemsize if found.arch == "cpu" else 1
+
+
+def init(arch: str = "auto", precision: str | None = None, threads: int | None = None, anew: bool = False) -> Settings:
+    """Initialise Taichi, or initialise it anew. Optional: otherwise it happens on first use.
+
+    With the settings in force nothing happens. Other settings free all kernels, which Taichi keeps until then, also those of simulations
+    that are gone. A call that fails changes nothing.
+
+    Args:
+        arch: "cpu", "cuda", "vulkan", or "auto": the environment's DIFFSIM_ARCH, else "cpu".
+        precision: default precision of simulations, "f32" or "f64"; None: DIFFSIM_PRECISION, else "f32".
+        threads: CPU threads; None: as many as the process may use (affinity and cgroup quota).
+        anew: free all kernels also if the settings are those in force.
+
+    Returns:
+        The settings in force. Simulations whose kernels were freed are dead: using one raises `StaleValueError`.
+
+    Raises:
+        BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
+    """
+    global _current, _started
+    refuse_forked()
+    if isinstance(arch, str) and arch == "auto":
+        arch = os.environ.get("DIFFSIM_ARCH", "cpu")
+    if precision is None:
+        precision = os.environ.get("DIFFSIM_PRECISION", "f32")
+    if not isinstance(arch, str) or arch not in ARCHES:
+        raise BackendError(f"arch = {arch!r} is unknown; choose one of {', '.join(ARCHES)} or auto")
+    if not isinstance(precision, str) or precision not in PRECISIONS:
+        raise BackendError(f"precision = {precision!r} is unknown; choose f32 or f64")
+    if arch == "vulkan" and precision == "f64":
+        raise BackendError(
+            "precision = 'f64' is not available on arch 'vulkan' (Taichi's Vulkan shaders have no f64 here); use f32 or the cpu"
+        )
+    cores = usable_cores()
+    if threads is None:
+        threads = cores
+    threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
+    if not isinstance(anew, bool):
+        raise BackendError(f"anew = {anew!r}, expected True or False")
+    width = register_bytes()
+    with lock:
+        if not anew and _current is not None and (arch, precision, threads, width) == astuple(_current)[:-1]:
+            return _current
+        _require_device(arch, _current is not None)
+        ti = taichi()
+        options: dict[str, Any] = {"arch": getattr(ti, arch), "log_level": ti.ERROR, "default_ip": ti.i32, "fast_math": False}
+        if arch == "cpu":
+            # vector elements stay vectors; a loop over workers is shared out however few they are
+            options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
+            options |= {"advanced_optimization": False}  # LLVM does the same again; Taichi's own passes take most of a compilation
+        else:
+            options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
+        again, _started = _started, True
+        try:
+            _start(arch, threads, options)
+        except BaseException:
+            _current = None  # what was compiled before has died, and nothing has taken its place
+            raise
+        if again:
+            give_back_memory()
+        _current = Settings(arch, precision, threads, width, next(_generations))
+        return _current
+
+
+def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
+    """Start Taichi's program; what was compiled before dies here."""
+    from taichi.lang import impl
+
+    ti = taichi()
+    for forget in before_start:
+        forget()
+    options_in_force.clear()
+    options_in_force.update({name: str(value) for name, value in sorted(options.items())})
+    before = own_threads()
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
+        ti.init(**options)
+    found = str(ti.cfg.arch).rpartition(".")[2]
+    if found != ("x64" if arch == "cpu" else arch) and not (arch == "cpu" and found == "arm64"):
+        raise _missing(arch, f"Taichi fell back to {found}")
+    impl.get_runtime().materialize()  # left to the first kernel, it would fail on any thread but this one
+    if arch == "cpu":
+        _spread(sorted(own_threads() - before)[-threads:])
+
+
+def _missing(arch: str, why: str) -> BackendError:
+    return BackendError(f"arch = {arch!r} is not available on this machine ({why}); give arch='cpu' (--arch cpu to the command)")
+
+
+def _require_device(arch: str, running: bool) -> None:
+    """Raise unless Taichi can run on a GPU's arch.
+
+    Taichi ends what runs before it looks for a device. So where something runs, the device is tried in a process of its own first.
+    """
+    if arch == "cpu":
+        return
+    ti = taichi()
+    if not ti.lang.misc.is_arch_supported(getattr(ti, arch)):
+        raise _missing(arch, "Taichi finds no driver for it")
+    if running:
+        trial = f"import taichi as ti; ti.init(arch=ti.{arch}); raise SystemExit(ti.cfg.arch != ti.{arch})"
+        if subprocess.run([sys.executable, "-c", trial], capture_output=True).returncode:
+            raise _missing(arch, "Taichi's driver for it finds no device")
+
+
+def _spread(pool: Sequence[tuple[int, int]]) -> None:
+    """Give each thread of Taichi's pool, those that it made last, a core of its own where there are as many as cores.
+
+    Workers that wait for one another lose a scheduler tick, 4 ms, whenever two of them are woken on one core. Where there are more cores
+    than workers that hardly happens, and the choice of cores is better left to the system, which sees other processes.
+    """
+    cores = core_numbers()
+    if 1 < len(cores) == len(pool):
+        for (_, thread), core in zip(pool, cores, strict=True):
+            pin_thread(thread, core)
+
+
+def settings() -> Settings:
+    """The settings in force; initialises with defaults on first use, and waits for an initialisation in progress."""
+    with lock:
+        return init() if _current is None else _current
+
+
+def check_generation(generation: int) -> None:
+    """Raise unless buffers made under `generation` are still alive. Who holds `lock` can rely on it until the lock is released."""
+    if settings().generation != generation:
+        raise StaleValueError("this simulation was built before diffsim.init() changed settings, which frees its kernels; build it anew")
