@@ -12,11 +12,11 @@ import numpy.typing as npt
 from scipy.optimize import Bounds
 
 import diffsim.numpy as np
-from diffsim.ad import stop_gradient
 from diffsim.ad.arguments import real_values
 from diffsim.ad.guard import constant
 from diffsim.arguments import real_array, shape_of, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
+from diffsim.numpy.dispatch import plain
 from diffsim.optimize.smoothing import smooth
 from diffsim.optimize.transforms import Transform, make_transform
 from diffsim.typing import Array
@@ -175,15 +175,16 @@ class Parametrisation:
         """
         theta = check_theta(theta, self.size)
         values = self._transform.apply(self._scale * self._smoothed(theta), self._reference)
-        if self._has_bounds:
-            values = values + self._rounding(stop_gradient(theta), stop_gradient(values))
+        short = self._rounding(plain(theta), plain(values)) if self._has_bounds else None
+        if short is not None and short.any():
+            values = values + short
         with np.errstate(over="ignore"):
             field = self._placed(values.astype(self.dtype), self._template)
-        finite = np.isfinite(field)
-        if not np.all(finite):
+        finite = numpy.isfinite(plain(field))
+        if not finite.all():
             raise DivergenceError(
-                f"field: expected finite values, got {np.count_nonzero(~finite)} others at theta of largest size "
-                f"{np.max(np.abs(theta)):.3g}; lower `scale` or set bounds"
+                f"field: expected finite values, got {numpy.count_nonzero(~finite)} others at theta of largest size "
+                f"{numpy.max(numpy.abs(plain(theta))):.3g}; lower `scale` or set bounds"
             )
         return field
 
@@ -232,24 +233,24 @@ class Parametrisation:
             return theta
         return self._taken(smooth(self._placed(theta, numpy.zeros(self.shape)), self._deviation))
 
-    def _rounding(self, theta: Any, values: Any) -> Any:
+    def _rounding(self, theta: F64, values: F64) -> F64:
         """What values lack to their bounds: at a bound of theta round-off, and nothing further out, where the caller left the box."""
         low, high = self._theta_box
-        with np.errstate(invalid="ignore"):
-            short = np.clip(values, self._lower, self._upper) - values
-        return np.where((theta >= low) & (theta <= high), short, 0.0)
+        with numpy.errstate(invalid="ignore"):
+            short = numpy.clip(values, self._lower, self._upper) - values
+        return numpy.where((theta >= low) & (theta <= high), short, 0.0)
 
     def _placed(self, values: Any, elsewhere: Array) -> Any:
         """A field with these values in its free cells."""
         if self.size == elsewhere.size:
-            return np.reshape(values, self.shape)
+            return values.reshape(self.shape)
         field = np.array(elsewhere)
         field[self._free] = values
         return field
 
     def _taken(self, field: Any) -> Any:
         """The values in the free cells of a field."""
-        return np.reshape(field, -1) if self.size == field.size else field[self._free]
+        return field.reshape(-1) if self.size == field.size else field[self._free]
 
     @cached_property
     def _size(self) -> int:
