@@ -179,7 +179,7 @@ class Parametrisation:
         if short is not None and short.any():
             values = values + short
         with np.errstate(over="ignore"):
-            field = self._placed(values.astype(self.dtype), self._template)
+            field = self._placed(real_values("field", values, self.dtype), self._template)
         finite = numpy.isfinite(plain(field))
         if not finite.all():
             raise DivergenceError(
@@ -243,7 +243,7 @@ class Parametrisation:
     def _placed(self, values: Any, elsewhere: Array) -> Any:
         """A field with these values in its free cells."""
         if self.size == elsewhere.size:
-            return values.reshape(self.shape)
+            return values if values.shape == self.shape else values.reshape(self.shape)
         field = np.array(elsewhere)
         field[self._free] = values
         return field
