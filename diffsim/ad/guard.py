@@ -69,7 +69,7 @@ def private(array: np.ndarray) -> np.ndarray:
     """An array with these values that nobody will edit unnoticed."""
     require_plain(array)
     reread = local.interceptor is not None
-    if not array.size:
+    if not array.size or _is_constant(array):
         return array
     if array.dtype.hasobject or (array.nbytes <= 256 and not reread):
         return snapshot(array)
@@ -89,6 +89,18 @@ def private(array: np.ndarray) -> np.ndarray:
     if local.unpruned > REMEMBERED:
         _prune()
     return copy
+
+
+def constant(array: np.ndarray) -> np.ndarray:
+    """A copy in memory that cannot be written to, so that the record refers to it without a look at what it holds."""
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) if array.size else array
+
+
+def _is_constant(array: np.ndarray) -> bool:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, bytes)
 
 
 def require_plain(array: np.ndarray) -> None:

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.ad.arguments import real_values
 from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.typing import Array
 
 
-def check_floating(name: str, values: npt.ArrayLike) -> Array:
-    """`values` as an array of floats; the gradient will have the same dtype."""
-    array = real_array(name, values)
+def in_f64(name: str, values: Any) -> Any:
+    """`values`, floating numbers that may be differentiated, as an array of f64; the gradient keeps their dtype."""
+    array = real_values(name, values)
     if array.dtype.kind != "f":
         raise ParameterError(f"{name}: expected floating numbers, got dtype {array.dtype}; convert with .astype(numpy.float64)")
-    return array
+    return real_values(name, array, np.float64)
 
 
 def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float64]:

@@ -1,24 +1,24 @@
-"""Misfits: how far predicted values are from observed ones, with the gradient by the predicted values."""
+"""Misfits: how far predicted values are from observed ones.
+
+A misfit is a program of `diffsim.numpy` that takes an array to a number; its gradient follows from that. A new one is a function, or a
+class with a `__call__` where it has data or weights to check, and an entry in `LOSSES` of tests/losses/test_losses.py.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
+import diffsim.numpy as np
+from diffsim.ad.guard import constant
 from diffsim.arguments import flag, real_array
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_floating, check_mask, check_not_negative
-from diffsim.typing import Array
+from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64
 
-
-class Misfit(Protocol):
-    """What a loss on predicted values offers."""
-
-    def value_and_grad(self, predicted: Array) -> tuple[float, Array]:
-        """The misfit and its gradient, which has `predicted`'s shape and dtype."""
-        ...
+Misfit: TypeAlias = Callable[[Any], Any]
+"""predicted values -> a number, computed with `diffsim.numpy`."""
 
 
 class L2Misfit:
@@ -46,44 +46,43 @@ class L2Misfit:
     ) -> None:
         used = check_mask(mask)
         check_fits("mask", used, real_array("data", data).shape, "data")
-        self._used = used
-        self._data = check_finite("data", data, used)
-        self._weight = check_not_negative("weight", weight)
-        check_fits("weight", self._weight, self._data.shape, "data")
+        values, weights = check_finite("data", data, used), check_not_negative("weight", weight)
+        check_fits("weight", weights, values.shape, "data")
+        self._used = None if used is None else constant(used)
+        self._data = constant(values)
+        self._weight = constant(weights) if weights.ndim else None  # one number for all is a factor of the sum
+        self._factor = 0.5 if weights.ndim else 0.5 * float(weights)
         if flag("normalise", normalise):
-            energy = 0.5 * float(np.sum(self._weight * self._data**2))
+            energy = 0.5 * float((weights * values**2).sum())
             if energy == 0.0:
                 raise ParameterError(
                     "normalise: expected data that are not all zero where they count, got ½ Σ w d² = 0; "
                     "set normalise=False, or check mask and weight"
                 )
-            self._weight = self._weight / energy
+            self._factor /= energy
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the data, and so of a prediction."""
         return self._data.shape
 
-    def value_and_grad(self, predicted: Array) -> tuple[float, Array]:
-        """J and ∂J/∂dᵢ = wᵢ (dᵢ - d_obs,ᵢ), exactly zero where `mask` is False.
+    def __call__(self, predicted: Any) -> Any:
+        """J, in f64. Its gradient is wᵢ (dᵢ - d_obs,ᵢ) in the dtype of `predicted`, and exactly zero where `mask` is False.
 
         Args:
-            predicted: d, the shape of the data, floating.
-
-        Returns:
-            The value, and the gradient in the dtype of `predicted`. A NaN in `predicted` that counts makes the value NaN.
+            predicted: d, the shape of the data, floating. A NaN where `mask` is False has no influence; one that counts makes J NaN.
 
         Raises:
             ShapeError: `predicted` has another shape than the data; no broadcasting here, which would hide a wrong gradient.
         """
-        predicted = check_floating("predicted", predicted)
-        if predicted.shape != self.shape:
+        values = in_f64("predicted", predicted)
+        if values.shape != self.shape:
             raise ShapeError(
-                f"predicted: expected the shape of the data, {self.shape}, got {predicted.shape}; record as many steps and receivers "
+                f"predicted: expected the shape of the data, {self.shape}, got {values.shape}; record as many steps and receivers "
                 "as were observed (a run of n steps gives n + 1 samples), or crop the data"
             )
-        residual = predicted.astype(np.float64) - self._data
+        residual = values - self._data
         if self._used is not None:
             residual = np.where(self._used, residual, 0.0)  # not a product: NaN * 0 is NaN
-        weighted = self._weight * residual
-        return 0.5 * float(np.sum(weighted * residual)), weighted.astype(predicted.dtype)
+        squares = residual**2 if self._weight is None else self._weight * residual**2
+        return self._factor * np.sum(squares)

@@ -1,4 +1,7 @@
-"""Regularisers: what is known of a field before any data are seen, as a penalty with its exact discrete gradient.
+"""Regularisers: what is known of a field before any data are seen, as a penalty.
+
+A regulariser is a program of `diffsim.numpy` that takes a field to a number; its gradient follows from that. A new one is a function, or a
+class with a `__call__`, and an entry in `LOSSES` of tests/losses/test_losses.py.
 
 All are integrals over the domain, discretised as a sum over cells times the cell volume V = Π h_a, so that a weight keeps its meaning
 when the grid is refined. Differences are forward, D_a m = (m_{i+1} - m_i)/h_a, and exist between two cells that both count;
@@ -8,75 +11,68 @@ nothing is assumed outside the domain or the mask (no flux through their edge).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Literal, Protocol
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
+import numpy
 import numpy.typing as npt
 
+import diffsim.numpy as np
+from diffsim.ad.guard import constant
 from diffsim.arguments import number, positive, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_floating, check_mask
+from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64
 from diffsim.typing import Array
 
-F64 = npt.NDArray[np.float64]
-
-
-class Regulariser(Protocol):
-    """What a loss on a field offers."""
-
-    def value_and_grad(self, field: Array) -> tuple[float, Array]:
-        """The penalty and its gradient, which has `field`'s shape and dtype."""
-        ...
+Regulariser: TypeAlias = Callable[[Any], Any]
+"""field -> a number, computed with `diffsim.numpy`."""
 
 
 class _Cells:
-    """Spacing and mask of a domain, and the forward difference on it with its transpose."""
+    """Spacing and mask of a domain, and the forward difference on it."""
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing)
-        if self._spacing.ndim > 1 or not self._spacing.size or not np.all(self._spacing > 0):
+        if self._spacing.ndim > 1 or not self._spacing.size or not numpy.all(self._spacing > 0):
             raise ParameterError(f"spacing: expected one length > 0, or one for each axis, got {spacing}; give the grid's spacing in m")
-        self._mask = check_mask(mask)
+        used = check_mask(mask)
+        self._mask = None if used is None else constant(used)
+        self._known: dict[tuple[int, ...], list[float | Array]] = {}
 
     def lengths(self, ndim: int) -> tuple[float, ...]:
-        return tuple(float(h) for h in np.broadcast_to(self._spacing, ndim))
+        return tuple(float(h) for h in numpy.broadcast_to(self._spacing, ndim))
 
     def volume(self, ndim: int) -> float:
         return prod(self.lengths(ndim))
 
-    def values(self, field: Array) -> F64:
-        """`field` in f64, zero where it does not count (a NaN over land must not spread)."""
-        if field.ndim == 0 or (self._spacing.ndim == 1 and field.ndim != self._spacing.size):
+    def values(self, field: Any, reference: npt.NDArray[Any] | None = None) -> Any:
+        """`field` - `reference` in f64, zero where it does not count (a NaN over land must not spread)."""
+        values = in_f64("field", field)
+        if values.ndim == 0 or (self._spacing.ndim == 1 and values.ndim != self._spacing.size):
             raise ShapeError(
-                f"field: expected one axis for each of the {self._spacing.size} entries of spacing, got shape {field.shape}; "
+                f"field: expected one axis for each of the {self._spacing.size} entries of spacing, got shape {values.shape}; "
                 "give one spacing for each axis"
             )
-        check_fits("mask", self._mask, field.shape, "the field")
-        values = field.astype(np.float64)
-        return values if self._mask is None else np.where(self._mask, values, 0.0)
+        check_fits("mask", self._mask, values.shape, "the field")
+        check_fits("reference", reference, values.shape, "the field")
+        departure = values if reference is None else values - reference
+        return departure if self._mask is None else np.where(self._mask, departure, 0.0)
 
-    def differences(self, values: F64) -> list[F64]:
+    def slopes(self, values: Any) -> list[Any]:
         """D_a values for each axis a, one entry shorter along a; zero where either cell does not count."""
-        result = []
-        for axis, h in enumerate(self.lengths(values.ndim)):
-            slope = np.diff(values, axis=axis) / h
-            if self._mask is not None:
-                counts = np.broadcast_to(self._mask, values.shape)
-                lower, upper = _ends(values.ndim, axis)
-                slope = np.where(counts[lower] & counts[upper], slope, 0.0)
-            result.append(slope)
-        return result
+        return [np.diff(values, axis=axis) * factor for axis, factor in enumerate(self._per_length(values.shape))]
 
-    def transposed(self, slopes_bar: list[F64], shape: tuple[int, ...]) -> F64:
-        """Σ_a D_aᵀ slopes_bar_a. The caller's slopes_bar is zero wherever a difference does not exist."""
-        result = np.zeros(shape)
-        for axis, (slope_bar, h) in enumerate(zip(slopes_bar, self.lengths(len(shape)), strict=True)):
-            lower, upper = _ends(len(shape), axis)
-            result[upper] += slope_bar / h
-            result[lower] -= slope_bar / h
-        return result
+    def _per_length(self, shape: tuple[int, ...]) -> list[float | Array]:
+        """For each axis, 1/h_a between cells that both count, and 0 between others."""
+        if self._mask is None:
+            return [1 / h for h in self.lengths(len(shape))]
+        if shape not in self._known:
+            counts = numpy.broadcast_to(self._mask, shape)
+            ends = [_ends(len(shape), axis) for axis in range(len(shape))]
+            both = [counts[lower] & counts[upper] for lower, upper in ends]
+            self._known = {shape: [constant(pairs / h) for pairs, h in zip(both, self.lengths(len(shape)), strict=True)]}
+        return self._known[shape]
 
 
 def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -123,33 +119,22 @@ class Tikhonov:
         self._order = whole("order", order, 0, 1, "choose 0 (values) or 1 (slopes)")
         self._weight = _check_weight(weight)
         self._cells = _Cells(spacing, mask)
-        self._reference = np.array(real_array("reference", reference, np.float64))
-        used = check_mask(mask)
-        check_finite("reference", self._reference, used)
+        self._reference = constant(real_array("reference", reference, np.float64))
+        check_finite("reference", self._reference, check_mask(mask))
 
-    def value_and_grad(self, field: Array) -> tuple[float, Array]:
-        """R and its exact discrete gradient.
+    def __call__(self, field: Any) -> Any:
+        """R, in f64; its gradient has the dtype of `field`.
 
         Args:
             field: m, floating, as many axes as `spacing` has entries. May be NaN where `mask` is False.
 
-        Returns:
-            The value, summed in f64, and the gradient in the dtype of `field`.
-
         Raises:
             ShapeError: Axes, mask or reference do not fit.
         """
-        field = check_floating("field", field)
-        check_fits("reference", self._reference, field.shape, "the field")
-        departure = self._cells.values(field.astype(np.float64) - self._reference)
-        factor = self._weight * self._cells.volume(field.ndim)
-        if self._order == 0:
-            value, gradient = float(np.sum(departure**2)), departure
-        else:
-            slopes = self._cells.differences(departure)
-            value = sum(float(np.sum(slope**2)) for slope in slopes)
-            gradient = self._cells.transposed(slopes, field.shape)
-        return 0.5 * factor * value, (factor * gradient).astype(field.dtype)
+        departure = self._cells.values(field, self._reference)
+        parts = [departure] if self._order == 0 else self._cells.slopes(departure)
+        factor = self._weight * self._cells.volume(departure.ndim)
+        return 0.5 * factor * sum(np.sum(part**2) for part in parts)
 
 
 class SmoothedTotalVariation:
@@ -180,26 +165,19 @@ class SmoothedTotalVariation:
         self._cells = _Cells(spacing, mask)
         self._epsilon = epsilon
 
-    def value_and_grad(self, field: Array) -> tuple[float, Array]:
-        """R and its exact discrete gradient.
+    def __call__(self, field: Any) -> Any:
+        """R, in f64; its gradient has the dtype of `field`.
 
         Args:
             field: m, floating, as many axes as `spacing` has entries. May be NaN where `mask` is False.
 
-        Returns:
-            The value, summed in f64, and the gradient in the dtype of `field`.
-
         Raises:
             ShapeError: Axes or mask do not fit.
         """
-        field = check_floating("field", field)
-        slopes = self._cells.differences(self._cells.values(field))
-        steepness = np.zeros(field.shape)  # |∇m|², at the lower cell of each pair
-        for axis, slope in enumerate(slopes):
-            steepness[_ends(field.ndim, axis)[0]] += slope**2
-        rounded = np.sqrt(steepness + self._epsilon**2)
-        factor = self._weight * self._cells.volume(field.ndim)
+        values = self._cells.values(field)
+        steepness = np.zeros(values.shape)  # |∇m|², at the lower cell of each pair
+        for axis, slope in enumerate(self._cells.slopes(values)):
+            steepness[_ends(values.ndim, axis)[0]] += slope**2
         # √(s + ε²) - ε as s/(√(s + ε²) + ε): no cancellation where the field is nearly flat.
-        value = factor * float(np.sum(steepness / (rounded + self._epsilon)))
-        slopes_bar = [factor * slope / rounded[_ends(field.ndim, axis)[0]] for axis, slope in enumerate(slopes)]
-        return value, self._cells.transposed(slopes_bar, field.shape).astype(field.dtype)
+        rounded = np.sqrt(steepness + self._epsilon**2) + self._epsilon
+        return self._weight * self._cells.volume(values.ndim) * np.sum(steepness / rounded)

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
+import numpy
 import numpy.typing as npt
-from scipy.ndimage import gaussian_filter
 from scipy.optimize import Bounds
 
+import diffsim.numpy as np
+from diffsim.ad.arguments import real_values
+from diffsim.ad.guard import constant
 from diffsim.arguments import real_array, shape_of, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
+from diffsim.numpy.dispatch import plain
+from diffsim.optimize.smoothing import smooth
 from diffsim.optimize.transforms import Transform, make_transform
 from diffsim.typing import Array
 
-F64 = npt.NDArray[np.float64]
+F64 = npt.NDArray[numpy.float64]
 
 
 class Unknown(Protocol):
@@ -28,16 +32,12 @@ class Unknown(Protocol):
         """Number of entries of theta."""
         ...
 
-    def to_field(self, theta: Array) -> Array:
-        """The physical field at theta."""
+    def to_field(self, theta: Any) -> Any:
+        """The physical field at theta, computed with `diffsim.numpy`, so that derivatives go through it."""
         ...
 
     def from_field(self, field: Array) -> F64:
         """The theta of a physical field."""
-        ...
-
-    def pullback(self, theta: Array, field_bar: Array) -> F64:
-        """(∂ field / ∂ theta)ᵀ field_bar, at theta."""
         ...
 
     def bounds(self) -> Bounds:
@@ -48,16 +48,16 @@ class Unknown(Protocol):
 def check_dtype(dtype: npt.DTypeLike) -> None:
     """Raise unless it is the type of floating-point numbers."""
     try:
-        floating = dtype is not None and np.dtype(dtype).kind == "f"
+        floating = dtype is not None and numpy.dtype(dtype).kind == "f"
     except (TypeError, ValueError):
         floating = False
     if not floating:
         raise ParameterError(f"dtype: expected a floating dtype, got {shown(dtype)}; use numpy.float32 or numpy.float64")
 
 
-def check_theta(theta: npt.ArrayLike, size: int) -> F64:
-    """`theta` as a flat f64 vector of `size` entries."""
-    array = real_array("theta", theta, np.float64)
+def check_theta(theta: Any, size: int) -> Any:
+    """`theta`, which may be differentiated, as a flat f64 vector of `size` entries."""
+    array = real_values("theta", theta, numpy.float64)
     if array.shape != (size,):
         raise ShapeError(f"theta: expected shape ({size},), one entry a free unknown, got {array.shape}; start from from_field(...)")
     return array
@@ -74,7 +74,7 @@ def check_field(name: str, field: npt.ArrayLike, shape: tuple[int, ...]) -> npt.
 def check_mask_shape(mask: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """A copy of `mask`, of that shape."""
     try:
-        array = np.array(mask)
+        array = numpy.array(mask)
     except ValueError as error:
         raise ParameterError(f"mask = {shown(mask)}, expected an array of booleans; give rows of equal length") from error
     if array.shape != shape:
@@ -84,9 +84,9 @@ def check_mask_shape(mask: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray
 
 def spread(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> F64:
     """`values` in f64, broadcast to `shape`; read-only."""
-    array = np.array(real_array(name, values, np.float64))
+    array = numpy.array(real_array(name, values, numpy.float64))
     try:
-        return np.broadcast_to(array, shape)
+        return numpy.broadcast_to(array, shape)
     except ValueError:
         raise ShapeError(f"{name}: expected a number or a shape that broadcasts to {shape}, got {array.shape}; reshape it") from None
 
@@ -129,8 +129,8 @@ class Parametrisation:
     """
 
     shape: tuple[int, ...]
-    dtype: npt.DTypeLike = np.float64
-    mask: npt.NDArray[np.bool_] | None = None
+    dtype: npt.DTypeLike = numpy.float64
+    mask: npt.NDArray[numpy.bool_] | None = None
     lower: npt.ArrayLike | None = None
     upper: npt.ArrayLike | None = None
     transform: str = "identity"
@@ -139,13 +139,13 @@ class Parametrisation:
     smooth: float | Sequence[float] = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", shape_of("shape", self.shape, np.iinfo(np.int8).max))
+        object.__setattr__(self, "shape", shape_of("shape", self.shape, numpy.iinfo(numpy.int8).max))
         check_dtype(self.dtype)
-        if not np.all(np.isfinite(self._scale) & (self._scale > 0)):
+        if not numpy.all(numpy.isfinite(self._scale) & (self._scale > 0)):
             raise ParameterError("scale: expected finite numbers > 0 in free cells, got another; give the change that theta = 1 stands for")
-        if not np.all(self._lower <= self._upper):  # also refuses NaN
+        if not numpy.all(self._lower <= self._upper):  # also refuses NaN
             raise ParameterError("bounds: expected lower <= upper in free cells, got crossed bounds or NaN; exchange or widen them")
-        if not np.all(np.isfinite(self._template)):
+        if not numpy.all(numpy.isfinite(self._template)):
             raise ParameterError("reference: expected finite numbers, got NaN or infinity; fill the gaps")
         self._transform.check(self._reference)
         if self._is_smooth and self._transform.boxed and self._has_bounds:
@@ -153,7 +153,7 @@ class Parametrisation:
                 f'smooth: expected no bounds with transform="{self.transform}", for a bound on the field bounds no single entry of theta; '
                 'use transform="logit", which keeps lower and upper by itself, or smooth=0'
             )
-        if self.transform == "log" and not np.all(self._upper > 0):
+        if self.transform == "log" and not numpy.all(self._upper > 0):
             raise ParameterError(
                 'upper: expected values > 0 for transform="log", got one that is not; raise it or use transform="identity"'
             )
@@ -161,10 +161,10 @@ class Parametrisation:
     @property
     def size(self) -> int:
         """Number of free cells."""
-        return int(np.count_nonzero(self._free))
+        return self._size
 
-    def to_field(self, theta: Array) -> Array:
-        """The field at theta.
+    def to_field(self, theta: Any) -> Any:
+        """The field at theta, differentiable.
 
         Returns:
             A new array of `shape` and `dtype`, within the bounds if theta is.
@@ -174,18 +174,17 @@ class Parametrisation:
             DivergenceError: A value of the field is not finite.
         """
         theta = check_theta(theta, self.size)
-        values = self._transform.apply(self._step(theta), self._reference)
-        if self._has_bounds:
-            # At a bound of theta the value may miss its own bound by round-off; further out it is the caller who left the box.
-            low, high = self._theta_box
-            values = np.where((theta >= low) & (theta <= high), np.clip(values, self._lower, self._upper), values)
-        field = self._template.copy()
+        values = self._transform.apply(self._scale * self._smoothed(theta), self._reference)
+        short = self._rounding(plain(theta), plain(values)) if self._has_bounds else None
+        if short is not None and short.any():
+            values = values + short
         with np.errstate(over="ignore"):
-            field[self._free] = values
-        if not np.all(np.isfinite(field)):
+            field = self._placed(real_values("field", values, self.dtype), self._template)
+        finite = numpy.isfinite(plain(field))
+        if not finite.all():
             raise DivergenceError(
-                f"field: expected finite values, got {np.count_nonzero(~np.isfinite(field))} others at theta of largest size "
-                f"{np.max(np.abs(theta)):.3g}; lower `scale` or set bounds"
+                f"field: expected finite values, got {numpy.count_nonzero(~finite)} others at theta of largest size "
+                f"{numpy.max(numpy.abs(plain(theta))):.3g}; lower `scale` or set bounds"
             )
         return field
 
@@ -197,89 +196,92 @@ class Parametrisation:
             ParameterError: A free value is not finite or out of bounds, or `smooth` is on and the field is not the reference
                 (undoing a Gaussian is not a well-posed problem).
         """
-        values = check_field("field", field, self.shape)[self._free].astype(np.float64)
+        values = check_field("field", field, self.shape)[self._free].astype(numpy.float64)
         if self._is_smooth:
-            round_off = 8 * float(np.finfo(np.dtype(self.dtype)).eps) * float(np.max(np.abs(self._reference)))
-            if not np.allclose(values, self._reference, rtol=0.0, atol=round_off):
+            round_off = 8 * float(numpy.finfo(numpy.dtype(self.dtype)).eps) * float(numpy.max(numpy.abs(self._reference)))
+            if not numpy.allclose(values, self._reference, rtol=0.0, atol=round_off):
                 raise ParameterError(
                     "field: expected the reference, because `smooth` cannot be undone, got another field; give it as `reference=` instead"
                 )
-            return np.zeros(self.size)
+            return numpy.zeros(self.size)
         lower, upper = self._lower.astype(self.dtype), self._upper.astype(self.dtype)  # a field at its bound is so in its own dtype
         rounded = values.astype(self.dtype)
-        outside = ~((rounded >= lower) & (rounded <= upper) & np.isfinite(values))  # NaN is outside
-        if np.any(outside):
-            k = int(np.argmax(outside))
-            index = tuple(int(i) for i in np.argwhere(self._free)[k])
+        outside = ~((rounded >= lower) & (rounded <= upper) & numpy.isfinite(values))  # NaN is outside
+        if numpy.any(outside):
+            k = int(numpy.argmax(outside))
+            index = tuple(int(i) for i in numpy.argwhere(self._free)[k])
             raise ParameterError(
                 f"field: expected values between {self._lower[k]:g} and {self._upper[k]:g}, got {values[k]:g} at {index} and "
-                f"{np.count_nonzero(outside) - 1} more; clip the field or widen the bounds"
+                f"{numpy.count_nonzero(outside) - 1} more; clip the field or widen the bounds"
             )
-        with np.errstate(divide="ignore"):
+        with numpy.errstate(divide="ignore"):
             theta = self._transform.invert(values, self._reference) / self._scale
-        if not np.all(np.isfinite(theta)):
+        if not numpy.all(numpy.isfinite(theta)):
             raise ParameterError(
                 f'field: expected values strictly inside the range of transform="{self.transform}", got one at its end; move it inwards'
             )
-        return np.clip(theta, *self._theta_box)  # round-off only, the values were checked above
-
-    def pullback(self, theta: Array, field_bar: Array) -> F64:
-        """The gradient by theta from the gradient by the field.
-
-        Args:
-            theta: Where; shape (size,).
-            field_bar: Gradient by the field, of `shape`; cells that are not free are ignored.
-
-        Returns:
-            Shape (size,), f64.
-        """
-        theta = check_theta(theta, self.size)
-        values_bar = check_field("field_bar", field_bar, self.shape)[self._free].astype(np.float64)
-        slope = self._transform.slope(self._step(theta), self._reference)
-        return self._smoothed(self._scale * slope * values_bar)  # S is its own transpose
+        return numpy.clip(theta, *self._theta_box)  # round-off only, the values were checked above
 
     def bounds(self) -> Bounds:
         """`lower` and `upper` as bounds on theta; infinite where there are none, and throughout for "logit"."""
         low, high = self._theta_box
         return Bounds(low.copy(), high.copy())
 
-    def _step(self, theta: F64) -> F64:
-        return self._scale * self._smoothed(theta)
-
-    def _smoothed(self, theta: F64) -> F64:
-        """S theta = Eᵀ G E theta; E puts theta into a field of zeros, G has a symmetric kernel and half-sample mirror ends, so Sᵀ = S."""
+    def _smoothed(self, theta: Any) -> Any:
+        """S theta = Eᵀ G E theta; E puts theta into a field of zeros."""
         if not self._is_smooth:
             return theta
-        field = np.zeros(self.shape)
-        field[self._free] = theta
-        return gaussian_filter(field, self._deviation, mode="reflect")[self._free]
+        return self._taken(smooth(self._placed(theta, numpy.zeros(self.shape)), self._deviation))
+
+    def _rounding(self, theta: F64, values: F64) -> F64:
+        """What values lack to their bounds: at a bound of theta round-off, and nothing further out, where the caller left the box."""
+        low, high = self._theta_box
+        with numpy.errstate(invalid="ignore"):
+            short = numpy.clip(values, self._lower, self._upper) - values
+        return numpy.where((theta >= low) & (theta <= high), short, 0.0)
+
+    def _placed(self, values: Any, elsewhere: Array) -> Any:
+        """A field with these values in its free cells."""
+        if self.size == elsewhere.size:
+            return values if values.shape == self.shape else values.reshape(self.shape)
+        field = np.array(elsewhere)
+        field[self._free] = values
+        return field
+
+    def _taken(self, field: Any) -> Any:
+        """The values in the free cells of a field."""
+        return field.reshape(-1) if self.size == field.size else field[self._free]
 
     @cached_property
-    def _free(self) -> npt.NDArray[np.bool_]:
+    def _size(self) -> int:
+        return int(numpy.count_nonzero(self._free))
+
+    @cached_property
+    def _free(self) -> npt.NDArray[numpy.bool_]:
         if self.mask is None:
-            return np.ones(self.shape, dtype=np.bool_)
+            return constant(numpy.ones(self.shape, dtype=numpy.bool_))
         mask = check_mask_shape(self.mask, self.shape)
-        if mask.dtype != np.bool_ or not mask.any():
+        if mask.dtype != numpy.bool_ or not mask.any():
             raise ParameterError(f"mask: expected booleans, True in at least one (free) cell, got dtype {mask.dtype}; write `mask != 0`")
         if self.reference is None and not mask.all():
             raise ParameterError("reference: expected the values of the cells that `mask` holds fixed, got none; give `reference=`")
-        return mask
+        return constant(mask)
 
     @cached_property
     def _scale(self) -> F64:
-        return spread("scale", self.scale, self.shape)[self._free]
+        return constant(spread("scale", self.scale, self.shape)[self._free])
 
     @cached_property
     def _lower(self) -> F64:
-        return spread("lower", -np.inf if self.lower is None else self.lower, self.shape)[self._free]
+        return constant(spread("lower", -numpy.inf if self.lower is None else self.lower, self.shape)[self._free])
 
     @cached_property
     def _upper(self) -> F64:
-        return spread("upper", np.inf if self.upper is None else self.upper, self.shape)[self._free]
+        return constant(spread("upper", numpy.inf if self.upper is None else self.upper, self.shape)[self._free])
 
     @cached_property
     def _has_bounds(self) -> bool:
-        return bool(np.any(self._lower > -np.inf) or np.any(self._upper < np.inf))
+        return bool(numpy.any(self._lower > -numpy.inf) or numpy.any(self._upper < numpy.inf))
 
     @cached_property
     def _transform(self) -> Transform:
@@ -288,31 +290,31 @@ class Parametrisation:
     @cached_property
     def _full_reference(self) -> F64:
         if self.reference is None:  # so every cell is free, see `_free`
-            return np.broadcast_to(self._transform.neutral, self.size).reshape(self.shape)
+            return numpy.broadcast_to(self._transform.neutral, self.size).reshape(self.shape)
         return spread("reference", self.reference, self.shape)
 
     @cached_property
     def _reference(self) -> F64:
         """Reference of the free cells."""
-        return self._full_reference[self._free]
+        return constant(self._full_reference[self._free])
 
     @cached_property
     def _template(self) -> Array:
         """The field at theta = 0, for `to_field` to copy."""
-        return self._full_reference.astype(self.dtype)
+        return constant(self._full_reference.astype(self.dtype))
 
     @cached_property
     def _theta_box(self) -> tuple[F64, F64]:
         if not self._transform.boxed:
-            return np.full(self.size, -np.inf), np.full(self.size, np.inf)
+            return constant(numpy.full(self.size, -numpy.inf)), constant(numpy.full(self.size, numpy.inf))
         low = self._transform.invert(self._lower, self._reference) / self._scale
         high = self._transform.invert(self._upper, self._reference) / self._scale
-        return low, high
+        return constant(low), constant(high)
 
     @cached_property
     def _deviation(self) -> tuple[float, ...]:
         deviation = tuple(float(s) for s in spread("smooth", self.smooth, (len(self.shape),)))
-        if not all(np.isfinite(s) and s >= 0 for s in deviation):
+        if not all(numpy.isfinite(s) and s >= 0 for s in deviation):
             raise ParameterError(f"smooth: expected numbers of cells >= 0, got {self.smooth}; 0 switches smoothing off")
         return deviation
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-import numpy as np
+import numpy
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
+import diffsim.numpy as np
 from diffsim.arguments import real_array
 from diffsim.errors import ParameterError
-from diffsim.optimize.parametrise import Parametrisation, check_dtype, check_field, check_theta, spread
+from diffsim.optimize.parametrise import Parametrisation, check_dtype, check_field, spread
 from diffsim.typing import Array, IntArray
 
 FIXED = -1
@@ -22,7 +24,7 @@ FIXED = -1
 class Regions:
     """A field that is constant in each of K regions: field = v_k where labels = k, v = T(scale · theta; reference).
 
-    T is the transform of `Parametrisation`. The pullback sums over each region.
+    T is the transform of `Parametrisation`.
 
     Args:
         labels: Integer field of 0 ... K-1, each at least once; -1 in cells of no region, which keep `background`.
@@ -40,7 +42,7 @@ class Regions:
     """
 
     labels: IntArray
-    dtype: npt.DTypeLike = np.float64
+    dtype: npt.DTypeLike = numpy.float64
     lower: npt.ArrayLike | None = None
     upper: npt.ArrayLike | None = None
     transform: str = "identity"
@@ -51,65 +53,58 @@ class Regions:
     def __post_init__(self) -> None:
         check_dtype(self.dtype)
         real_array("labels", self.labels)
-        if not np.all(np.isfinite(self._template)):
+        if not numpy.all(numpy.isfinite(self._template)):
             raise ParameterError("background: expected finite numbers, got NaN or infinity; fill the gaps")
         _ = self._values  # refuses its arguments now and not at the first use
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the field."""
-        return np.shape(self.labels)
+        return numpy.shape(self.labels)
 
     @property
     def size(self) -> int:
         """Number of regions, K."""
         return int(self._member.max()) + 1
 
-    def to_field(self, theta: Array) -> Array:
-        """The field at theta: a new array of the labels' shape, in `dtype`."""
-        field = self._template.copy()
+    def to_field(self, theta: Any) -> Any:
+        """The field at theta, differentiable: a new array of the labels' shape, in `dtype`."""
+        field = np.array(self._template)
         field[self._inside] = self._values.to_field(theta)[self._member]
         return field
 
-    def from_field(self, field: Array) -> npt.NDArray[np.float64]:
+    def from_field(self, field: Array) -> npt.NDArray[numpy.float64]:
         """The theta of a field that is constant in each region; cells of no region are ignored.
 
         Raises:
             ParameterError: The field varies within a region, or a value is out of bounds.
         """
-        inside = check_field("field", field, self.shape)[self._inside].astype(np.float64)
-        values = np.zeros(self.size)
+        inside = check_field("field", field, self.shape)[self._inside].astype(numpy.float64)
+        values = numpy.zeros(self.size)
         values[self._member] = inside
         varies = inside != values[self._member]
-        if np.any(varies):
-            k = int(self._member[int(np.argmax(varies))])
+        if numpy.any(varies):
+            k = int(self._member[int(numpy.argmax(varies))])
             raise ParameterError(f"field: expected one value in each region, got several in region {k}; give the region's mean throughout")
         return self._values.from_field(values)
-
-    def pullback(self, theta: Array, field_bar: Array) -> npt.NDArray[np.float64]:
-        """The gradient by theta, shape (K,), from the gradient by the field."""
-        check_theta(theta, self.size)
-        inside_bar = check_field("field_bar", field_bar, self.shape)[self._inside].astype(np.float64)
-        sums: Array = np.bincount(self._member, weights=inside_bar, minlength=self.size).astype(np.float64)
-        return self._values.pullback(theta, sums)
 
     def bounds(self) -> Bounds:
         """`lower` and `upper` as bounds on theta; infinite where there are none."""
         return self._values.bounds()
 
     @cached_property
-    def _inside(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(self.labels) != FIXED
+    def _inside(self) -> npt.NDArray[numpy.bool_]:
+        return numpy.asarray(self.labels) != FIXED
 
     @cached_property
     def _member(self) -> IntArray:
         """Region of each cell that is in one."""
-        labels = np.asarray(self.labels)
+        labels = numpy.asarray(self.labels)
         if labels.dtype.kind not in "iu":
             raise ParameterError(f"labels: expected integers, got dtype {labels.dtype}; convert with .astype(numpy.int64)")
-        member = labels[self._inside].astype(np.int64)
-        numbers = np.unique(member)
-        if not np.array_equal(numbers, np.arange(max(numbers.size, 1))):
+        member = labels[self._inside].astype(numpy.int64)
+        numbers = numpy.unique(member)
+        if not numpy.array_equal(numbers, numpy.arange(max(numbers.size, 1))):
             raise ParameterError(
                 f"labels: expected every number of 0 ... K-1 (and -1 for no region), got {numbers[:10].tolist()}; "
                 "renumber by numpy.unique(labels, return_inverse=True)"
@@ -118,7 +113,7 @@ class Regions:
 
     @cached_property
     def _values(self) -> Parametrisation:
-        return Parametrisation((self.size,), np.float64, None, self.lower, self.upper, self.transform, self.scale, self.reference)
+        return Parametrisation((self.size,), numpy.float64, None, self.lower, self.upper, self.transform, self.scale, self.reference)
 
     @cached_property
     def _template(self) -> Array:

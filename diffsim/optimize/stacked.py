@@ -27,7 +27,7 @@ class Stacked:
 
     def __init__(self, parts: Mapping[str, Unknown]) -> None:
         for name, part in mapping("parts", parts, "{'c': Parametrisation(shape)}").items():
-            if not all(hasattr(part, wanted) for wanted in ("size", "to_field", "from_field", "pullback", "bounds")):
+            if not all(hasattr(part, wanted) for wanted in ("size", "to_field", "from_field", "bounds")):
                 raise ParameterError(f"parts: {name} = {shown(part)}, expected a Parametrisation, Regions or the like; give one")
         if not parts:
             raise ParameterError("parts: expected at least one unknown, got none; give {name: parametrisation}")
@@ -38,8 +38,8 @@ class Stacked:
         self.slices: dict[str, slice] = dict(zip(self._parts, map(slice, [0, *ends[:-1]], ends), strict=True))
         """Where in theta each unknown lies."""
 
-    def split(self, theta: Array) -> dict[str, Array]:
-        """The physical field of each unknown at theta."""
+    def split(self, theta: Any) -> dict[str, Any]:
+        """The physical field of each unknown at theta, differentiable: `ds.vjp(stacked.split, theta)` takes cotangents of fields back."""
         theta = check_theta(theta, self.size)
         return {name: part.to_field(theta[self.slices[name]]) for name, part in self._parts.items()}
 
@@ -47,12 +47,6 @@ class Stacked:
         """The theta of a field for each unknown."""
         self._check_names("fields", fields)
         return np.concatenate([part.from_field(fields[name]) for name, part in self._parts.items()])
-
-    def pullback(self, theta: Array, field_bars: Mapping[str, Array]) -> npt.NDArray[np.float64]:
-        """The gradient by theta from the gradient by each field; none may be missing, for a zero must be meant."""
-        theta = check_theta(theta, self.size)
-        self._check_names("field_bars", field_bars)
-        return np.concatenate([part.pullback(theta[self.slices[name]], field_bars[name]) for name, part in self._parts.items()])
 
     def bounds(self) -> Bounds:
         """Bounds on theta; infinite where there are none."""

@@ -1,20 +1,24 @@
 """Pointwise maps from a step z in the optimiser's space to a physical value, with z = 0 at the reference value.
 
-A new one is a class with these four methods and a line in `make_transform`.
+`apply` is a program of `diffsim.numpy`, so its derivative need not be given. A new one is a class with these three methods and a line in
+`make_transform`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
+import numpy
 import numpy.typing as npt
 from scipy.special import expit, logit
 
+import diffsim.numpy as np
+from diffsim.ad import custom_jvp
+from diffsim.ad.guard import constant
 from diffsim.arguments import one_of
 from diffsim.errors import ParameterError
 
-F64 = npt.NDArray[np.float64]
+F64 = npt.NDArray[numpy.float64]
 
 
 class Transform(Protocol):
@@ -30,16 +34,12 @@ class Transform(Protocol):
         """Raise ParameterError where `reference` has no z."""
         ...
 
-    def apply(self, z: F64, reference: F64) -> F64:
+    def apply(self, z: Any, reference: F64) -> Any:
         """The value at z."""
         ...
 
     def invert(self, value: F64, reference: F64) -> F64:
         """The z of a value; -inf or inf at the end of the range."""
-        ...
-
-    def slope(self, z: F64, reference: F64) -> F64:
-        """∂ value / ∂ z."""
         ...
 
 
@@ -52,14 +52,11 @@ class Identity:
     def check(self, reference: F64) -> None:
         pass
 
-    def apply(self, z: F64, reference: F64) -> F64:
+    def apply(self, z: Any, reference: F64) -> Any:
         return reference + z
 
     def invert(self, value: F64, reference: F64) -> F64:
         return value - reference
-
-    def slope(self, z: F64, reference: F64) -> F64:
-        return np.ones_like(z)
 
 
 class Log:
@@ -69,21 +66,18 @@ class Log:
     boxed = True
 
     def check(self, reference: F64) -> None:
-        if np.any(reference <= 0):
+        if numpy.any(reference <= 0):
             raise ParameterError(
                 f'reference: expected values > 0 for transform="log", got {reference.min():g}; raise it or use transform="identity"'
             )
 
-    def apply(self, z: F64, reference: F64) -> F64:
+    def apply(self, z: Any, reference: F64) -> Any:
         with np.errstate(over="ignore"):  # an infinite value is reported by the caller, with its cell
             return reference * np.exp(z)
 
     def invert(self, value: F64, reference: F64) -> F64:
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(value, 0.0) / reference)
-
-    def slope(self, z: F64, reference: F64) -> F64:
-        return self.apply(z, reference)
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(numpy.maximum(value, 0.0) / reference)
 
 
 class Logit:
@@ -92,34 +86,40 @@ class Logit:
     boxed = False
 
     def __init__(self, lower: F64, upper: F64) -> None:
-        if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)) and np.all(lower < upper)):
+        if not (numpy.all(numpy.isfinite(lower)) and numpy.all(numpy.isfinite(upper)) and numpy.all(lower < upper)):
             raise ParameterError('transform="logit": expected finite lower < upper in free cells, got another; give both bounds')
-        self._lower, self._range = lower, upper - lower
+        self._lower, self._range = constant(lower), constant(upper - lower)
         self.neutral: float | F64 = lower + 0.5 * self._range
 
     def _fraction(self, value: F64) -> F64:
         return (value - self._lower) / self._range
 
-    def _inner(self, z: F64, reference: F64) -> F64:
-        return logit(self._fraction(reference)) + z
-
     def check(self, reference: F64) -> None:
         fraction = self._fraction(reference)
-        if np.any((fraction <= 0) | (fraction >= 1)):
+        if numpy.any((fraction <= 0) | (fraction >= 1)):
             raise ParameterError(
                 'reference: expected values strictly between lower and upper for transform="logit", got one on or beyond a bound; '
                 "widen the bounds or move the reference"
             )
 
-    def apply(self, z: F64, reference: F64) -> F64:
-        return self._lower + self._range * expit(self._inner(z, reference))
+    def apply(self, z: Any, reference: F64) -> Any:
+        return self._lower + self._range * sigmoid(logit(self._fraction(reference)) + z)
 
     def invert(self, value: F64, reference: F64) -> F64:
         return logit(self._fraction(value)) - logit(self._fraction(reference))
 
-    def slope(self, z: F64, reference: F64) -> F64:
-        inner = self._inner(z, reference)
-        return self._range * expit(inner) * expit(-inner)
+
+@custom_jvp
+def sigmoid(z: Any) -> Any:
+    """σ(z) = 1/(1 + e⁻ᶻ)."""
+    return expit(z)
+
+
+@sigmoid.defjvp
+def _slope(primals: Any, tangents: Any) -> Any:
+    (z,), (z_dot,) = primals, tangents
+    value = sigmoid(z)
+    return value, value * sigmoid(-z) * z_dot  # and not 1 - σ(z), of which no digit is left where z is large
 
 
 def make_transform(name: str, lower: F64, upper: F64) -> Transform:

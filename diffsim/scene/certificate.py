@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from diffsim.ad import vjp
 from diffsim.certificate import Line, taylor
 from diffsim.certificate.certify import MOST_REPEATED, SLOTS
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
@@ -151,7 +152,7 @@ class _Check:
         problem = self.problem
         bars = {other: np.zeros(free.shape) for other, free in problem.free.items()}
         bars[name][tuple(cell)] = 1.0
-        direction = problem.unknowns.pullback(self.theta, bars)
+        direction = vjp(problem.unknowns.split, self.theta)[1](bars)[0]
         return direction / np.linalg.norm(direction)
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.errors import SceneError
-from diffsim.losses import L2Misfit
+from diffsim.losses import L2Misfit, Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.folder import identify
-from diffsim.scene.shots import ShotFile, ShotSums, digest_of
+from diffsim.scene.shots import ShotFile, ShotSums, Where, digest_of
 from diffsim.scene.truth import Observed
 from diffsim.simulation import Solution
 from diffsim.typing import Array
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class Objective:
         self.peak = 0
         data = {f"{of} {state}": observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
-        self._misfits: dict[str, tuple[tuple[str, str], list[L2Misfit]]] = {}
+        self._misfits: dict[str, tuple[Where, list[Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             measured = observed.of(model.of, model.state)
             weight = model.weight
@@ -97,38 +102,40 @@ class Objective:
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
-        return Evaluation(sums.parts | penalties, problem.unknowns.pullback(theta, sums.by_cell), sums.by_cell, sums.predicted)
+        gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now: what it keeps would lie beside the states
+        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, sums.predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
         problem = self.problem
         fields = problem.unknowns.split(theta)
-        total = sum(self.penalty(fields)[0].values())
+        total = sum(self._penalties(fields).values())
         for number, solution in enumerate(problem.setup.predict(problem.inputs(fields))):
-            total += sum(self.seed(solution, number)[0].values())
-        return total
+            total += sum(self._misfits_of(solution, number).values())
+        return float(total)
 
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
-        values: dict[str, float] = {}
-        bars: dict[tuple[str, str], Array] = {}
-        for label, (where, misfits) in self._misfits.items():
-            kind, state = where
-            predicted = solution.traces[state] if kind == "traces" else solution.final[state]
-            values[label], bar = misfits[shot].value_and_grad(predicted)
-            bars[where] = bars[where] + bar if where in bars else bar
-        return values, Solution(
-            {s: b for (kind, s), b in bars.items() if kind == "final"}, {s: b for (kind, s), b in bars.items() if kind == "traces"}
-        )
+        return _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum by each unknown field, f64."""
-        values: dict[str, float] = {}
-        bars: dict[str, Array] = {}
-        for label, (name, regulariser) in self.problem.penalties.items():
-            values[label], bar = regulariser.value_and_grad(np.asarray(fields[name], np.float64))
-            bars[name] = bars.get(name, np.zeros(bar.shape)) + bar
-        return values, bars
+        return _gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
+
+    def _misfits_of(self, solution: Solution, shot: int) -> dict[str, Any]:
+        """Each misfit of one shot."""
+        return {label: misfits[shot](getattr(solution, of)[state]) for label, ((of, state), misfits) in self._misfits.items()}
+
+    def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Each penalty."""
+        return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
+
+    def _compared(self, solution: Solution) -> Solution:
+        """Of a solution what has data."""
+        parts: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
+        for (of, state), _ in self._misfits.values():
+            parts[of][state] = getattr(solution, of)[state]
+        return Solution(**parts)
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
@@ -167,3 +174,9 @@ class Objective:
             tell(whole, left)
 
         return told
+
+
+def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:
+    """The value of each term at a place, and the gradient of their sum."""
+    values, pullback = vjp(terms, place)
+    return {label: float(value) for label, value in values.items()}, pullback(dict.fromkeys(values, 1.0))[0]

@@ -182,7 +182,7 @@ class _Best:
 
 def _save_last(out: Path, problem: Problem, theta: Array, history: list[Progress]) -> None:
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))  # type: ignore[arg-type]
+    np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))
     write_aside(out / LAST, buffer.getvalue())
     write_aside(out / HISTORY, history_csv(tuple(history)).encode())
 

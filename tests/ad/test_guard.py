@@ -251,3 +251,30 @@ def test_fingerprint_of_a_broadcast_array_reads_its_memory_once():
     before = guard.fingerprint(huge)
     a[1] = 3.0
     assert guard.fingerprint(huge) != before
+
+
+@SIZES
+def test_memory_that_cannot_be_written_to_is_neither_copied_nor_looked_at(n, monkeypatch):
+    """Read-only is not enough: the owner of such an array may write to it again."""
+    x, values = normal(1, n), normal(2, n)
+    fixed = guard.constant(values)
+    values[:] = 0.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        fixed.flags.writeable = True
+    looked = []
+    fingerprint = guard.fingerprint
+    monkeypatch.setattr(guard, "fingerprint", lambda array: looked.append(array.shape) or fingerprint(array))
+    gradient = ds.grad(lambda x: dnp.sum(x * fixed) + dnp.sum(x * fixed.reshape(1, n)[0]))(x)
+    assert looked == []
+    np.testing.assert_array_equal(gradient, 2 * normal(2, n))
+
+
+@SIZES
+def test_a_read_only_array_may_become_writable(n):
+    x, c = normal(1, n), normal(2, n)
+    c.flags.writeable = False
+    _, pullback = ds.vjp(lambda x: dnp.sum(x * x * c), x)
+    expected = 2 * x * c
+    c.flags.writeable = True
+    c[n // 2] += 1.0
+    assert_right_or_stale(lambda: pullback(1.0)[0], expected)

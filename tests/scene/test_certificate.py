@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+import diffsim as ds
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.objective import Objective
@@ -66,13 +67,13 @@ def test_snapshot_without_one_of_two_states(monkeypatch):
 
 def test_doubled_loss_term(monkeypatch):
     """A value without its gradient: no product of tangent and adjoint can see it, the Taylor test does."""
-    right = L2Misfit.value_and_grad
+    right = L2Misfit.__call__
 
     def doubled(self, predicted):
-        value, gradient = right(self, predicted)
-        return 2 * value, gradient
+        value = right(self, predicted)
+        return value + ds.stop_gradient(value)
 
-    monkeypatch.setattr(L2Misfit, "value_and_grad", doubled)
+    monkeypatch.setattr(L2Misfit, "__call__", doubled)
     found = failed(ACOUSTIC)
     assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= found
     assert all(name.startswith("Taylor with gradient") for name in found)

@@ -10,6 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.errors import DerivativeError, ParameterError
+from diffsim.losses import L2Misfit, Tikhonov
 from diffsim.solvers import Heat
 
 STEPS = 6
@@ -52,6 +53,32 @@ def test_a_program_has_the_gradient_of_its_cotangents(heat: ds.Simulation, input
     assert type(value) is float and value == pytest.approx(expected, rel=1e-14)
     for name in wanted:
         np.testing.assert_allclose(gradient[name], wanted[name], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_misfits_and_penalties_are_losses(precision: str, inputs: dict[str, np.ndarray]) -> None:
+    """Of both parts of a solution, with gaps in the records that reach no gradient."""
+    heat = ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), receivers={"T": PLACES}, precision=precision)
+    counts = np.ones((STEPS + 1, len(PLACES)), bool)
+    counts[2:4, 1] = False
+    records = np.where(counts, np.random.default_rng(1).normal(size=counts.shape), np.nan)
+    misfit, penalty = L2Misfit(records, 0.7, counts), Tikhonov(0.2, 0.5, order=0, reference=0.1)
+
+    def loss(solution: ds.Solution) -> Any:
+        return misfit(solution.traces["T"]) + penalty(solution.final["T"])
+
+    def by_hand(solution: ds.Solution) -> tuple[float, ds.Solution]:
+        residual = np.where(counts, solution.traces["T"].astype(float) - records, 0.0)
+        departure = solution.final["T"].astype(float) - 0.1
+        value = 0.5 * 0.7 * np.sum(residual**2) + 0.5 * 0.2 * 0.25 * np.sum(departure**2)
+        bars = {"T": (0.2 * 0.25 * departure).astype(heat.dtype)}, {"T": (0.7 * residual).astype(heat.dtype)}
+        return float(value), ds.Solution(*bars)
+
+    (value, gradient), (expected, wanted) = (heat.value_and_grad(f, inputs, STEPS, 2) for f in (loss, by_hand))
+    assert value == pytest.approx(expected, rel=1e-13)
+    for name in wanted:
+        round_off = 1e-6 if precision == "f32" else 1e-12
+        np.testing.assert_allclose(gradient[name], wanted[name], rtol=0, atol=round_off * np.abs(wanted[name]).max())
 
 
 def test_a_program_is_called_once(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
