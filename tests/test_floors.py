@@ -11,7 +11,7 @@ import diffsim
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing", "start"},
+    {"errors", "typing", "start", "version"},
     {"arguments", "copies"},
     {"system"},
     {"runtime", "buffers"},

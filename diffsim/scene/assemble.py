@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Checkpoint, OnlineSchedule, Policy, Schedule
+from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
@@ -53,7 +53,7 @@ class Problem:
     checkpoint: Checkpoint
 
     @property
-    def schedule(self) -> Schedule | OnlineSchedule:
+    def schedule(self) -> AnySchedule:
         """Of checkpoints."""
         schedule = Policy.of(self.checkpoint).schedule
         assert not isinstance(schedule, str)  # it was chosen

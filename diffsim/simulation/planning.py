@@ -27,7 +27,6 @@ from diffsim.checkpoint import (
     parse_memory,
 )
 from diffsim.checkpoint.growth import SAMPLES
-from diffsim.checkpoint.schedule import undone_of
 from diffsim.checkpoint.storage.store import ALIGNMENT, Store, round_up
 from diffsim.errors import ParameterError, PlanError
 from diffsim.runtime import settings
@@ -165,10 +164,10 @@ def plan_for(
     simulation: Simulation, policy: Policy, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None, seconds: float = 1.0
 ) -> Plan:
     """`plan`, for a policy."""
-    if undoes(policy):
+    if policy.runs_backwards:
         simulation.require_undoable()
     with simulation._turn:
-        fields = None if not undoes(policy) else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
+        fields = None if not policy.runs_backwards else made_up(simulation, steps) if inputs is None else simulation._checked(inputs, steps)
         sizes = sizes_of(simulation, steps, fields)
         first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
         room = None if first.budget is None else first.budget - sizes.fixed
@@ -206,7 +205,7 @@ def _measured(
     room: int | None,
 ) -> Costs:
     simulation._give_up_waiting()
-    stepper, undone = simulation._stepper, undoes(policy)
+    stepper, undone = simulation._stepper, policy.runs_backwards
     count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # the former as what damped cells lose is kept too
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
@@ -218,11 +217,6 @@ def _measured(
         return _Bench(stepper, count, slots, record, seconds).costs(policy, once)
     finally:
         stepper.storage.release()
-
-
-def undoes(policy: Policy) -> bool:
-    """Whether steps are to be run backwards."""
-    return policy.schedule == "reversible" if isinstance(policy.schedule, str) else undone_of(policy.schedule) > 0
 
 
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
@@ -297,7 +291,7 @@ class _Bench:
     def costs(self, policy: Policy, once: float) -> Costs:
         """All costs."""
         stepper = self._stepper
-        backwards = stepper.backwards if undoes(policy) else None
+        backwards = stepper.backwards if policy.runs_backwards else None
         if backwards is not None:
             backwards.keeping = False
         undone = backwards is not None

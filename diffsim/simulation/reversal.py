@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import Growth, GrowthMonitor, Lossy, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep
+from diffsim.checkpoint import AnySchedule, Growth, GrowthMonitor, Lossy, Policy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import OnProgress, Teller
@@ -102,7 +102,7 @@ class Reversal:
     def __init__(
         self,
         stepper: Stepper,
-        schedule: Schedule | OnlineSchedule,
+        schedule: AnySchedule,
         policy: Policy,
         steps: int,
         watchers: Sequence[Watcher] = (),
@@ -113,7 +113,6 @@ class Reversal:
         stores: Sequence[Store] | None = None,
     ) -> None:
         self.stepper, self.policy = stepper, policy
-        online = isinstance(schedule, OnlineSchedule)
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
         outputs = stepper.outputs if stores is None else None  # a run that goes on from stored states has not recorded all of it
@@ -122,7 +121,7 @@ class Reversal:
         self.growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
         self._watchers = list(watchers)
         self._piece_watchers: list[Watcher] = [self.growth]
-        runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
+        runs: Any = UntilStepper(stepper, until, steps, every) if schedule.online else stepper
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)

@@ -16,18 +16,18 @@ from diffsim.ad.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.arguments import flag, function, instance, mapping, names, one_of, real_array, whole
-from diffsim.checkpoint import Action, Binomial, Checkpoint, Lossy, OnlineSchedule, Policy, Schedule, Sizes, parse_memory, resolve
+from diffsim.arguments import flag, function, mapping, names, one_of, real_array, whole
+from diffsim.checkpoint import Action, AnySchedule, Binomial, Checkpoint, Lossy, OnlineSchedule, Policy, Sizes, parse_memory, resolve
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.checkpoint.schedule import require_truth, tiers_of, undone_of
+from diffsim.checkpoint.schedule import require_schedule, require_truth
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
 from diffsim.runtime import PRECISIONS, lanes, settings
 from diffsim.simulation.checks import check_input, check_names, check_room, check_steps, places, require_finite
 from diffsim.simulation.loss import Loss, value_and_cotangents
-from diffsim.simulation.planning import made_up, sizes_of, undoes
+from diffsim.simulation.planning import made_up, sizes_of
 from diffsim.simulation.pullback import Back, Call, RepeatablePullback
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.reversal import Reversal, SweepReport, Until
@@ -171,7 +171,7 @@ class Simulation:
         program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
         return self._stepper.launcher.text_of(program)
 
-    def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> Schedule | OnlineSchedule:
+    def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
         """The checkpointing schedule that `vjp` would use."""
         return self._schedule(check_steps(steps), Policy.of(checkpoint), online=False)
 
@@ -192,12 +192,12 @@ class Simulation:
                 "choose another schedule"
             )
 
-    def predicted_bytes(self, schedule: Schedule | OnlineSchedule) -> int:
+    def predicted_bytes(self, schedule: AnySchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
         so do strips of damped cells, where steps are undone."""
         storage = self._stepper.storage
-        instance("schedule", schedule, (Schedule, OnlineSchedule), "a schedule", "take that of simulation.schedule(...)")
-        second = storage.second_bytes() if undone_of(schedule) else 0
+        require_schedule(schedule)
+        second = storage.second_bytes() if schedule.undone else 0
         return storage.working_bytes() + second + schedule.slots * storage.state_bytes() + schedule.recorded * storage.recorded_bytes()
 
     def allocated_bytes(self) -> int:
@@ -369,7 +369,7 @@ class Simulation:
             )
         schedule = self._schedule(steps, policy, until is not None, fields)
         self._plan(schedule, policy)
-        coefficients = self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
+        coefficients = self._start(self._stepper, fields, steps, undone=bool(schedule.undone))
         keeps = policy.resume > 0
         key = self._key(fields, steps, schedule, policy) if keeps else ""
         suspension = Suspension(policy, key) if keeps else None
@@ -395,17 +395,17 @@ class Simulation:
         """What `_forward` gives, of a run whose reverse sweep was cut off."""
         fields, steps, policy, remaining = call.fields, call.steps, call.policy, found.remaining
         whole = self._schedule(steps, policy, False, fields)
-        rest = replace(policy, schedule=whole, memory=None, slots=None) if undone_of(whole) else policy  # of the same period
+        rest = replace(policy, schedule=whole, memory=None, slots=None) if whole.undone else policy  # of the same period
         schedule = self._schedule(remaining, rest.for_rest(remaining), False, fields)
         if isinstance(schedule, OnlineSchedule):  # the end is known now
             schedule = Binomial(remaining, min(schedule.slots, remaining))
         stores, first = None, 0
-        if len(tiers_of(whole)) > 1:
+        if len(whole.all_tiers) > 1:
             stores = open_stores(whole, self._stepper.state_arrays, policy, suspension.key, again=True)
-            schedule = Continued(remaining, tiers_of(whole), found_states(stores))
+            schedule = Continued(remaining, whole.all_tiers, found_states(stores))
             first = schedule.first
         self._plan(schedule, policy)
-        self._start(self._stepper, fields, steps, undone=bool(undone_of(schedule)))
+        self._start(self._stepper, fields, steps, undone=bool(schedule.undone))
         reversal = Reversal(self._stepper, schedule, policy, remaining, call.watchers, call.on_progress, key=suspension.key, stores=stores)
         self._waiting = weakref.ref(reversal)
         try:
@@ -451,9 +451,9 @@ class Simulation:
         found = {**{name: self._traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
         return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
 
-    def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
+    def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> AnySchedule:
         """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""
-        if not undoes(policy):
+        if not policy.runs_backwards:
             return resolve(policy, steps, sizes_of(self, steps), online)
         self.require_undoable()
         sizes = sizes_of(self, steps, made_up(self, steps) if fields is None else fields)
@@ -465,7 +465,7 @@ class Simulation:
             )
         return found
 
-    def _key(self, fields: Mapping[str, Array], steps: int, schedule: Schedule | OnlineSchedule, policy: Policy) -> str:
+    def _key(self, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
         """What tells a run from all others. How its states are kept counts only where it rounds them."""
         kind, grid = type(self.equation), self.grid
         step, before, start = self._traced.step, self._traced.coefficients, self._traced.initial
@@ -481,7 +481,7 @@ class Simulation:
             step.states,
         ]
         parts += [step.coefficients, sorted(step.active), step.forcings, step.series, step.clock, before.placed, start.placed]
-        parts += [[s.identity() for s in step.stages], settings().arch, lanes(self.dtype), schedule if undone_of(schedule) else None]
+        parts += [[s.identity() for s in step.stages], settings().arch, lanes(self.dtype), schedule if schedule.undone else None]
         parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
         expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
         profiles = {**before.profiles, **start.profiles, **step.profiles}
@@ -525,12 +525,12 @@ class Simulation:
         moved = {s: both.final[dot(s, order)] for s in self._step.states}
         return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
 
-    def _plan(self, schedule: Schedule | OnlineSchedule, policy: Policy) -> None:
+    def _plan(self, schedule: AnySchedule, policy: Policy) -> None:
         """Make room for a schedule; within a budget, what an earlier run left and this one does not need is given back."""
         self._give_up_waiting()
-        if policy.memory is not None or not undone_of(schedule):
+        if policy.memory is not None or not schedule.undone:
             self._stepper.launcher.put_strips({}, 0)
-        self._stepper.storage.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=undone_of(schedule) > 0)
+        self._stepper.storage.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=schedule.undone > 0)
 
     def _give_up_waiting(self) -> None:
         """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""

@@ -8,14 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of, undone_of
-from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.mixed import Mixed
-from diffsim.checkpoint.schedules.multi_tier import MultiTier
-from diffsim.checkpoint.schedules.online import Online
-from diffsim.checkpoint.schedules.reversible import Reversible
-from diffsim.checkpoint.schedules.spilling import Spilling
-from diffsim.checkpoint.schedules.store_all import StoreAll
+from diffsim.checkpoint.schedule import AnySchedule, Tier
 from diffsim.checkpoint.storage.compression import SCRATCH
 from diffsim.checkpoint.storage.disk_format import planned_file_bytes
 from diffsim.checkpoint.storage.store import StateLayout
@@ -80,10 +73,10 @@ class Sizes:
         assert self.row is not None
         return DISK_BUFFERS * self.row + (SCRATCH if compressed else 0) if tier.name == "disk" else tier.slots * self.row
 
-    def peak(self, schedule: Schedule | OnlineSchedule, compressed: bool = False) -> int:
+    def peak(self, schedule: AnySchedule, compressed: bool = False) -> int:
         """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
-        slow = sum(self.buffers(tier, compressed) for tier in tiers_of(schedule)[1:])
-        backwards = self.backwards if undone_of(schedule) else 0
+        slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
+        backwards = self.backwards if schedule.undone else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
     def on_disk(self, slots: int) -> int:
@@ -142,45 +135,16 @@ class Costs:
         if not self.advance > 0:
             raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {self.advance!r}; measure it again")
 
-    def seconds(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
-        """What a gradient takes by a schedule, kernels compiled and memory in place."""
-        return self.once + self._sweep(schedule, steps)
+    def seconds(self, schedule: AnySchedule, steps: int) -> float:
+        """What a gradient takes by a schedule, kernels compiled and memory in place.
 
-    def _sweep(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
-        if isinstance(schedule, StoreAll):
-            return steps * (self.record + self.reverse_recorded) + 2 * self.call
-        if isinstance(schedule, Mixed):
-            rows = steps / max(
-                1.0, schedule.recorded / (schedule.slots + 1)
-            )  # of records, about: those between two kept states; each of them is three launches, not two
-            return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + 1.5 * rows * self.call
-        adjoint = steps * self.reverse + _starts(schedule, steps) * self.call
-        if isinstance(schedule, Reversible):
-            undo = self.advance if self.undo is None else self.undo
-            return schedule.advances * self.advance + schedule.undone * (undo + self.call) + adjoint
-        if isinstance(schedule, OnlineSchedule):
-            return schedule.advances_of(steps) * self.advance + adjoint
-        return schedule.advances * self.advance + self.record + adjoint + self._transfers(schedule)
-
-    def _transfers(self, schedule: Schedule) -> float:
-        """Of states to slower tiers and back, as far as the steps do not hide them."""
-        if isinstance(schedule, (MultiTier, Spilling)):
-            return (schedule.cost - schedule.advances - 1) * self.advance  # its tiers count in steps
-        return 0.0
-
-
-def _starts(schedule: Schedule | OnlineSchedule, steps: int) -> int:
-    """How often a run of consecutive steps begins: as the schedule tells, or once for the adjoint of each step."""
-    if isinstance(schedule, Online):
-        return schedule.starts_of(steps)
-    return schedule.starts if isinstance(schedule, (Binomial, MultiTier, Spilling)) else steps
-
-
-def forward_steps(schedule: Schedule | OnlineSchedule, steps: int) -> int:
-    """How many steps a schedule runs forward, those that it records included."""
-    if isinstance(schedule, OnlineSchedule):
-        return schedule.advances_of(steps)
-    return schedule.advances + int(getattr(schedule, "all_recorded", schedule.recorded))
+        The last step of a run may be recorded for the state after it. Adjoints start from records where there are more of them than that.
+        """
+        from_records = schedule.all_recorded if schedule.all_recorded > 1 else 0
+        forward = schedule.advances_of(steps) * self.advance + schedule.all_recorded * self.record
+        backward = schedule.undone * (self.advance if self.undo is None else self.undo)
+        adjoint = (steps - from_records) * self.reverse + from_records * self.reverse_recorded
+        return self.once + forward + backward + adjoint + schedule.starts_of(steps) * self.call + schedule.waits * self.advance
 
 
 def slow_tiers(sizes: Sizes, costs: Costs | None, disk: int | None, host: int | None) -> list[Tier]:
