@@ -11,18 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import AnySchedule, Growth, GrowthMonitor, Lossy, Policy, ReplayGuard, Schedule, Store, Sweep
+from diffsim.checkpoint import AnySchedule, Growth, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.growth import largest
-from diffsim.checkpoint.progress import OnProgress, Teller
+from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
-from diffsim.simulation.suspended import Keeper
+from diffsim.simulation.options import RunOptions, Watcher
 from diffsim.stepping.stepper import Stepper
-from diffsim.typing import Array
-
-Until = Callable[[int, dict[str, Array]], bool]
-Watcher = Callable[[Action], None]
 
 
 @dataclass(frozen=True)
@@ -54,13 +50,13 @@ class UntilStepper:
 
     Args:
         stepper: what is run.
-        until: (steps done, states) -> whether this is the end; None: only `most` ends it.
+        options: say what ends it.
         most: steps.
-        every: ask after each so many steps.
     """
 
-    def __init__(self, stepper: Stepper, until: Until | None, most: int, every: int = 1) -> None:
-        self._stepper, self._until, self._most, self._every = stepper, until, most, every if until else most
+    def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
+        self._stepper, self._until, self._most = stepper, options.until, most
+        self._every = options.every if options.online else most
         self._end: int | None = None
         for name in ("record", "keep", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
             setattr(self, name, getattr(stepper, name))
@@ -89,13 +85,9 @@ class Reversal:
     Args:
         stepper: ready to run, at state 0.
         schedule: of checkpoints.
-        policy: what the user asked for beside the schedule.
+        options: what the user asked for.
         steps: of the run, or the most there may be.
-        watchers: called after each action of the schedule.
-        on_progress: told the share of the work that is done, and the seconds left.
-        until: where the run ends before `steps`, for an online schedule.
-        every: ask `until` after each so many steps.
-        key: what tells this run from others.
+        key: what tells this run from others, if its sweep may be resumed.
         stores: of the schedule's slow tiers; None: new ones.
     """
 
@@ -103,15 +95,12 @@ class Reversal:
         self,
         stepper: Stepper,
         schedule: AnySchedule,
-        policy: Policy,
+        options: RunOptions,
         steps: int,
-        watchers: Sequence[Watcher] = (),
-        on_progress: OnProgress | None = None,
-        until: Until | None = None,
-        every: int = 1,
         key: str = "",
         stores: Sequence[Store] | None = None,
     ) -> None:
+        policy = options.policy
         self.stepper, self.policy = stepper, policy
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
@@ -119,16 +108,15 @@ class Reversal:
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
         self.growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
-        self._watchers = list(watchers)
         self._piece_watchers: list[Watcher] = [self.growth]
-        runs: Any = UntilStepper(stepper, until, steps, every) if schedule.online else stepper
+        runs: Any = UntilStepper(stepper, options, steps) if schedule.online else stepper
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch, on_piece=self._watch_piece)
+        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece)
         self.sweep.resumable = resumed
-        if on_progress is not None:
-            self._piece_watchers.append(Teller(self.sweep, on_progress))
+        if options.on_progress is not None:
+            self._piece_watchers.append(Teller(self.sweep, options.on_progress))
         began = time.perf_counter()
         with ExitStack() as stack:
             stack.push(self.sweep)
@@ -136,15 +124,11 @@ class Reversal:
             stack.pop_all()
         self._seconds = time.perf_counter() - began
 
-    def _watch(self, action: Action) -> None:
-        for watcher in self._watchers:
-            watcher(action)
-
     def _watch_piece(self, action: Action) -> None:
         for watcher in self._piece_watchers:
             watcher(action)
 
-    def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> SweepReport:
+    def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and tell how it went."""
         began = time.perf_counter()
         with self.sweep:
@@ -165,7 +149,7 @@ class Reversal:
             self.growth.found(),
         )
 
-    def _keep(self, keeper: Keeper, action: Action) -> None:
+    def _keep(self, keeper: Callable[[Action], bool], action: Action) -> None:
         if self.sweep.exact and keeper(action):
             self.sweep.resumable = True
 

@@ -76,7 +76,7 @@ class Sizes:
     def peak(self, schedule: AnySchedule, compressed: bool = False) -> int:
         """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
-        backwards = self.backwards if schedule.undone else 0
+        backwards = self.backwards if schedule.runs_backwards else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
     def on_disk(self, slots: int) -> int:
