@@ -21,20 +21,20 @@ from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-MOST_DRIFT = 1e-3  # of states computed backwards that is let pass, if neither schedule nor stepper says
-UNEVEN = 1.5  # times the usual cost of a step, beyond which it counts as dear
-SHARE = 0.1  # of the time of the first run that went beyond, from which on a new plan is tried: planning takes a while itself
-SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
-PIECES = 128  # of the first run that are timed, where its length is known
-PIECE_SECONDS = 1e-3  # of a piece at least
-WORTH = 0.5  # seconds, likewise: planning takes some itself
-REGRET = 1.1  # times the advances of the schedule at most, if the times turn out to have been chance
-DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # times the usual cost of a step up to which the measured ones are believed, until a plan passes
+MOST_DRIFT = 1e-3  # relative error that undone steps may make in the gradient, if neither schedule nor stepper says
+UNEVEN = 1.5  # a step that takes more than this many times the usual time counts as costly
+SHARE = 0.1  # share of the first run's time in excess of that, from which on a new plan is tried: planning takes a while itself
+SAVING = 0.05  # share of the advances' time that a new plan must save
+PIECES = 128  # the first run is timed in so many pieces, where its length is known
+PIECE_SECONDS = 1e-3  # a timed piece takes at least this long
+WORTH = 0.5  # seconds that a new plan must save
+REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were chance
+DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # measured times are cut at so many times the usual one: each is tried until a plan passes
 TURN_SECONDS = 0.25  # after which `on_piece` gets its turn
-RECORD_SECONDS = 0.1  # of a piece that is recorded, since it is reversed whole
-SHORT_SECONDS = 5e-3  # of such a piece, below which there are fewer than `MOST_PIECES`
-FEW_STEPS = 100  # below which growth would say little, and short records stay in one piece
-LEAST_PIECES, MOST_PIECES = 24, 200  # of what is recorded at once, as far as it has steps and `TURN_SECONDS` do not ask for more
+RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed whole
+SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
+FEW_STEPS = 100  # with fewer, growth would say little, and records stay in one piece
+LEAST_PIECES, MOST_PIECES = 24, 200  # a record is cut into so many, as far as it has steps
 
 
 class _Phase(enum.Enum):
@@ -200,7 +200,7 @@ class Sweep:
     def _replan(self, times: StepTimes) -> None:
         """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order.
 
-        One pause of the machine looks like dear steps. So a plan that would be much dearer if all steps were alike is not taken.
+        One pause of the machine looks like costly steps. So a plan that would cost much more if all steps were alike is not taken.
         """
         if times.excess(UNEVEN) < SHARE:
             return
@@ -408,7 +408,7 @@ class Sweep:
             self._guard.loaded(step, slot, tier)
 
     def _check_drift(self) -> None:
-        """Refuse a gradient that is farther from the exact one than is let pass."""
+        """Refuse a gradient whose error is too large."""
         self.drift = self._stepper.drift()
         most: float = self.schedule.tolerance or getattr(self._stepper, "tolerated_drift", None) or MOST_DRIFT
         if not self.drift <= most:

@@ -43,12 +43,12 @@ class Policy:
         disk: the most that states may take on disk, or None for memory alone.
         host: the most that states may take in the host's memory beside `memory`, for models that run on another device, or None.
         folder: where the file of the disk's states goes, and that of an interrupted sweep.
-        compression: of states on disk.
+        compression: how states on disk are made smaller; None: not at all.
         verify: compare states that are computed again with those of the first run.
         resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
             killed; 0: none. Refused for runs that end by a condition (`until=`), and for all but simulations.
-        progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs that are
-            differentiated by `diffsim.grad` and the like, which take no `on_progress`.
+        progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs
+            that are differentiated by `diffsim.grad` and the like, which take no `on_progress`.
 
     Raises:
         ParameterError: what cannot be, or does not go together.

@@ -11,7 +11,7 @@ from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import PlanError
 from diffsim.runtime import settings
 from diffsim.scene.schema import Checkpoint
-from diffsim.scene.setup import Setup, blame
+from diffsim.scene.setup import Setup, prefix_error
 from diffsim.system import available_memory
 
 
@@ -29,13 +29,13 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
     memory = None if model.memory.strip().lower() == "auto" else model.memory
     for name, size in (("memory", memory), ("disk", model.disk)):
         if size is not None:
-            with blame(f"checkpoint.{name}"):
+            with prefix_error(f"checkpoint.{name}"):
                 parse_memory(size)
     compression: Lossless | None = None
     if model.compression is not None:
-        with blame("checkpoint.compression"):
+        with prefix_error("checkpoint.compression"):
             compression = Lossless() if model.compression == "lossless" else Lossy(float(model.compression))
-    with blame("checkpoint"):
+    with prefix_error("checkpoint"):
         return Policy(
             memory=memory,
             slots=model.slots,
@@ -54,7 +54,7 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     Raises:
         SceneError: the memory, or the number of slots, cannot work; names the key.
     """
-    with blame(deciding_key(policy)):
+    with prefix_error(deciding_key(policy)):
         if policy.runs_backwards:
             setup.simulation.require_undoable()
         schedule = setup.simulation.schedule(setup.steps, policy)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from diffsim.checkpoint import Plan, StoreAll
 from diffsim.scene.assemble import Problem
 from diffsim.scene.checkpoints import deciding_key
-from diffsim.scene.setup import blame
+from diffsim.scene.setup import prefix_error
 from diffsim.simulation import plan_for
 
 
@@ -26,5 +26,5 @@ def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan
     inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
     if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
         policy = replace(policy, schedule="store_all", slots=None)
-    with blame(deciding_key(policy)):
+    with prefix_error(deciding_key(policy)):
         return plan_for(setup.simulation, policy, setup.steps, inputs, seconds)

@@ -46,7 +46,7 @@ class Compiled:
         receivers: states that are recorded.
         wrt: inputs that gradients are wanted for.
         precision: "f32" or "f64".
-        turn: of threads; a tangent has that of its primal, as expressions and sources of both are in the same tables.
+        turn: whose turn it is among threads. A tangent shares that of its primal, as both use the same tables.
         differentiable: whether there is to be a reverse sweep.
 
     Attributes:

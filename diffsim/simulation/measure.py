@@ -47,7 +47,7 @@ def measure(
     Args:
         compiled: what is differentiated.
         policy: says whether files and copies to the host are to be measured, and where.
-        steps: of the gradient; no more are run.
+        steps: time steps of the gradient; no more are run.
         inputs: see `plan`.
         seconds: that it may take, about.
         room: bytes that slots and records may take; None: as many as it needs.

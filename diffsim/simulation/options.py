@@ -21,7 +21,7 @@ class RunOptions:
     """How a run ends, what its reverse sweep keeps, and which functions of the user's it calls.
 
     Attributes:
-        policy: of checkpoints.
+        policy: which states are kept for the reverse sweep.
         until: where the run ends before all of its steps.
         every: ask `until` after each so many steps.
         on_action: called after each action of the schedule.

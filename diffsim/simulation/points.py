@@ -20,7 +20,7 @@ def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receive
     """Tables of sources, which share an amplitude out as a density, and of receivers, which interpolate.
 
     Args:
-        step: of the equation.
+        step: the traced step.
         sources: forcing -> coordinates.
         receivers: state -> coordinates.
 

@@ -51,8 +51,8 @@ class RecordedRun:
     """A simulation over a number of steps, as the record sees it.
 
     Attributes:
-        names: of the inputs, in the order of the arguments.
-        outputs: of the values: ("final", state) or ("traces", state).
+        names: the inputs, in the order of the arguments.
+        outputs: what the values are: ("final", state) or ("traces", state).
         points: where sources and receivers were; the simulation may have been moved since.
         options: see `Simulation.run`.
     """

@@ -26,14 +26,14 @@ class SweepReport:
     """What a gradient took, and what its states went through.
 
     Attributes:
-        seconds: of the forward and the reverse run together, without what was done between them.
+        seconds: that the forward and the reverse run took together, without what was done between them.
         steps: run of each kind: "advance", "record", "undo", "reverse".
-        guard_seconds: of comparing states.
+        guard_seconds: that comparing states took.
         compression_error: largest relative error that `Lossy` compression made; None: no such compression.
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
         replanned: whether the way back was planned anew because steps took unlike times.
-        growth: of the cotangent, if it was exponential.
+        growth: how the cotangent grew, if exponentially.
     """
 
     seconds: float
@@ -84,11 +84,11 @@ class Reversal:
 
     Args:
         stepper: ready to run, at state 0.
-        schedule: of checkpoints.
+        schedule: which states are kept, and when.
         options: what the user asked for.
-        steps: of the run, or the most there may be.
+        steps: time steps, or the most there may be.
         key: what tells this run from others, if its sweep may be resumed.
-        stores: of the schedule's slow tiers; None: new ones.
+        stores: for the schedule's slow tiers; None: new ones.
     """
 
     def __init__(

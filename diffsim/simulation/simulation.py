@@ -206,8 +206,8 @@ class Simulation:
             inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
             steps: time steps, or the most there may be.
             every: call `watch`, and ask `until`, after each `every` steps; 0: never watch, and ask after each step.
-            watch: is given the number of steps done and the states then; not while the run is differentiated.
-            checkpoint: of the reverse sweep, if it is differentiated; see `vjp`.
+            watch: called with the number of steps done and the states then; not while the run is differentiated.
+            checkpoint: what the reverse sweep keeps, if the run is differentiated; see `vjp`.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
         """
         steps, every = check_steps(steps), whole("every", every, 0)
@@ -236,7 +236,7 @@ class Simulation:
             on_action: called after each action of the schedule.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
             every: ask `until` after each so many steps.
-            on_progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`.
+            on_progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`.
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every

@@ -56,7 +56,7 @@ class Found:
 
     Attributes:
         remaining: steps that are still to be reversed.
-        solution: of the whole run.
+        solution: what the whole run gave.
         seeds: cotangents that the sweep began with.
         moving: what it has come to.
     """

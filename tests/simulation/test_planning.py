@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Costs, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
+from diffsim.checkpoint import KINDS, Binomial, Costs, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.errors import PlanError
@@ -60,10 +60,10 @@ def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     assert found["without"] != pytest.approx(found["predicted"], rel=0.05)  # what the test would not see
 
 
-@pytest.mark.parametrize("kind", ["store_all", "binomial", "online", "multi_tier", "spilling", "mixed"])
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.runs_backwards])
 def test_a_plan_of_each_kind_gives_the_stored_bits(kind: str, made: ds.Simulation, tmp_path) -> None:
     stored = chaotic.gradient(made, StoreAll(chaotic.STEPS))
-    limit = {} if kind == "store_all" else {"slots": 5}
+    limit = {"slots": 5} if KINDS[kind].takes_slots else {}
     found = ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule=kind, disk="4 MB", folder=tmp_path, **limit)
     assert chaotic.gradient(made, found) == stored
     assert not list(tmp_path.iterdir())

@@ -20,17 +20,17 @@ DISK_BUFFERS = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes.
+    """Bytes that the parts of a gradient take.
 
     Attributes:
-        state: of a state in a slot of the memory that the primal runs in.
-        recorded: of each step in a record; None: as much as a state.
-        working: of what is there whatever the schedule: working state, cotangents, coefficients and their gradients.
-        around: of arrays that come and go around the sweep: the solution, the gradient, and copies of them, where most are there.
-        streams: of what grows with the steps whatever the schedule: traces and amplitudes, their cotangents, and copies of them.
-        row: of a state in a slower tier; None: as much as a state.
-        strips: of what is kept of damped cells over the whole run, if its steps are undone.
-        second: of the second run backwards, which shows what rounding errors do, if steps are undone.
+        state: a state in a slot of the memory that the primal runs in.
+        recorded: a step in a record; None: as much as a state.
+        working: what every schedule needs: working state, cotangents, coefficients and their gradients.
+        around: arrays that come and go around the sweep, at their most: the solution, the gradient, and copies of them.
+        streams: what grows with the steps under every schedule: traces and amplitudes, their cotangents, and copies of them.
+        row: a state in a slower tier; None: as much as a state.
+        strips: damped cells, kept over the whole run if its steps are undone.
+        second: a second run backwards, which shows what rounding errors do, if steps are undone.
 
     Raises:
         ParameterError: a size that cannot be.
@@ -54,18 +54,18 @@ class Sizes:
 
     @property
     def record(self) -> int:
-        """Of each step in a record."""
+        """A step in a record."""
         assert self.recorded is not None
         return self.recorded
 
     @property
     def fixed(self) -> int:
-        """Of all that does not depend on the schedule."""
+        """All that does not depend on the schedule."""
         return self.working + self.around + self.streams
 
     @property
     def backwards(self) -> int:
-        """Of all that running steps backwards takes."""
+        """All that running steps backwards takes."""
         return self.strips + self.second
 
     def buffers(self, tier: Tier, compressed: bool = False) -> int:
@@ -96,20 +96,20 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds.
+    """Seconds that the parts of a gradient take.
 
     Attributes:
-        advance: of a step forward.
-        record: of a step forward that is recorded.
-        reverse: of the adjoint of a step, from the step's state, in a run of such steps.
-        reverse_recorded: of the adjoint of a step in a longer record.
-        undo: of a step backwards; None: it cannot be undone.
-        call: of what comes with each start beside its steps: a launch, and the schedule's own work.
+        advance: a step forward.
+        record: a step forward that is recorded.
+        reverse: the adjoint of a step, from the step's state, in a run of such steps.
+        reverse_recorded: the adjoint of a step that is in a record of several.
+        undo: a step backwards; None: it cannot be undone.
+        call: what each start takes beside its steps: a launch, and the schedule's own work.
         disk_write: until a state is on disk.
         disk_read: until a state is back from disk.
-        host_write: of a copy of a state to the host's memory.
-        host_read: of a copy back.
-        once: of what a gradient begins and ends with: coefficients, copies of the solution, the gradients of the inputs.
+        host_write: a copy of a state to the host's memory.
+        host_read: a copy back.
+        once: the beginning and the end of a gradient: coefficients, copies of the solution, the gradients of the inputs.
 
     Raises:
         ParameterError: one is negative or not finite, or a step takes no time.

@@ -26,7 +26,7 @@ SIZE, DPI = (10.0, 5.8), 150
 FORWARD, RECORDED, REVERSED, UNDONE = "#0072b2", "#56b4e9", "#d55e00", "#cc79a7"
 KEPT = {"device": "#8c8c8c", "host": "#009e73", "disk": "#e6a700"}
 ACROSS, UP = 1200, 640
-"""Places along the axes that can be told apart; what is smaller is drawn together."""
+"""Distinct places along the axes; what is smaller is drawn together."""
 LEAST = 4
 """Places that something takes at least to be seen as what it is."""
 WIDEST = 4.0
@@ -93,14 +93,14 @@ class _Weights:
     """What work is drawn as, in steps forward.
 
     Attributes:
-        reverse: of the adjoint of a step.
-        undo: of a step backwards.
-        told: both as they are, in words.
+        reverse: the adjoint of a step.
+        undo: a step backwards.
+        words: both as they were measured.
     """
 
     reverse: float
     undo: float
-    told: str
+    words: str
 
     @classmethod
     def of(cls, schedule: AnySchedule, costs: Costs | None) -> _Weights:
@@ -112,8 +112,8 @@ class _Weights:
         parts = [(f"the adjoint of a step {'counts' if costs is None else 'takes as long'} as", reverse)]
         if schedule.undone:
             parts.append(("a step backwards as", undo))
-        told = ", ".join(f"{what} {weight:.2g}" + (f", drawn as {WIDEST:g}" if weight > WIDEST else "") for what, weight in parts)
-        return cls(min(reverse, WIDEST), min(undo, WIDEST), told)
+        words = ", ".join(f"{what} {weight:.2g}" + (f", drawn as {WIDEST:g}" if weight > WIDEST else "") for what, weight in parts)
+        return cls(min(reverse, WIDEST), min(undo, WIDEST), words)
 
 
 def draw(
@@ -128,8 +128,8 @@ def draw(
 
     Args:
         schedule: what is drawn.
-        steps: of the run.
-        path: of the picture.
+        steps: time steps.
+        path: where the picture goes.
         costs: what the work is weighed by; None: the adjoint of a step as three steps forward.
         memory: bytes that a gradient by the schedule takes; None: not known.
         disk: bytes on disk.
@@ -153,7 +153,7 @@ def figure_of(schedule: AnySchedule, steps: int, costs: Costs | None = None, mem
     axes.set(
         xlim=(0, drawing.end),
         ylim=(-0.02 * steps, 1.09 * steps),  # the first state is seen above the axis
-        xlabel=f"work done, in steps forward{unit} ({weights.told})",
+        xlabel=f"work done, in steps forward{unit} ({weights.words})",
         ylabel="time step of the run",
     )
     for axis, end in ((axes.xaxis, drawing.end), (axes.yaxis, float(steps))):

@@ -13,11 +13,11 @@ class Option:
     """One way to run a gradient.
 
     Attributes:
-        schedule: of checkpoints.
+        schedule: which states are kept, and when.
         peak: bytes of memory it takes at most.
         disk: bytes on disk.
         forward: steps run forward, those that are recorded included.
-        extra: of them, those beyond a single run.
+        extra: those beyond a single run.
         seconds: it takes, kernels compiled and memory in place; None: not measured.
         fits: whether the memory allows it.
     """
@@ -52,7 +52,7 @@ class Measured:
     """What a gradient really took.
 
     Attributes:
-        seconds: of a gradient; with kernels compiled.
+        seconds: that a gradient took, with kernels compiled.
         peak: bytes of memory beyond what there was before.
         first: seconds of the first gradient, which compiles, if there was one.
     """

@@ -64,7 +64,7 @@ class Plan:
 
     Attributes:
         policy: what was asked for.
-        steps: of the run, or the most there may be.
+        steps: time steps, or the most there may be.
         sizes: bytes.
         costs: seconds, or None if they were not measured.
         budget: bytes of memory that were allowed, or None for no limit.

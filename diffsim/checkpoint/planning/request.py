@@ -16,7 +16,7 @@ class Request:
     """What is to be planned.
 
     Attributes:
-        steps: of the run, or the most there may be.
+        steps: time steps, or the most there may be.
         sizes: bytes.
         costs: seconds, or None if they were not measured.
         budget: bytes of memory that may be used; None: no limit but `slots`.

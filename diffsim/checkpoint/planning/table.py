@@ -24,7 +24,7 @@ def plan_text(steps: int, limit: str, options: Sequence[Option], sizes: Sizes, c
     """A plan in words.
 
     Args:
-        steps: of the run.
+        steps: time steps.
         limit: what was asked for.
         options: the ways there are, the one that is taken first.
         sizes: what they are made of, bytes.

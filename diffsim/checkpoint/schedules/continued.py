@@ -19,7 +19,7 @@ class Continued(RecordsLast):
 
     Args:
         steps: that are still to be reversed.
-        tiers: of storage.
+        tiers: storage for states, the memory that the primal runs in first.
         found: states that the slow tiers hold.
     """
 
@@ -29,7 +29,7 @@ class Continued(RecordsLast):
 
     @property
     def slots(self) -> int:
-        """Of the first tier."""
+        """Slots of the first tier."""
         return self.tiers[0].slots
 
     @property

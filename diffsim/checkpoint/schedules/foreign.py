@@ -34,7 +34,7 @@ class Adapted(Schedule):
 
     Args:
         schedule: not iterated yet, and never so itself: each iteration works on a deep copy. One that does not know its number of steps
-            is told by its `finalize`.
+            learns it from its `finalize`.
         steps: number of primal steps, at least 1.
 
     Raises:

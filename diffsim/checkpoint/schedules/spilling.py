@@ -27,7 +27,7 @@ class Spilling(RecordsLast):
 
     Args:
         steps: number of primal steps, at least 1.
-        slots: of the first tier, at least 1.
+        slots: in the first tier, at least 1.
         tier: the slow one, with what a transfer takes in steps of the primal.
         every: steps between states of the slow tier. By default the fewest that hide its transfers, max(write_cost, read_cost), and
             that its slots allow, ceil(steps / (slow slots + 1)).
