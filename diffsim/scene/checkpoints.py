@@ -55,8 +55,6 @@ def decided(policy: Policy, setup: Setup) -> Policy:
         SceneError: the memory, or the number of slots, cannot work; names the key.
     """
     with prefix_error(deciding_key(policy)):
-        if policy.runs_backwards:
-            setup.simulation.require_undoable()
         schedule = setup.simulation.schedule(setup.steps, policy)
         needed, free = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), available_memory()
         if needed > free and settings().arch == "cpu":

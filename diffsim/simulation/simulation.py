@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from diffsim.runtime import PRECISIONS, settings
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch, run_forward
-from diffsim.simulation.gradient import require_undoable, schedule_of
+from diffsim.simulation.gradient import schedule_of
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.options import RunOptions, Until
 from diffsim.simulation.points import point_tables
@@ -154,10 +153,6 @@ class Simulation:
         steps = check_steps(steps)
         return sizes_of(self._compiled, steps, None if inputs is None else self._compiled.checked(inputs, steps))
 
-    def require_undoable(self) -> None:
-        """Raise PlanError unless steps can be run backwards."""
-        require_undoable(self._compiled)
-
     def predicted_bytes(self, schedule: AnySchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
         so do strips of damped cells, where steps are undone."""
@@ -186,10 +181,6 @@ class Simulation:
         tables = point_tables(self._step, sources, receivers)
         with self._turn:
             self._compiled.move(tables)
-
-    def placed(self, points: Mapping[str, PointTable]) -> AbstractContextManager[None]:
-        """Sources and receivers elsewhere for a while."""
-        return self._compiled.placed(points)
 
     def run(
         self,
