@@ -46,8 +46,7 @@ from diffsim.stepping.repeat import repeat
 from diffsim.stepping.running_sum import running_sum
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
-
-__version__ = "0.1.0"
+from diffsim.version import __version__
 
 __all__ = [
     "Antiperiodic",

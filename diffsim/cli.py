@@ -24,10 +24,10 @@ from diffsim.checkpoint.storage.failure import failure
 from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene import Scene, scene_files
-from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
+from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
 from diffsim.scene.shown import message_shown, path_shown

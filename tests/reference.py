@@ -37,7 +37,7 @@ class Reference:
         out = {name: pad(value, self.halo, self.step.states[name].rules) for name, value in states.items()}
         out |= {name: pad(value, self.halo, self.step.coefficients[name].rules) for name, value in self.coefficients.items()}
         for forcing in self.step.forcings:
-            dense, table = np.zeros(self.grid.shape), self.sim._points[source_points(forcing)]
+            dense, table = np.zeros(self.grid.shape), self.sim._compiled.points[source_points(forcing)]
             for point in range(table.count):
                 for entry in range(table.starts[point], table.starts[point + 1]):
                     dense[tuple(table.cells[entry])] += table.weights[entry] * self.amplitudes[forcing][n, point]
@@ -113,7 +113,7 @@ class Reference:
             found[stage.source] += chosen * found.pop(stage.name).sum()
 
     def _sample(self, state: str, values: Any) -> list[float]:
-        table = self.sim._points[receiver_points(state)]
+        table = self.sim._compiled.points[receiver_points(state)]
         spans = [range(table.starts[p], table.starts[p + 1]) for p in range(table.count)]
         return [sum(table.weights[e] * values[tuple(table.cells[e])] for e in span) for span in spans]
 
@@ -125,12 +125,12 @@ class Reference:
     def forward(self, inputs: dict[str, Any], steps: int) -> ds.Solution:
         self.steps = steps
         full = {name: np.asarray(inputs.get(name, np.zeros(self.grid.shape)), float) for name in self.sim.inputs}
-        for name, placed in self.sim._coefficients.traced.inputs.items():
+        for name, placed in self.sim._compiled.coefficients.traced.inputs.items():
             full[name] = full[name] if placed.axes is None else self._over_cells(full[name], placed.axes)
         self.series = {name: full[name] for name in self.step.series}
-        self.coefficients = self.sim._coefficients(full)
+        self.coefficients = self.sim._compiled.coefficients(full)
         self.amplitudes = {f: full[f] for f in self.step.forcings}
-        states = self._existing(self.sim._initial({**full, **self.coefficients}))
+        states = self._existing(self.sim._compiled.initial({**full, **self.coefficients}))
         self.full, self.tape = full, []
         traces = {s: [self._sample(s, states[s])] for s in self.sim.receivers}
         for n in range(steps):
@@ -148,7 +148,7 @@ class Reference:
 
     def _inject(self, bars: dict[str, Any], traces: Any, n: int) -> None:
         for state, rows in traces.items():
-            table = self.sim._points[receiver_points(state)]
+            table = self.sim._compiled.points[receiver_points(state)]
             for point in range(table.count):
                 for entry in range(table.starts[point], table.starts[point + 1]):
                     bars[state][tuple(table.cells[entry])] += table.weights[entry] * rows[n, point]
@@ -175,16 +175,16 @@ class Reference:
                 others = tuple(axis for axis in range(self.grid.ndim) if axis not in placed.axes)
                 series_bars[name][n] = found[name].sum(axis=others)
             for f in amplitude_bars:
-                table = self.sim._points[source_points(f)]
+                table = self.sim._compiled.points[source_points(f)]
                 for point in range(table.count):
                     for entry in range(table.starts[point], table.starts[point + 1]):
                         amplitude_bars[f][n, point] += table.weights[entry] * found[f][tuple(table.cells[entry])]
         self._inject(bars, cotangents.traces, 0)
-        initial = self.sim._initial.vjp({**self.full, **self.coefficients}, self._existing(bars))
+        initial = self.sim._compiled.initial.vjp({**self.full, **self.coefficients}, self._existing(bars))
         for c in coefficient_bars:
             coefficient_bars[c] += initial.pop(c, 0)
-        parameters = self.sim._coefficients.vjp(self.full, coefficient_bars)
-        for name, placed in self.sim._coefficients.traced.inputs.items():
+        parameters = self.sim._compiled.coefficients.vjp(self.full, coefficient_bars)
+        for name, placed in self.sim._compiled.coefficients.traced.inputs.items():
             if placed.axes is not None:
                 parameters[name] = parameters[name].sum(axis=tuple(a for a in range(self.grid.ndim) if a not in placed.axes))
         return {**parameters, **initial, **amplitude_bars, **series_bars}

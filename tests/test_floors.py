@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import diffsim
+from tests.import_graph import circles, import_graph
 
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
-    {"errors", "typing", "start"},
+    {"errors", "typing", "start", "version"},
     {"arguments", "copies"},
     {"system"},
     {"engine", "buffers"},
@@ -74,3 +75,26 @@ def test_imports_go_down(path: Path) -> None:
 def test_taichi_is_imported_in_one_folder() -> None:
     users = {p.relative_to(ROOT).parts[0] for p in ROOT.rglob("*.py") if "import taichi" in p.read_text() or "from taichi" in p.read_text()}
     assert users == {"engine"}
+
+
+def test_imports_have_no_circles() -> None:
+    found = circles(import_graph(ROOT))
+    assert not found, "modules import each other in a circle:\n" + "\n".join(" -> ".join(circle) for circle in found)
+
+
+def test_circles_are_found_whatever_the_kind_of_import(tmp_path: Path) -> None:
+    package = tmp_path / "made"
+    sources = {
+        "__init__": "from made.inner import Thing",
+        "inner/__init__": "from made.inner.thing import Thing as Thing",
+        "inner/thing": "def late():\n    from made import user\nclass Thing: ...",
+        "user": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made import Thing",
+        "alone": "import made.user\nfrom .inner import thing",
+    }
+    for name, text in sources.items():
+        path = package / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    graph = import_graph(package)
+    assert graph["made.alone"] == {"made.user", "made.inner.thing"}
+    assert circles(graph) == [["made.inner.thing", "made.user", "made.inner.thing"]]

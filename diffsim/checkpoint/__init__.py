@@ -21,10 +21,10 @@ from diffsim.checkpoint.machine import simulate as simulate
 from diffsim.checkpoint.planning.costs import Costs as Costs
 from diffsim.checkpoint.planning.costs import Sizes as Sizes
 from diffsim.checkpoint.planning.memory import parse_memory as parse_memory
+from diffsim.checkpoint.planning.option import Measured as Measured
+from diffsim.checkpoint.planning.option import Option as Option
 from diffsim.checkpoint.planning.plan import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.plan import Comparison as Comparison
-from diffsim.checkpoint.planning.plan import Measured as Measured
-from diffsim.checkpoint.planning.plan import Option as Option
 from diffsim.checkpoint.planning.plan import Plan as Plan
 from diffsim.checkpoint.planning.plan import choose as choose
 from diffsim.checkpoint.planning.plan import peak_states as peak_states
@@ -35,12 +35,14 @@ from diffsim.checkpoint.policy import Planned as Planned
 from diffsim.checkpoint.policy import Policy as Policy
 from diffsim.checkpoint.progress import OnProgress as OnProgress
 from diffsim.checkpoint.progress import ProgressBar as ProgressBar
+from diffsim.checkpoint.schedule import AnySchedule as AnySchedule
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule
 from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedules.binomial import Binomial as Binomial
 from diffsim.checkpoint.schedules.foreign import Adapted as Adapted
+from diffsim.checkpoint.schedules.kinds import KINDS as KINDS
 from diffsim.checkpoint.schedules.mixed import Mixed as Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier as MultiTier
 from diffsim.checkpoint.schedules.online import Online as Online

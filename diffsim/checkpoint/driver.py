@@ -14,28 +14,27 @@ from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free,
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
 from diffsim.checkpoint.one_by_one import OneByOne
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of, undone_of
-from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_schedule
 from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.schedules.weighted import Weighted
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-MOST_DRIFT = 1e-3  # of states computed backwards that is let pass, if neither schedule nor stepper says
-UNEVEN = 1.5  # times the usual cost of a step, beyond which it counts as dear
-SHARE = 0.1  # of the time of the first run that went beyond, from which on a new plan is tried: planning takes a while itself
-SAVING = 0.05  # of the time of the advances, for which a new plan is worth its while
-PIECES = 128  # of the first run that are timed, where its length is known
-PIECE_SECONDS = 1e-3  # of a piece at least
-WORTH = 0.5  # seconds, likewise: planning takes some itself
-REGRET = 1.1  # times the advances of the schedule at most, if the times turn out to have been chance
-DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # times the usual cost of a step up to which the measured ones are believed, until a plan passes
+MOST_DRIFT = 1e-3  # relative error that undone steps may make in the gradient, if neither schedule nor stepper says
+UNEVEN = 1.5  # a step that takes more than this many times the usual time counts as costly
+SHARE = 0.1  # share of the first run's time in excess of that, from which on a new plan is tried: planning takes a while itself
+SAVING = 0.05  # share of the advances' time that a new plan must save
+PIECES = 128  # the first run is timed in so many pieces, where its length is known
+PIECE_SECONDS = 1e-3  # a timed piece takes at least this long
+WORTH = 0.5  # seconds that a new plan must save
+REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were chance
+DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # measured times are cut at so many times the usual one: each is tried until a plan passes
 TURN_SECONDS = 0.25  # after which `on_piece` gets its turn
-RECORD_SECONDS = 0.1  # of a piece that is recorded, since it is reversed whole
-SHORT_SECONDS = 5e-3  # of such a piece, below which there are fewer than `MOST_PIECES`
-FEW_STEPS = 100  # below which growth would say little, and short records stay in one piece
-LEAST_PIECES, MOST_PIECES = 24, 200  # of what is recorded at once, as far as it has steps and `TURN_SECONDS` do not ask for more
+RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed whole
+SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
+FEW_STEPS = 100  # with fewer, growth would say little, and records stay in one piece
+LEAST_PIECES, MOST_PIECES = 24, 200  # a record is cut into so many, as far as it has steps
 
 
 class _Phase(enum.Enum):
@@ -75,13 +74,13 @@ class Sweep:
         replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
 
     Raises:
-        ParameterError: `reverse_weight` is not a positive number, or stores are missing.
+        ParameterError: `schedule` is none, `reverse_weight` is not a positive number, or stores are missing.
         ScheduleError: the schedule undoes steps, which the stepper cannot.
     """
 
     def __init__(
         self,
-        schedule: Schedule | OnlineSchedule,
+        schedule: AnySchedule,
         stepper: Stepper,
         *,
         stores: Sequence[Store] = (),
@@ -92,29 +91,28 @@ class Sweep:
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
             raise ParameterError(f"expected a finite reverse_weight above 0, got {reverse_weight!r}; give a cost in primal steps")
-        slow = tiers_of(schedule)[1:]
+        slow = require_schedule(schedule).slow_tiers
         if len(stores) != len(slow):
             names = ", ".join(tier.name for tier in slow) or "none"
             raise ParameterError(f"expected a store for each slow tier ({names}), got {len(stores)}; give stores=")
-        if undone_of(schedule):
+        if schedule.runs_backwards:
             _require_undo(stepper)
         self.schedule = schedule
-        self.end = None if isinstance(schedule, OnlineSchedule) else schedule.steps
+        self.end = schedule.steps if isinstance(schedule, Schedule) else None
         self.drift = 0.0
         self._stepper: Any = stepper if hasattr(stepper, "keep") else OneByOne(stepper, schedule.slots, guard)
         # which of the protocols is needed depends on the actions
         self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
-        self._actions = self._first_actions()
+        self._actions = schedule.actions_until(lambda: self.end)
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
         self._records: list[tuple[int, int, bool]] = []  # pieces of records (True) and kept runs to be reversed, the newest last
         self._since = 0  # the state that the working one was computed from
         self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
-        binomial = isinstance(schedule, (Binomial, OnlineSchedule))  # the way back is from gap to gap, in slots of the first tier
-        self._times = StepTimes() if binomial else None
+        self._times = StepTimes() if schedule.reorders else None
         self.replanned: Weighted | None = None
 
     def _work(self) -> dict[str, int]:
@@ -122,14 +120,7 @@ class Sweep:
         schedule, steps = self.schedule, self.end
         if steps is None:
             return {"advance": 0, "record": 0, "reverse": 0, "undo": 0}
-        advances = schedule.advances_of(steps) if isinstance(schedule, OnlineSchedule) else schedule.advances
-        recorded = getattr(schedule, "all_recorded", schedule.recorded)
-        return {"advance": advances, "record": recorded, "reverse": steps, "undo": undone_of(schedule)}
-
-    def _first_actions(self) -> Iterator[Action]:
-        if isinstance(self.schedule, OnlineSchedule):
-            return self.schedule.online_actions(lambda: self.end)
-        return self.schedule.actions()
+        return {"advance": schedule.advances_of(steps), "record": schedule.all_recorded, "reverse": steps, "undo": schedule.undone}
 
     @property
     def progress(self) -> float:
@@ -186,10 +177,9 @@ class Sweep:
         if self._phase is not _Phase.AT_END:
             raise self._stale("reverse")
         self._phase = _Phase.REVERSE
-        online = isinstance(self.schedule, OnlineSchedule)
         for action in self._actions:
             self._execute(action)
-            if self._times is not None and self.remaining and not self._records and (online or isinstance(action, Reverse)):
+            if self._times is not None and self.remaining and not self._records and (self.schedule.online or isinstance(action, Reverse)):
                 self._replan(self._times)
                 self._times = None
                 if self.replanned is not None:
@@ -210,7 +200,7 @@ class Sweep:
     def _replan(self, times: StepTimes) -> None:
         """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order.
 
-        One pause of the machine looks like dear steps. So a plan that would be much dearer if all steps were alike is not taken.
+        One pause of the machine looks like costly steps. So a plan that would cost much more if all steps were alike is not taken.
         """
         if times.excess(UNEVEN) < SHARE:
             return
@@ -418,9 +408,9 @@ class Sweep:
             self._guard.loaded(step, slot, tier)
 
     def _check_drift(self) -> None:
-        """Refuse a gradient that is farther from the exact one than is let pass."""
+        """Refuse a gradient whose error is too large."""
         self.drift = self._stepper.drift()
-        most: float = getattr(self.schedule, "tolerance", None) or getattr(self._stepper, "tolerated_drift", None) or MOST_DRIFT
+        most: float = self.schedule.tolerance or getattr(self._stepper, "tolerated_drift", None) or MOST_DRIFT
         if not self.drift <= most:
             raise ReplayError(
                 f"expected a gradient within {most:.0e} of the exact one, got an error of about {self.drift:.1e} from states that were "

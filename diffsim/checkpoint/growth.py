@@ -17,7 +17,7 @@ import numpy as np
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
-SAMPLES = 50  # of the cotangent's size: each takes as long as a step or two
+SAMPLES = 50  # the cotangent's size is taken so often: each time takes as long as a step or two
 STATES = 6  # samples of the state's size at most: they are taken ever more rarely, so that they cost little
 ALARM = 1e6  # growth over the run that is worth a warning
 STEADY = 0.9  # correlation of the logarithm with the step beyond which growth counts as exponential
@@ -32,7 +32,7 @@ class Growth:
     """Exponential growth of a cotangent backwards in time.
 
     Attributes:
-        rate: of its logarithm, a step, beyond that of the state itself.
+        rate: by which its logarithm grows in a step, beyond the growth of the state itself.
         factor: by which it grew over the steps seen, likewise.
         horizon: steps after which rounding errors of the state have grown to its own size.
     """

@@ -11,7 +11,7 @@ from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
 
-SHARE = 0.02  # of the time of the first run for the grid, as much for states saved, and again for comparing: 2 to 4 % of a whole sweep
+SHARE = 0.02  # share of the first run's time spent on the grid, as much on saved states, and again on comparing: 2 to 4 % of a sweep
 MOST_KNOWN = 1024  # fingerprints kept, each of 8 bytes
 COARSEST = 2**40
 
@@ -70,7 +70,7 @@ class ReplayGuard:
             self._reached = step
             if self._adapts:
                 self._coarsen()
-            if step % self.stride == 0 and not (self._adapts and not self._steps):  # without a pace yet, it might be too dear
+            if step % self.stride == 0 and not (self._adapts and not self._steps):  # without a pace yet, it might cost too much
                 self._known[step] = self._fingerprint(self._state)
         elif step in self._known and self._fingerprint(self._state) != self._known[step]:
             raise ReplayError(

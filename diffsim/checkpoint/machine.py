@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of, undone_of
+from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_count, require_schedule
 from diffsim.errors import ScheduleError
 
 
@@ -40,7 +40,7 @@ class Summary:
     cost: float
 
 
-def simulate(schedule: Schedule | OnlineSchedule, steps: int | None = None) -> Summary:
+def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
     """Execute `schedule`, check that every action is legal, and count.
 
     Legal means: the primal starts where the working state is and never runs past the steps still to be reversed; a slot is within the
@@ -55,6 +55,7 @@ def simulate(schedule: Schedule | OnlineSchedule, steps: int | None = None) -> S
         steps: at which the primal ends, for an online schedule.
 
     Raises:
+        ParameterError: it is no schedule.
         ScheduleError: an action is not legal when its turn comes, the schedule ends too early or late, or a declared count is wrong.
     """
     machine = _Machine(schedule, steps)
@@ -66,12 +67,10 @@ def simulate(schedule: Schedule | OnlineSchedule, steps: int | None = None) -> S
 class _Machine:
     """Holds step numbers where a model holds states."""
 
-    def __init__(self, schedule: Schedule | OnlineSchedule, steps: int | None) -> None:
-        self.schedule = schedule
-        self.online = isinstance(schedule, OnlineSchedule)
-        self.steps = require_count("steps", steps if isinstance(schedule, OnlineSchedule) else schedule.steps)  # type: ignore[arg-type]
-        self.tiers = tiers_of(schedule)
-        self.shared = getattr(schedule, "shared", None)
+    def __init__(self, schedule: AnySchedule, steps: int | None) -> None:
+        self.schedule = require_schedule(schedule)
+        self.steps = require_count("steps", schedule.steps if isinstance(schedule, Schedule) else steps)
+        self.tiers, self.shared = schedule.all_tiers, schedule.shared
         self.working: int | None = 0  # step of the working state, None while it is undefined
         self.slots: list[dict[int, int]] = [{} for _ in self.tiers]  # slot: step of the state in it
         self.fetched: set[tuple[int, int]] = set()  # tier, slot
@@ -87,9 +86,7 @@ class _Machine:
         self.peak_record = self.peak_states = 0
 
     def actions(self) -> Iterator[Action]:
-        if isinstance(self.schedule, OnlineSchedule):
-            return self.schedule.online_actions(lambda: self.steps if self.working == self.steps else None)
-        return self.schedule.actions()
+        return self.schedule.actions_until(lambda: self.steps if self.working == self.steps else None)
 
     def execute(self, action: Action) -> None:
         self.count += 1
@@ -99,7 +96,7 @@ class _Machine:
             self._refuse("nothing but Free after the last step is reversed", "a further action", "end the schedule there")
         match action:
             case Advance(start, stop):
-                if self.online and not self.forward_ended:
+                if self.schedule.online and not self.forward_ended:
                     stop = min(stop, self.steps)
                 self._run(start, stop)
                 self.advances += stop - start
@@ -144,11 +141,11 @@ class _Machine:
             used = [f"{sorted(used)} of tier {tier}" for tier, used in enumerate(self.slots) if used]
             self._refuse("all slots empty when the schedule ends", f"slots {', '.join(used)} in use", "Free each after its last Load")
         schedule = self.schedule
-        declared_advances = schedule.advances_of(self.steps) if isinstance(schedule, OnlineSchedule) else schedule.advances
         for name, declared, actual in (
-            ("advances", declared_advances, self.advances),
+            ("advances", schedule.advances_of(self.steps), self.advances),
             ("recorded", schedule.recorded, self.peak_record),
-            ("undone", undone_of(schedule), self.undone),
+            ("all_recorded", schedule.all_recorded, self.recorded),
+            ("undone", schedule.undone, self.undone),
         ):
             if declared != actual:
                 self._refuse(f"{name} = {declared}, as the schedule declares", f"{actual}", "correct the closed form or the actions")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 import tempfile
-from dataclasses import dataclass, fields, is_dataclass, replace
-from inspect import signature
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -15,14 +14,12 @@ import numpy as np
 from diffsim.arguments import function
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count
+from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_count, require_schedule
 from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.foreign import Adapted
+from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, NAMES
 from diffsim.checkpoint.storage.compression import Compression
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.errors import ParameterError
-
-KINDS = ("auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible")
 
 
 @runtime_checkable
@@ -41,17 +38,17 @@ class Policy:
         memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available
             (`plan.AUTO_FRACTION`).
         slots: states kept in memory, instead of what `memory` allows.
-        schedule: a `Schedule`, an `OnlineSchedule`, or a kind of schedule: "auto" (the fastest within the memory), "store_all",
-            "binomial", "online", "multi_tier", "spilling", "mixed", "reversible".
+        schedule: "auto" (the fastest within the memory), the name of a kind (one of `diffsim.checkpoint.KINDS`), a `Schedule`, or an
+            `OnlineSchedule`.
         disk: the most that states may take on disk, or None for memory alone.
         host: the most that states may take in the host's memory beside `memory`, for models that run on another device, or None.
         folder: where the file of the disk's states goes, and that of an interrupted sweep.
-        compression: of states on disk.
+        compression: how states on disk are made smaller; None: not at all.
         verify: compare states that are computed again with those of the first run.
         resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
             killed; 0: none. Refused for runs that end by a condition (`until=`), and for all but simulations.
-        progress: told now and then the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs that are
-            differentiated by `diffsim.grad` and the like, which take no `on_progress`.
+        progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs
+            that are differentiated by `diffsim.grad` and the like, which take no `on_progress`.
 
     Raises:
         ParameterError: what cannot be, or does not go together.
@@ -59,7 +56,7 @@ class Policy:
 
     memory: str | int | None = None
     slots: int | None = None
-    schedule: str | Schedule | OnlineSchedule = "auto"
+    schedule: str | AnySchedule = AUTO
     disk: str | int | None = None
     host: str | int | None = None
     folder: Path | None = None
@@ -75,9 +72,9 @@ class Policy:
         self._check_kinds()
         if self.memory is not None and self.slots is not None:
             raise ParameterError(f"expected memory or slots, got memory = {self.memory!r} and slots = {self.slots!r}; give one of them")
-        if self.slots is not None and self.schedule == "store_all":
+        if self.slots is not None and isinstance(self.schedule, str) and self.schedule != AUTO and not KINDS[self.schedule].takes_slots:
             raise ParameterError(
-                f'expected no slots with schedule = "store_all", which keeps every step, got {self.slots!r}; leave slots out'
+                f'expected no slots with schedule = "{self.schedule}", which keeps every step, got {self.slots!r}; leave slots out'
             )
         if self.disk is not None and self.folder is None:
             raise ParameterError("expected a folder for the states on disk, got none; give folder=")
@@ -86,11 +83,10 @@ class Policy:
 
     def _check_kinds(self) -> None:
         """Refuse values that are not of the kind that is wanted."""
-        schedule = self.schedule
-        if isinstance(schedule, str) and schedule not in KINDS:
-            raise ParameterError(f"schedule = {schedule!r} is unknown; choose one of {', '.join(KINDS)}, or give a Schedule")
-        if isinstance(schedule, type) or not isinstance(schedule, (str, Schedule, OnlineSchedule)):
-            raise ParameterError(f"expected a kind of schedule ({', '.join(KINDS)}) or a schedule, got {_unfit(schedule)}")
+        if not isinstance(self.schedule, str):
+            require_schedule(self.schedule, f"a kind of schedule ({', '.join(NAMES)}) or a schedule")
+        elif self.schedule not in NAMES:
+            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {', '.join(NAMES)}, or give a Schedule")
         if self.slots is not None:
             require_count("slots", self.slots)
         if self.compression is not None and (isinstance(self.compression, str) or not hasattr(self.compression, "encode")):
@@ -114,34 +110,32 @@ class Policy:
             ParameterError: none of these.
         """
         wanted = "'auto', a size such as '4 GB', a number of states, a schedule, a Policy or a Plan"
-        if isinstance(checkpoint, type):  # has the attributes that its instances have, and would pass for one
-            raise ParameterError(f"expected {wanted} as checkpoint, got {_unfit(checkpoint)}")
         if isinstance(checkpoint, Policy):
             return checkpoint
-        if isinstance(checkpoint, Planned):
+        if isinstance(checkpoint, Planned) and not isinstance(checkpoint, type):
             return checkpoint.as_policy()
         if isinstance(checkpoint, str):
-            return cls() if checkpoint.strip().lower() == "auto" else cls(memory=checkpoint)
-        if isinstance(checkpoint, (Schedule, OnlineSchedule)):
-            return cls(schedule=checkpoint)
+            return cls() if checkpoint.strip().lower() == AUTO else cls(memory=checkpoint)
         try:
-            slots = None if isinstance(checkpoint, bool) else operator.index(checkpoint)
+            slots = None if isinstance(checkpoint, (bool, type)) else operator.index(checkpoint)
         except TypeError:
             slots = None
-        if slots is None:
-            raise ParameterError(f"expected {wanted} as checkpoint, got {_unfit(checkpoint)}")
-        return cls(slots=slots)
+        return cls(schedule=require_schedule(checkpoint, f"{wanted} as checkpoint")) if slots is None else cls(slots=slots)
+
+    @property
+    def runs_backwards(self) -> bool:
+        """Whether it asks for a schedule that undoes steps."""
+        if isinstance(self.schedule, str):
+            return self.schedule != AUTO and KINDS[self.schedule].runs_backwards
+        return self.schedule.runs_backwards
 
     def for_rest(self, steps: int) -> Policy:
         """The policy for the first `steps` steps of the run that it was made for."""
-        schedule = self.schedule
-        if not isinstance(schedule, Schedule):
+        if not isinstance(self.schedule, Schedule):
             return self if self.slots is None else replace(self, slots=min(self.slots, steps))
-        slots = max(min(schedule.slots, steps), 1)
-        if isinstance(schedule, Adapted) or not is_dataclass(schedule):  # made for that number of steps alone
-            return replace(self, schedule=Binomial(steps, slots), slots=None)
-        names = {f.name for f in fields(schedule)}
-        shorter = replace(schedule, steps=steps, slots=slots) if "slots" in names else replace(schedule, steps=steps)
+        shorter = self.schedule.shortened(steps)
+        if shorter is None:
+            return replace(self, schedule=Binomial(steps, max(min(self.schedule.slots, steps), 1)), slots=None)
         return replace(self, schedule=shorter)
 
     def file(self, name: str) -> Path:
@@ -162,22 +156,5 @@ class Policy:
         return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
 
-def _unfit(given: Any) -> str:
-    """What was given where a schedule is wanted, and what to give instead: the end of a message."""
-    if isinstance(given, type):
-        if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
-            return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"
-        arguments = [p.name for p in signature(given).parameters.values() if p.default is p.empty]
-        example = ", ".join("20" if name == "slots" else name for name in arguments)
-        return f"the class {given.__name__} itself; give an instance of it, {given.__name__}({example})"
-    if type(given).__module__.partition(".")[0] == "checkpoint_schedules":
-        return f"{given!r} of the package checkpoint_schedules; give Adapted(schedule, steps)"
-    for way, protocol in (("actions", Schedule), ("online_actions", OnlineSchedule)):
-        if hasattr(given, way):
-            lacking = [name for name in vars(protocol) if name[0] != "_" and not hasattr(given, name)]
-            return f"{given!r}, which is no schedule: it lacks {', '.join(lacking)}; add that, or give another such as Online(20)"
-    return f"{given!r}; give one of these, such as Online(20) for 20 states"
-
-
-Checkpoint: TypeAlias = str | int | Schedule | OnlineSchedule | Policy | Planned
+Checkpoint: TypeAlias = str | int | AnySchedule | Policy | Planned
 """What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`."""

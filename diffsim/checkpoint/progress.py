@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from diffsim.checkpoint.driver import Sweep
 
 OnProgress = Callable[[float, float | None], None]
-"""Told the share of the work that is done, from 0 to 1, and the seconds that the rest will take, or None while that is not known."""
+"""(share of the work that is done, from 0 to 1, seconds that the rest will take or None while that is not known)."""
 
 TELL_SECONDS = 0.1
 
 
 class Teller:
-    """Called with each piece of a sweep, it tells the progress now and then, and when all is done."""
+    """Called with each piece of a sweep, it reports the progress now and then, and when all is done."""
 
     def __init__(self, sweep: Sweep, tell: OnProgress) -> None:
         self._sweep, self._tell = sweep, tell

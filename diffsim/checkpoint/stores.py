@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy.typing as npt
 
 from diffsim.checkpoint.policy import Policy
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.storage.disk import DiskStore
 from diffsim.checkpoint.storage.host import HostStore
@@ -18,7 +18,7 @@ from diffsim.errors import StorageError
 
 
 def open_stores(
-    schedule: Schedule | OnlineSchedule,
+    schedule: AnySchedule,
     state: Callable[[], Sequence[npt.NDArray]],
     policy: Policy,
     key: str = "",
@@ -37,13 +37,12 @@ def open_stores(
     Raises:
         StorageError: a file cannot be made, or is not what it should be.
     """
-    slow = tiers_of(schedule)[1:]
-    if not slow:
+    if not schedule.slow_tiers:
         return []
     layout = StateLayout.of(state())
     with ExitStack() as stack:
         stores: list[Store] = []
-        for number, tier in enumerate(slow, 1):
+        for number, tier in enumerate(schedule.slow_tiers, 1):
             if tier.name == "disk" and not key:
                 stores.append(stack.enter_context(DiskStore.nameless(policy.writable_folder(), layout, tier.slots, policy.compression)))
             elif tier.name == "disk":

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import Checkpoint, OnlineSchedule, Policy, Schedule
+from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
@@ -19,7 +19,7 @@ from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
-from diffsim.scene.setup import Setup, blame, build_inputs, build_setup, check_inputs, require_input
+from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, prefix_error, require_input
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
@@ -53,7 +53,7 @@ class Problem:
     checkpoint: Checkpoint
 
     @property
-    def schedule(self) -> Schedule | OnlineSchedule:
+    def schedule(self) -> AnySchedule:
         """Of checkpoints."""
         schedule = Policy.of(self.checkpoint).schedule
         assert not isinstance(schedule, str)  # it was chosen
@@ -111,12 +111,12 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
         key = f"unknowns.{name}"
         place = setup.place(name, f"{key}.mask")
         chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
-        with blame(key):
+        with prefix_error(key):
             parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
             start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # what the search really starts from
     penalties = {}
     for number, penalty in enumerate(scene.penalty):
-        with blame(f"penalty[{number}]"):
+        with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
             steps = lengths(setup.equation, name, scene.equation.metres(setup.grid))

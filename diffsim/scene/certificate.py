@@ -19,7 +19,7 @@ from diffsim.ad import vjp
 from diffsim.certificate import Line, taylor
 from diffsim.certificate.certify import MOST_REPEATED, SLOTS
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
-from diffsim.checkpoint import Binomial, OnlineSchedule, Policy, Schedule, StoreAll
+from diffsim.checkpoint import AnySchedule, Binomial, Policy, StoreAll
 from diffsim.engine import settings
 from diffsim.errors import SceneError
 from diffsim.scene.assemble import Problem, assemble
@@ -115,7 +115,7 @@ class _Check:
         """Every schedule against the one that stores all."""
         problem = self.problem
         steps, simulation = problem.setup.steps, problem.setup.simulation
-        stored: Schedule | OnlineSchedule = StoreAll(steps)
+        stored: AnySchedule = StoreAll(steps)
         if simulation.schedule(steps).recorded < steps:  # not enough memory here
             stored = simulation.schedule(steps)
         expected = self.objective.evaluate(self.theta, stored)
@@ -156,5 +156,5 @@ class _Check:
         return direction / np.linalg.norm(direction)
 
 
-def _called(schedule: Schedule | OnlineSchedule) -> str:
+def _called(schedule: AnySchedule) -> str:
     return "all stored" if isinstance(schedule, StoreAll) else f"{schedule.slots} slots"

@@ -1,23 +1,18 @@
-"""How a scene keeps the states that its gradient needs: the policy that it asks for, and the plan of it."""
+"""How a scene keeps the states that its gradient needs: the policy that it asks for, and the schedule of it."""
 
 from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from diffsim.checkpoint import Lossless, Lossy, Plan, Policy, StoreAll, parse_memory
+from diffsim.checkpoint import Lossless, Lossy, Policy, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.engine import settings
 from diffsim.errors import PlanError
 from diffsim.scene.schema import Checkpoint
-from diffsim.scene.setup import Setup, blame
-from diffsim.simulation import plan_for
+from diffsim.scene.setup import Setup, prefix_error
 from diffsim.system import available_memory
-
-if TYPE_CHECKING:
-    from diffsim.scene.assemble import Problem
 
 
 def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
@@ -34,13 +29,13 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
     memory = None if model.memory.strip().lower() == "auto" else model.memory
     for name, size in (("memory", memory), ("disk", model.disk)):
         if size is not None:
-            with blame(f"checkpoint.{name}"):
+            with prefix_error(f"checkpoint.{name}"):
                 parse_memory(size)
     compression: Lossless | None = None
     if model.compression is not None:
-        with blame("checkpoint.compression"):
+        with prefix_error("checkpoint.compression"):
             compression = Lossless() if model.compression == "lossless" else Lossy(float(model.compression))
-    with blame("checkpoint"):
+    with prefix_error("checkpoint"):
         return Policy(
             memory=memory,
             slots=model.slots,
@@ -59,9 +54,7 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     Raises:
         SceneError: the memory, or the number of slots, cannot work; names the key.
     """
-    with blame(_key(policy)):
-        if policy.schedule == "reversible":
-            setup.simulation.require_undoable()
+    with prefix_error(deciding_key(policy)):
         schedule = setup.simulation.schedule(setup.steps, policy)
         needed, free = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), available_memory()
         if needed > free and settings().arch == "cpu":
@@ -72,27 +65,8 @@ def decided(policy: Policy, setup: Setup) -> Policy:
         return replace(policy, schedule=schedule, memory=None, slots=None)
 
 
-def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan:
-    """Measure what a gradient of one shot takes, and plan it.
-
-    Args:
-        problem: the scene, assembled.
-        seconds: that the measurement may take, about.
-        brief: where every step can be kept, that is done, and nothing else is compiled and measured.
-
-    Raises:
-        SceneError: see `decided`.
-    """
-    setup, policy = problem.setup, problem.policy
-    inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
-    if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
-        policy = replace(policy, schedule="store_all", slots=None)
-    with blame(_key(policy)):
-        return plan_for(setup.simulation, policy, setup.steps, inputs, seconds)
-
-
-def _key(policy: Policy) -> str:
+def deciding_key(policy: Policy) -> str:
     """The key of a scene that decides whether a policy can work."""
     if policy.slots is not None:
         return "checkpoint.slots"
-    return "checkpoint.schedule" if policy.schedule == "reversible" else "checkpoint.memory"
+    return "checkpoint.schedule" if policy.runs_backwards else "checkpoint.memory"

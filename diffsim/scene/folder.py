@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diffsim.checkpoint import KINDS
 from diffsim.checkpoint.progress import time_text
 from diffsim.checkpoint.storage.aside import ENDING, remove_asides
 from diffsim.checkpoint.storage.failure import failure
@@ -61,7 +62,8 @@ def identify(scene: Description, precision: str) -> Identity:
 
 def _rounding(checkpoint: Checkpoint) -> list[str]:
     """What of the checkpoints changes the bits of a gradient, unlike all else about them."""
-    backwards = ["reversible"] if checkpoint.schedule == "reversible" else []
+    kind = KINDS.get(checkpoint.schedule)
+    backwards = [checkpoint.schedule] if kind is not None and kind.runs_backwards else []
     return backwards if checkpoint.compression in (None, "lossless") else [*backwards, repr(checkpoint.compression)]
 
 

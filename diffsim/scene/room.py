@@ -7,7 +7,6 @@ import os
 import tempfile
 from pathlib import Path
 
-from diffsim.checkpoint.schedule import tiers_of
 from diffsim.checkpoint.storage.aside import ENDING
 from diffsim.checkpoint.storage.failure import failure, no_room
 from diffsim.scene.assemble import Problem
@@ -58,7 +57,7 @@ def wanted(problem: Problem) -> dict[str, int]:
     found = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * min(scene.optimise.iterations + 1, EVALUATIONS)}
     if problem.policy.resume:
         found["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next
-    slots = sum(tier.slots for tier in tiers_of(problem.schedule)[1:] if tier.name == "disk")
+    slots = sum(tier.slots for tier in problem.schedule.slow_tiers if tier.name == "disk")
     if slots:
         found["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)
     return found

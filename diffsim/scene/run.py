@@ -20,7 +20,6 @@ from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimis
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
-from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.domains import NUMBER, everywhere
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import (
@@ -38,6 +37,7 @@ from diffsim.scene.folder import (
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
+from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
 from diffsim.scene.rules import TIME

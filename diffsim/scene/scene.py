@@ -14,10 +14,10 @@ from diffsim.engine import settings
 from diffsim.errors import SceneError
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
-from diffsim.scene.checkpoints import plan_of
 from diffsim.scene.load import find_scene, read_scene, validated
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
+from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Watcher
 from diffsim.scene.run import run_scene
 from diffsim.scene.schema import Description

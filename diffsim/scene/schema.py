@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, NAMES
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
 from diffsim.scene.model import (
@@ -27,6 +28,11 @@ from diffsim.scene.model import (
 )
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 from diffsim.scene.rules import TIME
+
+if TYPE_CHECKING:
+    ScheduleName: TypeAlias = str
+else:
+    ScheduleName = Literal[NAMES]  # a type checker does not know what stands in a table
 
 ROUND_OFF = 1e-6
 """Of a step: a duration this much longer than whole steps is whole steps."""
@@ -232,7 +238,7 @@ class Checkpoint(Model):
 
     memory: Name = "auto"
     slots: Count | None = None
-    schedule: Literal["auto", "store_all", "binomial", "online", "multi_tier", "spilling", "mixed", "reversible"] = "auto"
+    schedule: ScheduleName = AUTO
     disk: Name | None = None
     compression: Literal["lossless"] | Positive | None = None
     verify: Flag = True
@@ -242,9 +248,10 @@ class Checkpoint(Model):
     def _together(self) -> Checkpoint:
         if self.slots is not None and self.memory.strip().lower() != "auto":
             raise ValueError(f"expected memory or slots, found memory = {self.memory!r} and slots = {self.slots}; give one of them")
-        if self.slots is not None and self.schedule == "store_all":
-            raise ValueError(f'expected no slots with schedule = "store_all", found slots = {self.slots}; leave slots out')
-        if self.schedule in ("multi_tier", "spilling") and self.disk is None:
+        kind = KINDS.get(self.schedule)
+        if self.slots is not None and kind is not None and not kind.takes_slots:
+            raise ValueError(f'expected no slots with schedule = "{self.schedule}", found slots = {self.slots}; leave slots out')
+        if kind is not None and kind.needs_slow_tiers and self.disk is None:
             raise ValueError(f'expected disk with schedule = {self.schedule!r}, found none; add disk, such as disk = "20 GB"')
         if self.compression is not None and self.disk is None:
             raise ValueError("expected compression together with disk, found it alone; add disk, or drop compression")

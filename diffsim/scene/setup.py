@@ -103,7 +103,7 @@ class Setup:
 
 
 @contextmanager
-def blame(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
+def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
     """Put the key in front of the message of an error that something in the scene led to."""
     try:
         yield
@@ -125,7 +125,7 @@ def build_grid(model: GridModel) -> Grid:
                 f"grid.like: expected a data set with coordinates along {ndim} axes, found {has} in {model.like}; give spacing or span"
             )
         span = tuple((float(c[0]), float(c[-1])) for c in coordinates)
-    with blame("grid"):
+    with prefix_error("grid"):
         if span is None:
             assert model.spacing is not None
             spacing = model.spacing * ndim if len(model.spacing) == 1 else model.spacing
@@ -161,7 +161,7 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
         finer, steps = scene.truth.refine, fine_steps(scene)
         grid = refined(base, finer)
         dt = dt * scene.time.count / steps  # both runs end at the same time
-    with blame("equation"):
+    with prefix_error("equation"):
         equation = scene.equation.build(grid, dt, finer)
         own = (scene.equation.build(base, scene.time.dt, 1.0) if fine else equation), scene.time.count
     place = Place(grid, base, "sources")
@@ -174,11 +174,11 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
     shots = _shots(scene.sources, positions, dt * np.arange(steps))
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
-            with blame(f"{kind}.{name}", ShapeError):
+            with prefix_error(f"{kind}.{name}", ShapeError):
                 linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
         require_input(f"unknowns.{name}", name, scene, equation)
-    with blame("equation"):
+    with prefix_error("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
     return Setup(base, own, simulation, steps, shots, receivers)
 
@@ -235,7 +235,7 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
     given = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
-    with blame(step, StabilityError), blame(key, ParameterError):
+    with prefix_error(step, StabilityError), prefix_error(key, ParameterError):
         setup.equation.check(given)
 
 

@@ -37,7 +37,7 @@ def host_stage(
     the comparison of computed states checks. On a GPU the cells are copied to the host and back.
 
     Args:
-        f: of arrays over the cells, in the simulation's type, one a field; gives an array of the same shape, or a tuple of them. What it
+        f: takes arrays over the cells, in the simulation's type, one a field; gives an array of the same shape, or a tuple of them. What it
             is given is a copy, which it may edit.
         fields: expressions of the step, or one.
         boundary: what each result is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes; a list has one
@@ -82,8 +82,8 @@ class ArrayProgram:
     """An array program as a stage of a step calls it.
 
     Attributes:
-        f: of arrays.
-        count: of results; None: a single array, in no tuple.
+        f: takes and gives arrays.
+        count: how many results there are; None: a single array, in no tuple.
         about: what tells it from others.
     """
 

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
-from diffsim.checkpoint import OnProgress, Policy
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
-from diffsim.simulation.checks import check_cotangents
-from diffsim.simulation.reversal import Until, Watcher
-from diffsim.simulation.solution import Solution
-from diffsim.stepping.points import PointTable
+from diffsim.simulation.checks import check_cotangents, check_room
+from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.gradient import Back, Call, forward
+from diffsim.simulation.options import RunOptions
+from diffsim.simulation.solution import Pullback, Solution
 from diffsim.typing import Array
 
-if TYPE_CHECKING:
-    from diffsim.simulation.simulation import Simulation
 
-Back = Callable[[Solution], dict[str, Array]]
-"""A reverse sweep from what the forward run left in the storage of its simulation: once, and while nobody else has used that."""
+def run_reversibly(compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> tuple[Solution, Pullback]:
+    """Solve forward, ready for the reverse sweep; see `Simulation.vjp`."""
+    with compiled.turn:
+        fields = _private(compiled.checked(inputs, steps), inputs)
+        check_room(steps, compiled.points.values(), compiled.dtype)
+        call = Call(fields, steps, dict(compiled.points), options.called_within(compiled.turn))
+        solution, back = forward(compiled, call)
+        return solution, RepeatablePullback(compiled, call, solution, back)
 
 
-@dataclass(frozen=True)
-class Call:
-    """Everything that decides a forward run and its reverse sweep.
-
-    Attributes:
-        fields: inputs by name, in memory that nobody else writes to.
-        steps: time steps, or the most there may be.
-        policy: of checkpoints.
-        points: where sources and receivers are.
-        watchers: called after each action of the schedule.
-        on_progress: told the share of the work that is done.
-        until: (steps done, states) -> whether the run is over.
-        every: ask `until` after each so many steps.
-    """
-
-    fields: dict[str, Array]
-    steps: int
-    policy: Policy
-    points: Mapping[str, PointTable]
-    watchers: tuple[Watcher, ...] = ()
-    on_progress: OnProgress | None = None
-    until: Until | None = None
-    every: int = 1
+def _private(fields: dict[str, Array], inputs: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+    """The fields in memory of their own: what the user gave may be edited before the reverse sweep reads it again."""
+    shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
+    return {name: value.copy() if name in shared else value for name, value in fields.items()}
 
 
 class RepeatablePullback:
@@ -56,37 +42,37 @@ class RepeatablePullback:
     made again from the inputs, sources and receivers that it had; its results must be the same, bit for bit.
 
     Args:
-        simulation: whose.
+        compiled: whose.
         call: what was run.
         solution: what came of it.
         back: the reverse sweep from what is in the storage now.
     """
 
-    def __init__(self, simulation: Simulation, call: Call, solution: Solution, back: Back) -> None:
-        self._simulation, self._call = simulation, call
+    def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
+        self._compiled, self._call = compiled, call
         self._like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in p.items()} for p in _parts(solution)))
         self._bits = _bits(solution)
-        self._ended = simulation._stepper.steps
+        self._ended = compiled.stepper.steps
         self._back: Back | None = back
-        self._run = simulation._runs
+        self._run = compiled.runs
 
     def __call__(self, cotangents: Solution) -> dict[str, Array]:
         """Cotangents of the inputs in `wrt`; entries of the solution that are left out count as zero."""
-        simulation = self._simulation
-        with simulation._turn:
+        compiled = self._compiled
+        with compiled.turn:
             check_cotangents(cotangents, self._like)
             back, self._back = self._back, None
-            if back is not None and simulation._runs == self._run:
+            if back is not None and compiled.runs == self._run:
                 return back(cotangents)
             del back  # what it kept of its run is given up before it is run again
-            with simulation.placed(self._call.points):
-                solution, again = simulation._forward(self._again())
-                if self._call.policy.verify and _bits(solution) != self._bits:
+            with compiled.placed(self._call.points):
+                solution, back = forward(compiled, self._again())
+                if self._call.options.policy.verify and _bits(solution) != self._bits:
                     raise ReplayError(
                         f"expected the solution that this run of {self._ended} steps gave the first time, got another when it was run "
                         "again for its pullback; is it deterministic? Call its pullback before the simulation is used for something else"
                     )
-                return again(cotangents)
+                return back(cotangents)
 
     def __copy__(self) -> RepeatablePullback:
         return self
@@ -102,9 +88,7 @@ class RepeatablePullback:
 
     def _again(self) -> Call:
         """The call, with its end known if a condition decided it: it need not say the same again."""
-        if self._call.until is None:
-            return self._call
-        return replace(self._call, until=lambda done, states: done >= self._ended)
+        return replace(self._call, options=self._call.options.ending_at(self._ended))
 
 
 def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:

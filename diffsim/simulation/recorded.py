@@ -4,19 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import Checkpoint
-from diffsim.simulation.reversal import Until
+from diffsim.ad.array import core, wrap
+from diffsim.ad.core import is_plain
+from diffsim.ad.model import apply
+from diffsim.ad.ops.structure import astype
+from diffsim.errors import DerivativeError
+from diffsim.simulation.checks import check_names
+from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.forward import run_forward
+from diffsim.simulation.options import RunOptions
+from diffsim.simulation.points import with_tangents
+from diffsim.simulation.pullback import run_reversibly
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
 from diffsim.typing import Array
 
-if TYPE_CHECKING:
-    from diffsim.simulation.simulation import Simulation
+
+def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions) -> Solution:
+    """Solve forward as an operation of the record.
+
+    Raises:
+        DerivativeError: an input is differentiated for that is not in `wrt`.
+    """
+    check_names("inputs", inputs, compiled.inputs, "inputs")
+    names = tuple(inputs)
+    fixed = [n for n in names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
+    if fixed:
+        raise DerivativeError(
+            f"the simulation was built for gradients with respect to {', '.join(compiled.wrt)}, but {', '.join(fixed)} is differentiated; "
+            "add it to wrt=, or hold it constant with ds.stop_gradient"
+        )
+    cores = [core(inputs[n]) for n in names]
+    cores = [c if getattr(c, "dtype", None) == compiled.dtype else astype(c, dtype=compiled.dtype) for c in cores]
+    outputs = (*(("final", s) for s in compiled.step.states), *(("traces", s) for s in compiled.receivers))
+    run = RecordedRun(compiled, names, outputs, steps, dict(compiled.points), options)
+    return run.solution([wrap(value) for value in apply(run, cores)])
 
 
 @dataclass(frozen=True)
@@ -24,21 +51,18 @@ class RecordedRun:
     """A simulation over a number of steps, as the record sees it.
 
     Attributes:
-        names: of the inputs, in the order of the arguments.
-        outputs: of the values: ("final", state) or ("traces", state).
+        names: the inputs, in the order of the arguments.
+        outputs: what the values are: ("final", state) or ("traces", state).
         points: where sources and receivers were; the simulation may have been moved since.
-        until: where the run ends before `steps`.
-        every: ask `until` after each so many steps.
+        options: see `Simulation.run`.
     """
 
-    simulation: Simulation
+    compiled: Compiled
     names: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
     steps: int
-    checkpoint: Checkpoint
     points: Mapping[str, PointTable]
-    until: Until | None = None
-    every: int = 1
+    options: RunOptions
 
     def _named(self, args: Sequence[Array]) -> dict[str, Array]:
         return dict(zip(self.names, args, strict=True))
@@ -54,13 +78,12 @@ class RecordedRun:
         return Solution(**parts)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
-        with self.simulation.placed(self.points):
-            return self._values(self.simulation.run(self._named(args), self.steps, self.every, until=self.until))
+        with self.compiled.placed(self.points):
+            return self._values(run_forward(self.compiled, self._named(args), self.steps, self.options))
 
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
-        with self.simulation.placed(self.points):
-            inputs = self._named(args)
-            solution, pullback = self.simulation.vjp(inputs, self.steps, self.checkpoint, until=self.until, every=self.every)
+        with self.compiled.placed(self.points):
+            solution, pullback = run_reversibly(self.compiled, self._named(args), self.steps, self.options)
 
         def pull(cts: Sequence[Array]) -> list[Array]:
             bars = pullback(self.solution(cts))
@@ -69,9 +92,11 @@ class RecordedRun:
         return self._values(solution), pull
 
     def tangent(self, differentiable: bool) -> RecordedRun:
-        simulation = self.simulation.tangent(differentiable)
-        names = tuple(dot(name, simulation.order) for name in self.names)
-        outputs = tuple((part, dot(name, simulation.order)) for part, name in self.outputs)
-        points = self.simulation._with_tangents(self.points, simulation.order)
-        names, outputs = (*self.names, *names), (*self.outputs, *outputs)
-        return RecordedRun(simulation, names, outputs, self.steps, self.checkpoint, points, self.until, self.every)
+        compiled = self.compiled
+        with compiled.turn:
+            tangent = compiled.with_tangent(differentiable)
+        order = tangent.traced.order
+        names = (*self.names, *(dot(name, order) for name in self.names))
+        outputs = (*self.outputs, *((part, dot(name, order)) for part, name in self.outputs))
+        points = with_tangents(self.points, compiled.step.forcings, compiled.receivers, order)
+        return RecordedRun(tangent, names, outputs, self.steps, points, self.options)

@@ -11,18 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import Growth, GrowthMonitor, Lossy, OnlineSchedule, Policy, ReplayGuard, Schedule, Store, Sweep
+from diffsim.checkpoint import AnySchedule, Growth, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action
 from diffsim.checkpoint.growth import largest
-from diffsim.checkpoint.progress import OnProgress, Teller
+from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
-from diffsim.simulation.suspended import Keeper
+from diffsim.simulation.options import RunOptions, Watcher
 from diffsim.stepping.stepper import Stepper
-from diffsim.typing import Array
-
-Until = Callable[[int, dict[str, Array]], bool]
-Watcher = Callable[[Action], None]
 
 
 @dataclass(frozen=True)
@@ -30,14 +26,14 @@ class SweepReport:
     """What a gradient took, and what its states went through.
 
     Attributes:
-        seconds: of the forward and the reverse run together, without what was done between them.
+        seconds: that the forward and the reverse run took together, without what was done between them.
         steps: run of each kind: "advance", "record", "undo", "reverse".
-        guard_seconds: of comparing states.
+        guard_seconds: that comparing states took.
         compression_error: largest relative error that `Lossy` compression made; None: no such compression.
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
         replanned: whether the way back was planned anew because steps took unlike times.
-        growth: of the cotangent, if it was exponential.
+        growth: how the cotangent grew, if exponentially.
     """
 
     seconds: float
@@ -54,13 +50,13 @@ class UntilStepper:
 
     Args:
         stepper: what is run.
-        until: (steps done, states) -> whether this is the end; None: only `most` ends it.
+        options: say what ends it.
         most: steps.
-        every: ask after each so many steps.
     """
 
-    def __init__(self, stepper: Stepper, until: Until | None, most: int, every: int = 1) -> None:
-        self._stepper, self._until, self._most, self._every = stepper, until, most, every if until else most
+    def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
+        self._stepper, self._until, self._most = stepper, options.until, most
+        self._every = options.every if options.online else most
         self._end: int | None = None
         for name in ("record", "keep", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
             setattr(self, name, getattr(stepper, name))
@@ -88,48 +84,39 @@ class Reversal:
 
     Args:
         stepper: ready to run, at state 0.
-        schedule: of checkpoints.
-        policy: what the user asked for beside the schedule.
-        steps: of the run, or the most there may be.
-        watchers: called after each action of the schedule.
-        on_progress: told the share of the work that is done, and the seconds left.
-        until: where the run ends before `steps`, for an online schedule.
-        every: ask `until` after each so many steps.
-        key: what tells this run from others.
-        stores: of the schedule's slow tiers; None: new ones.
+        schedule: which states are kept, and when.
+        options: what the user asked for.
+        steps: time steps, or the most there may be.
+        key: what tells this run from others, if its sweep may be resumed.
+        stores: for the schedule's slow tiers; None: new ones.
     """
 
     def __init__(
         self,
         stepper: Stepper,
-        schedule: Schedule | OnlineSchedule,
-        policy: Policy,
+        schedule: AnySchedule,
+        options: RunOptions,
         steps: int,
-        watchers: Sequence[Watcher] = (),
-        on_progress: OnProgress | None = None,
-        until: Until | None = None,
-        every: int = 1,
         key: str = "",
         stores: Sequence[Store] | None = None,
     ) -> None:
+        policy = options.policy
         self.stepper, self.policy = stepper, policy
-        online = isinstance(schedule, OnlineSchedule)
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
         outputs = stepper.outputs if stores is None else None  # a run that goes on from stored states has not recorded all of it
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
         self.growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
-        self._watchers = list(watchers)
         self._piece_watchers: list[Watcher] = [self.growth]
-        runs: Any = UntilStepper(stepper, until, steps, every) if online else stepper
+        runs: Any = UntilStepper(stepper, options, steps) if schedule.online else stepper
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=self._watch, on_piece=self._watch_piece)
+        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece)
         self.sweep.resumable = resumed
-        if on_progress is not None:
-            self._piece_watchers.append(Teller(self.sweep, on_progress))
+        if options.on_progress is not None:
+            self._piece_watchers.append(Teller(self.sweep, options.on_progress))
         began = time.perf_counter()
         with ExitStack() as stack:
             stack.push(self.sweep)
@@ -137,15 +124,11 @@ class Reversal:
             stack.pop_all()
         self._seconds = time.perf_counter() - began
 
-    def _watch(self, action: Action) -> None:
-        for watcher in self._watchers:
-            watcher(action)
-
     def _watch_piece(self, action: Action) -> None:
         for watcher in self._piece_watchers:
             watcher(action)
 
-    def reverse(self, seed: Callable[[], None], keeper: Keeper | None = None) -> SweepReport:
+    def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and tell how it went."""
         began = time.perf_counter()
         with self.sweep:
@@ -166,7 +149,7 @@ class Reversal:
             self.growth.found(),
         )
 
-    def _keep(self, keeper: Keeper, action: Action) -> None:
+    def _keep(self, keeper: Callable[[Action], bool], action: Action) -> None:
         if self.sweep.exact and keeper(action):
             self.sweep.resumable = True
 

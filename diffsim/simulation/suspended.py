@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import Policy, SweepFile
+from diffsim.checkpoint import AnySchedule, Lossy, Policy, SweepFile
 from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.engine import lanes, settings
 from diffsim.errors import StorageError
-from diffsim.expr.graph import Node, ordered
+from diffsim.expr.graph import ordered
+from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.solution import Solution
-from diffsim.stepping.points import PointTable
 from diffsim.typing import Array
 
 DECISIVE = ("diffsim", "taichi", "numpy")
@@ -24,23 +25,27 @@ DECISIVE = ("diffsim", "taichi", "numpy")
 _DIGITS = 12  # of a key, in the names of files
 
 
-def run_key(
-    parts: Iterable[Any], expressions: Iterable[Iterable[Node]], arrays: Mapping[str, Array], points: Mapping[str, PointTable]
-) -> str:
+def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
     """What tells a run from all others: everything that decides a bit of its gradient.
 
-    Args:
-        parts: what has a text of its own.
-        expressions: of the step, the coefficients and the start.
-        arrays: inputs and profiles.
-        points: sources and receivers.
+    How its states are kept counts only where that rounds them.
     """
-    digest = hashlib.blake2b(repr([*map(version, DECISIVE), *parts]).encode(), digest_size=16)
+    kind, grid = type(compiled.equation), compiled.grid
+    step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
+    parts: list[Any] = [*map(version, DECISIVE), kind.__module__, kind.__qualname__, steps, compiled.dtype]
+    parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
+    parts += [step.forcings, step.series, step.clock, before.placed, start.placed, [stage.identity() for stage in step.stages]]
+    parts += [settings().arch, lanes(compiled.dtype), schedule if schedule.runs_backwards else None]
+    parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
+    expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
+    profiles = {**before.profiles, **start.profiles, **step.profiles}
+    arrays = {**fields, **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()}}
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
     for roots in expressions:
         digest.update("\n".join(map(repr, ordered(roots))).encode())
     for name, values in arrays.items():
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
-    for name, table in points.items():
+    for name, table in compiled.points.items():
         digest.update(name.encode() + table.starts.tobytes() + table.cells.tobytes() + table.weights.tobytes())
     return digest.hexdigest()
 
@@ -51,7 +56,7 @@ class Found:
 
     Attributes:
         remaining: steps that are still to be reversed.
-        solution: of the whole run.
+        solution: what the whole run gave.
         seeds: cotangents that the sweep began with.
         moving: what it has come to.
     """

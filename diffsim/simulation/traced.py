@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from diffsim.expr.graph import reads
 from diffsim.simulation.checks import check_names
 from diffsim.stepping.equation import Equation
+from diffsim.stepping.fields import Placed
 from diffsim.stepping.tangent import tangent_map, tangent_step
-from diffsim.stepping.trace import Placed, TracedMap, TracedStep
+from diffsim.stepping.trace import TracedMap, TracedStep
 from diffsim.stepping.tracing import trace_coefficients, trace_initial, trace_series, trace_step
 from diffsim.typing import Array
 

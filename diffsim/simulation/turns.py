@@ -10,7 +10,7 @@ from diffsim.engine import refuse_forked
 from diffsim.errors import StaleValueError
 
 _table = threading.Condition()
-"""Held for the few lines that read or change who holds and who waits for any turn; told of every turn that is given up."""
+"""Held for the few lines that read or change who holds and who waits for any turn; notified of every turn that is given up."""
 _awaited: dict[int, Turn] = {}
 """The turn that each waiting thread waits for, by the thread's number."""
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.field import Slim
+from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.forward import (
     arranged,
     receiver_points,
@@ -31,8 +32,8 @@ from diffsim.stepping.forward import (
 from diffsim.stepping.names import bar
 from diffsim.stepping.program import Loop, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
 from diffsim.stepping.reverse import Reverse
-from diffsim.stepping.stages import SelfTransposed, Stage, written_by
-from diffsim.stepping.trace import Placed, TracedStep
+from diffsim.stepping.stages import SelfTransposed, written_by
+from diffsim.stepping.trace import TracedStep
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from diffsim.arguments import instance, mapping, positive, shown
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
-from diffsim.stepping.trace import Placed
+from diffsim.stepping.fields import Placed
 
 
 def check_declared(equation: Equation) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 
 from diffsim.boundary import extend
 from diffsim.expr.graph import Graph, Node, Offset
+from diffsim.stepping.fields import Placed
 from diffsim.stepping.program import Box, Interior, Loop, Nest, Operation, Program
 from diffsim.stepping.sharing import cost
-from diffsim.stepping.trace import Placed, TracedStep, profile_array
+from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.typing import Array
 
 WORTH = 0.85

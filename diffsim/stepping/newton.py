@@ -18,12 +18,13 @@ from diffsim.expr.derive import CHOICES, jvp, singular, vjp
 from diffsim.expr.graph import CONDITIONS, Graph, Node, linear_terms, ordered
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import METHODS, Method, System
+from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.iteration import LINEAR, Iteration, Residual
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, HostCall, Part, Place, Written
 from diffsim.stepping.solve import Solution, Solve, applied, by_distance
-from diffsim.stepping.stages import Derive, HostStage, Stage, Stored, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
-from diffsim.stepping.trace import Placed, Trace
+from diffsim.stepping.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.trace import Trace
 
 
 @dataclass(frozen=True)

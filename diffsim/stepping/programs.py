@@ -12,6 +12,7 @@ from diffsim.engine import lanes, settings
 from diffsim.errors import ShapeError
 from diffsim.field import Layout, Slim
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
+from diffsim.stepping.fields import Placed
 from diffsim.stepping.forward import forward_program, ring_depths
 from diffsim.stepping.interior import with_interiors
 from diffsim.stepping.names import bar
@@ -19,7 +20,7 @@ from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import Recorded, recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.sparse import Sparse
-from diffsim.stepping.trace import Placed, TracedStep
+from diffsim.stepping.trace import TracedStep
 
 
 class Programs:

@@ -17,20 +17,11 @@ from diffsim.boundary import EvenImage, bound, zero_rules
 from diffsim.expr.graph import Graph, Node, Offset
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location, Slim
+from diffsim.stepping.fields import Derive, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, Part, Place, Total
 from diffsim.stepping.sides import Inside
-from diffsim.stepping.stages import (
-    Derive,
-    SelfTransposed,
-    Stage,
-    Stored,
-    StoredExpression,
-    Transposed,
-    placed,
-    read_of,
-    stored_name,
-)
+from diffsim.stepping.stages import SelfTransposed, StoredExpression, Transposed, placed, read_of, stored_name
 from diffsim.stepping.trace import Trace
 
 NUMBER = Slim((), series=True)

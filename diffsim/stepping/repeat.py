@@ -15,25 +15,13 @@ from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.adjoint import adjoint_program
+from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.forward import forward_program
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, Loop, Nest, Operation, Part, Place, Program, Total
-from diffsim.stepping.stages import (
-    Derive,
-    HostStage,
-    SelfTransposed,
-    Stage,
-    Stored,
-    Transposed,
-    read_of,
-    require_same,
-    stage,
-    stored_name,
-    trace_of,
-    written_by,
-)
+from diffsim.stepping.stages import HostStage, SelfTransposed, Transposed, read_of, require_same, stage, stored_name, trace_of, written_by
 from diffsim.stepping.tangent import tangent_step
-from diffsim.stepping.trace import Placed, Trace, TracedStep
+from diffsim.stepping.trace import Trace, TracedStep
 
 MOST_LAPS = 10_000
 

@@ -12,10 +12,11 @@ from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
+from diffsim.stepping.fields import Stage
 from diffsim.stepping.names import bar
 from diffsim.stepping.program import Assign, Part, Place
 from diffsim.stepping.sharing import cost, inlined, shared_values
-from diffsim.stepping.stages import SelfTransposed, Stage, StoredExpression, written_by
+from diffsim.stepping.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace import TracedStep
 
 SHORTER = 0.95

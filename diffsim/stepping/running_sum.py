@@ -16,9 +16,10 @@ from diffsim import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.expr.graph import Graph
 from diffsim.expr.symbol import Symbol
+from diffsim.stepping.fields import Derive, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import HostCall, Place, Written
-from diffsim.stepping.stages import Derive, HostStage, Stage, Stored, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.stages import HostStage, Transposed, placed, read_of, stored_name, trace_of
 
 
 @dataclass(frozen=True)

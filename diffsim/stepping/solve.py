@@ -20,10 +20,11 @@ from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, is_const, reads
 from diffsim.expr.symbol import Symbol, merge_locations
 from diffsim.linear import METHODS, Method, System
+from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import HostCall, Place, Written
-from diffsim.stepping.stages import Derive, HostStage, Stage, Stored, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
-from diffsim.stepping.trace import Placed, Trace
+from diffsim.stepping.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.trace import Trace
 from diffsim.stepping.undo import decided_by
 
 

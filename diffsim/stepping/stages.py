@@ -7,67 +7,20 @@ transpose.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location
+from diffsim.stepping.fields import Derive, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, HostCall, HostFunction, Part, Place, Written
-from diffsim.stepping.trace import Placed, Trace, check_location
-
-Derive = Callable[[list[Node]], list[Node]]
-"""Gives the tangents of expressions."""
-
-
-@dataclass(frozen=True)
-class Stored(Placed):
-    """A stored intermediate field, or a number."""
-
-    name: str
-
-
-class Stage(ABC):
-    """A part of a step that computes stored fields.
-
-    Attributes:
-        name: of the stage.
-        outputs: the fields that it writes.
-        movable: whether a program may choose where they are stored, such as in the next level of a state.
-    """
-
-    name: str
-    outputs: tuple[Stored, ...]
-    movable: ClassVar[bool] = True
-
-    @abstractmethod
-    def reads(self) -> dict[str, set[Offset]]:
-        """Fields that it reads, with the offsets."""
-
-    @abstractmethod
-    def operation(self, targets: Mapping[str, Place]) -> Part:
-        """What a program does for it; `targets` has the place of each output."""
-
-    @abstractmethod
-    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        """The stages that compute the tangents of its outputs."""
-
-    def with_tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        """The stages that compute its outputs and their tangents."""
-        return [self, *self.tangents(graph, order, derive)]
-
-    def roots(self) -> list[Node]:
-        """Its expressions."""
-        return []
-
-    def identity(self) -> str:
-        """What tells it from others, beside its expressions."""
-        return repr((self.name, self.outputs))
+from diffsim.stepping.trace import Trace, check_location
 
 
 @dataclass(frozen=True)

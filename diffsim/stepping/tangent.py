@@ -12,9 +12,10 @@ from dataclasses import replace
 from diffsim.boundary import linear
 from diffsim.expr.derive import jvp
 from diffsim.expr.graph import Node
+from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.names import dot
-from diffsim.stepping.stages import Stage, written_by
-from diffsim.stepping.trace import Placed, TracedMap, TracedStep
+from diffsim.stepping.stages import written_by
+from diffsim.stepping.trace import TracedMap, TracedStep
 
 
 def with_tangents(placed: Mapping[str, Placed], order: int = 1) -> dict[str, Placed]:

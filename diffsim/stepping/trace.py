@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,18 +14,18 @@ from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, 
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Region, Slim
+from diffsim.field import Location, Slim
 from diffsim.grid import Grid
 from diffsim.stepping.equation import Profile
+from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.sides import Beyond, Ones, goes_on
 from diffsim.typing import Array
 
-if TYPE_CHECKING:
-    from diffsim.stepping.stages import Stage
-
-
 CLOCK = ("t", "n")
 """What a step may ask for by name: the time at its beginning, seconds, and its number."""
+
+Reduce: TypeAlias = "Callable[[Trace, Symbol, Literal['sum', 'mean', 'max']], Symbol]"
+"""(trace, expression, how) -> a number of all cells."""
 
 
 class Trace(Graph):
@@ -36,11 +36,12 @@ class Trace(Graph):
         dt: of the equation.
         placed: fields that change with the steps.
         fixed: fields that do not.
+        reduce: makes a number of all cells of an expression.
     """
 
-    def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed]) -> None:
+    def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce) -> None:
         super().__init__()
-        self.grid, self.dt = grid, dt
+        self.grid, self.dt, self._reduce = grid, dt, reduce
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
@@ -171,9 +172,7 @@ class Trace(Graph):
 
     def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
         """A number of all cells of an expression."""
-        from diffsim.stepping.reductions import reduce  # it is made of stages, which are added to traces
-
-        return reduce(self, value, how)
+        return self._reduce(self, value, how)
 
     def rules_of(self, field: Symbol) -> Boundary:
         """What a stored field is outside the grid."""
@@ -201,39 +200,6 @@ class Trace(Graph):
             f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, or hold for a field "
             "alone, expected boundary=; say what the stored field is outside the grid, or give the field that it stands for"
         )
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A traced field: location, what it is outside the grid, and the cells in which it exists."""
-
-    location: Location
-    rules: Rules
-    region: Region | None = field(default=None, kw_only=True)
-    axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # along which it varies; None: all
-
-    @property
-    def constant(self) -> tuple[int, ...]:
-        """Axes along which it does not vary."""
-        return () if self.axes is None else tuple(axis for axis in range(len(self.location)) if axis not in self.axes)
-
-    def over_cells(self, values: Array, shape: tuple[int, ...]) -> Array:
-        """Values along the axes along which it varies, over the cells of a grid."""
-        return values if self.axes is None else np.broadcast_to(np.expand_dims(values, self.constant), shape)
-
-    def of_cells(self, cells: Array) -> Array:
-        """Values along the axes along which it varies: a view of those of the first cells along the others."""
-        first = cells[tuple(slice(0, 1 if axis in self.constant else None) for axis in range(len(self.location)))]
-        return first.squeeze(self.constant)
-
-    def summed(self, bars: Array) -> Array:
-        """Cotangents of values along the axes along which it varies, from those at each cell."""
-        return np.asarray(bars.sum(axis=self.constant)) if self.axes is not None else bars
-
-    @property
-    def where(self) -> tuple[int | None, ...]:
-        """Its location for expressions: what does not vary along an axis lies anywhere along it."""
-        return tuple(place if self.axes is None or axis in self.axes else None for axis, place in enumerate(self.location))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from diffsim.field import Location, Region
 from diffsim.grid import Grid
 from diffsim.stepping.declared import check_names
 from diffsim.stepping.equation import Equation, Variable
+from diffsim.stepping.fields import Placed
 from diffsim.stepping.metric import check_not_periodic, metrics
-from diffsim.stepping.trace import CLOCK, Placed, Trace, TracedMap, TracedStep, check_location
+from diffsim.stepping.reductions import reduce
+from diffsim.stepping.trace import CLOCK, Trace, TracedMap, TracedStep, check_location
 
 
 def trace_coefficients(equation: Equation) -> TracedMap:
@@ -105,7 +107,7 @@ def trace_step(
     wanted = frozenset((*coefficients, *series) if active is None else active)
     present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
     grid, states = equation.grid, _placed(equation.states, equation.grid)
-    graph = Trace(grid, equation.dt, states, coefficients)
+    graph = Trace(grid, equation.dt, states, coefficients, reduce)
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
     symbols |= _profile_symbols(graph, equation)
     declared = (*symbols, *equation.forcings, *equation.parameters, *equation.initials)

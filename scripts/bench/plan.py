@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
-from diffsim.checkpoint import Measured, MultiTier, Plan, Policy, Resident, simulate
-from diffsim.checkpoint.schedule import tiers_of, undone_of
+from diffsim.checkpoint import Measured, Plan, Policy, Resident, simulate
 from diffsim.simulation import plan_for
 from diffsim.solvers import Acoustic, Heat
 
@@ -98,7 +97,7 @@ def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> d
             seconds.append(time.perf_counter() - began)
             peaks.append(resident.peak)
     best = int(np.argmin(seconds))
-    chosen, tiers = plan.chosen, tiers_of(plan.schedule)
+    chosen, tiers = plan.chosen, plan.schedule.all_tiers
     busiest = simulate(plan.schedule, steps).peak_slots
     print(plan.compare(Measured(seconds[best], max(peaks))), file=sys.stderr)
     return {
@@ -143,11 +142,9 @@ def _steps_alone(plan: Plan) -> float:
     """Seconds of the steps of a plan, and of its copies to disk as they are counted on, each as measured alone."""
     costs, schedule = plan.costs, plan.schedule
     assert costs is not None
-    transfers = (schedule.cost - schedule.advances - 1) * costs.advance if isinstance(schedule, MultiTier) else 0.0
-    recorded = plan.chosen.forward - getattr(schedule, "advances", 0)
-    reverse = costs.reverse_recorded if recorded == plan.steps else costs.reverse
-    undone = undone_of(schedule) * (costs.undo or 0.0)
-    return getattr(schedule, "advances", 0) * costs.advance + undone + recorded * costs.record + plan.steps * reverse + transfers
+    reverse = costs.reverse_recorded if schedule.all_recorded == plan.steps else costs.reverse
+    forward = schedule.advances_of(plan.steps) * costs.advance + schedule.all_recorded * costs.record
+    return forward + schedule.undone * (costs.undo or 0.0) + plan.steps * reverse + schedule.waits * costs.advance
 
 
 def main() -> None:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from diffsim.checkpoint import Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Shared, Summary, Tier, Undo, simulate
+from diffsim.checkpoint import (
+    Advance,
+    EndForward,
+    Fetch,
+    Free,
+    Keep,
+    Load,
+    OnlineSchedule,
+    Record,
+    Reverse,
+    Save,
+    Shared,
+    Summary,
+    Tier,
+    Undo,
+    simulate,
+)
 from diffsim.errors import ScheduleError
 
-from .toy_model import Segments, Tiered, Together, scripted
+from .toy_model import Segments, declaring, scripted
 
 # Two steps in one slot: the smallest schedule with every action. Each illegal one below is a change of it.
 LEGAL = (Save(0, 0), Advance(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Load(0, 0), Free(0), Reverse(0, 1))
@@ -121,7 +137,7 @@ def test_a_record_is_reversed_whole():
 
 def test_records_are_a_stack():
     listed = (Record(0, 1), Record(1, 3), EndForward(3), Reverse(1, 3), Reverse(0, 1))
-    assert simulate(replace(scripted(3, 0, listed), recorded=3)).peak_states == 3
+    assert simulate(scripted(3, 0, listed)).peak_states == 3
 
 
 def test_a_state_reversed_without_a_record_is_still_there():
@@ -129,7 +145,7 @@ def test_a_state_reversed_without_a_record_is_still_there():
     schedule = scripted(2, 0, listed)
     assert simulate(schedule).undone == 2
     with pytest.raises(ScheduleError, match="expected undone = 1, as the schedule declares, got 2"):
-        simulate(replace(schedule, undone=1))
+        simulate(declaring(schedule, undone=1))
 
 
 def test_the_message_names_the_action_and_a_remedy():
@@ -137,14 +153,14 @@ def test_the_message_names_the_action_and_a_remedy():
         simulate(scripted(2, 1, with_change(1, Advance(1, 2))))
 
 
-@pytest.mark.parametrize(("name", "value"), [("advances", 2), ("recorded", 2), ("recorded", 0)])
+@pytest.mark.parametrize(("name", "value"), [("advances", 2), ("recorded", 2), ("recorded", 0), ("all_recorded", 2)])
 def test_a_wrong_declaration_is_refused(name, value):
-    schedule = replace(scripted(2, 1, LEGAL), **{name: value})
+    schedule = declaring(scripted(2, 1, LEGAL), **{name: value})
     with pytest.raises(ScheduleError, match=f"{name} = {value}, as the schedule declares, got 1"):
         simulate(schedule)
 
 
-TIERS = (Tier("device", 1), Tier("disk", 1, write_cost=2.0, read_cost=3.0))
+DISK = Tier("disk", 1, write_cost=2.0, read_cost=3.0)
 TWO_TIERS = (
     Save(0, 0, 1), Advance(0, 1), Save(1, 0), Advance(1, 2), Record(2, 3), EndForward(3), Reverse(2, 3),
     Load(1, 0), Free(0), Reverse(1, 2), Fetch(0, 0, 1), Load(0, 0, 1), Free(0, 1), Reverse(0, 1),
@@ -153,7 +169,7 @@ TWO_TIERS = (
 
 def two_tiers(index=0, *actions, drop=0):
     listed = TWO_TIERS[:index] + actions + TWO_TIERS[index + drop :]
-    return Tiered(3, 1, 2, 1, listed, TIERS)
+    return scripted(3, 1, listed, (DISK,))
 
 
 def test_slots_of_every_tier_count_apart():
@@ -184,17 +200,16 @@ def test_an_illegal_schedule_of_tiers_is_refused(name):
 
 def test_a_shared_memory_is_not_exceeded():
     listed = (Save(0, 0), Record(0, 1), Record(1, 2), EndForward(2), Reverse(1, 2), Reverse(0, 1), Free(0))
-    assert simulate(Together(2, 1, 0, 2, listed, Shared(total=8, state=2, record=3))).peak_record == 2
+    assert simulate(scripted(2, 1, listed, together=Shared(total=8, state=2, record=3))).peak_record == 2
     with pytest.raises(ScheduleError, match=r"^action 3, .* at most 7 units of memory in use, got 8"):
-        simulate(Together(2, 1, 0, 2, listed, Shared(total=7, state=2, record=3)))
+        simulate(scripted(2, 1, listed, together=Shared(total=7, state=2, record=3)))
 
 
 @dataclass(frozen=True)
-class EverySecond:
+class EverySecond(OnlineSchedule):
     """Online: keeps every second state, in as many slots as it takes."""
 
     slots: int
-    recorded: int = 0
     more: int = 0
 
     def advances_of(self, steps):

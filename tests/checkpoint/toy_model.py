@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from diffsim.checkpoint import Action, EndForward, Free, Keep, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier, Undo
+from diffsim.checkpoint import Action, EndForward, Free, Load, Record, Reverse, Save, Schedule, Shared, Sweep, Tier, Undo
 from diffsim.checkpoint.actions import Advance
 
 COUPLING = 0.1
@@ -85,30 +85,22 @@ def gradient(schedule, start, kind=ToyStepper):
 
 
 @dataclass(frozen=True)
-class Segments:
+class Segments(Schedule):
     """Keep the first state of every segment of `length` steps, then record one segment after another."""
 
     steps: int
     length: int
 
     @property
-    def starts(self):
+    def firsts(self):
         return range(0, self.steps, self.length)
 
     @property
     def slots(self):
-        return len(self.starts) - 1
-
-    @property
-    def advances(self):
-        return self.starts[-1]
-
-    @property
-    def recorded(self):
-        return min(self.length, self.steps)
+        return len(self.firsts) - 1
 
     def actions(self) -> Iterator[Action]:
-        *earlier, last = self.starts
+        *earlier, last = self.firsts
         for slot, start in enumerate(earlier):
             yield Save(start, slot)
             yield Advance(start, start + self.length)
@@ -123,34 +115,39 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Scripted:
-    """A schedule of the actions it is given."""
+class Scripted(Schedule):
+    """A schedule of the actions it is given, whose counts are found in them."""
 
     steps: int
     slots: int
-    advances: int
-    recorded: int
     listed: tuple[Action, ...]
-    undone: int = field(default=0, kw_only=True)
+    slower: tuple[Tier, ...] = ()
+    together: Shared | None = None
+
+    @property
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        return self.slower
+
+    @property
+    def shared(self) -> Shared | None:
+        return self.together
 
     def actions(self) -> Iterator[Action]:
         return iter(self.listed)
 
 
-@dataclass(frozen=True)
-class Tiered(Scripted):
-    tiers: tuple[Tier, ...]
+class Undoing(Scripted):
+    runs_backwards = True
 
 
-@dataclass(frozen=True)
-class Together(Scripted):
-    shared: Shared
-
-
-def scripted(steps: int, slots: int, listed: Iterable[Action]) -> Schedule:
-    """Return the schedule of these actions that declares the advances, the largest record and the steps undone that are found in them."""
+def scripted(steps: int, slots: int, listed: Iterable[Action], slower: tuple[Tier, ...] = (), together: Shared | None = None) -> Scripted:
+    """Return the schedule of these actions."""
     listed = tuple(listed)
-    advances = sum(action.stop - action.start for action in listed if isinstance(action, (Advance, Keep)))
-    recorded = max((action.stop - action.start for action in listed if isinstance(action, Record)), default=0)
-    undone = sum(action.stop - action.start for action in listed if isinstance(action, Undo))
-    return Scripted(steps, slots, advances, recorded, listed, undone=undone)
+    kind = Undoing if any(isinstance(action, Undo) for action in listed) else Scripted
+    return kind(steps, slots, listed, slower, together)
+
+
+def declaring(schedule: Scripted, **counts: int) -> Scripted:
+    """Return the same schedule with other counts than are found in its actions."""
+    kind = type(schedule)
+    return type(kind.__name__, (kind,), counts)(*(getattr(schedule, each.name) for each in fields(schedule)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Reversible, StoreAll, simulate
+from diffsim.checkpoint import Reversible, Schedule, StoreAll, simulate
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Reverse, Save, Undo
 from diffsim.errors import ParameterError, ReplayError, ScheduleError
 from diffsim.expr import laplacian, sin
@@ -125,10 +125,11 @@ def relative(found: np.ndarray, exact: np.ndarray) -> float:
     return float(max(np.abs(off).max() / np.abs(right).max(), np.linalg.norm(off) / np.linalg.norm(right)))
 
 
-class ByHand:
+class ByHand(Schedule):
     """A schedule of a user's, which goes back without any kept state."""
 
-    steps, slots, advances, recorded, undone, tolerance = STEPS, 1, STEPS, 0, STEPS, 1e300
+    steps, slots, tolerance = STEPS, 1, 1e300
+    runs_backwards = True
 
     def actions(self) -> Iterator[Action]:
         yield from (Advance(0, STEPS), EndForward(STEPS))
@@ -139,8 +140,6 @@ class ByHand:
 class BackAndForth(ByHand):
     """One that runs a step forward again from a state that was computed backwards."""
 
-    advances, undone = STEPS + 1, STEPS + 1
-
     def actions(self) -> Iterator[Action]:
         last = STEPS - 1
         yield from (Save(0, 0), Advance(0, STEPS), EndForward(STEPS), Undo(last - 1, STEPS), Advance(last - 1, last), Reverse(last, STEPS))
@@ -150,7 +149,7 @@ class BackAndForth(ByHand):
 
 
 class Unannounced(ByHand):
-    undone = 0
+    runs_backwards = False
 
 
 @pytest.mark.parametrize("schedule", [ByHand(), BackAndForth()], ids=lambda s: type(s).__name__)

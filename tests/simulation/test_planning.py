@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Binomial, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
+from diffsim.checkpoint import KINDS, Binomial, Costs, Load, Mixed, Policy, Reversible, Sizes, Spilling, StoreAll
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.errors import PlanError
-from diffsim.simulation import planning
+from diffsim.simulation.measure import FRESH
+from diffsim.simulation.sizes import FORCED, RECORDED
 from tests.cases import CASES
 from tests.simulation import chaotic
 
@@ -59,10 +60,10 @@ def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     assert found["without"] != pytest.approx(found["predicted"], rel=0.05)  # what the test would not see
 
 
-@pytest.mark.parametrize("kind", ["store_all", "binomial", "online", "multi_tier", "spilling", "mixed"])
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.runs_backwards])
 def test_a_plan_of_each_kind_gives_the_stored_bits(kind: str, made: ds.Simulation, tmp_path) -> None:
     stored = chaotic.gradient(made, StoreAll(chaotic.STEPS))
-    limit = {} if kind == "store_all" else {"slots": 5}
+    limit = {"slots": 5} if KINDS[kind].takes_slots else {}
     found = ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule=kind, disk="4 MB", folder=tmp_path, **limit)
     assert chaotic.gradient(made, found) == stored
     assert not list(tmp_path.iterdir())
@@ -118,8 +119,8 @@ def test_writes_are_measured_as_a_run_makes_them(states: int, made: ds.Simulatio
     monkeypatch.setattr(Channel, "put_block", noted)
     disk = made.sizes(chaotic.STEPS).on_disk(states)
     ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, disk=disk, slots=5, folder=tmp_path)
-    assert len(places) == planning.FRESH
-    assert len(set(places)) == min(planning.FRESH, states + 1)
+    assert len(places) == FRESH
+    assert len(set(places)) == min(FRESH, states + 1)
     assert largest <= disk
 
 
@@ -170,8 +171,8 @@ def test_measured_parts_make_the_choice(made: ds.Simulation, monkeypatch, tmp_pa
     sizes = made.sizes(chaotic.STEPS)
     kinds = []
     for transfer in (1e-6, 1.0):
-        costs = planning.Costs(1e-3, 1e-2, 3e-3, 3e-3, disk_write=transfer, disk_read=transfer)
-        monkeypatch.setattr(planning, "measure", lambda *a, costs=costs: costs)
+        costs = Costs(1e-3, 1e-2, 3e-3, 3e-3, disk_write=transfer, disk_read=transfer)
+        monkeypatch.setattr("diffsim.simulation.planning.measure", lambda *a, costs=costs: costs)
         memory = sizes.fixed + 5 * sizes.state + sizes.record
         found = ds.plan(made, memory, steps=chaotic.STEPS, disk="4 MB", folder=tmp_path)
         kinds.append(type(found.schedule))
@@ -185,7 +186,7 @@ def test_sizes_grow_with_steps_and_points() -> None:
     case = CASES[0]
     simulation = case.simulation()
     few, many = simulation.sizes(10), simulation.sizes(1010)
-    points = planning.FORCED * 2 + planning.RECORDED * 2
+    points = FORCED * 2 + RECORDED * 2
     assert many.streams - few.streams == 1000 * points * 8
     assert few.fixed - few.streams == many.fixed - many.streams
     assert isinstance(few, Sizes) and Policy.of(4).slots == 4

@@ -16,7 +16,7 @@ from diffsim.checkpoint import StoreAll
 from diffsim.errors import HostStageError, ParameterError, PlanError, ReplayError, ShapeError, StaleValueError, TraceError
 from diffsim.expr import diff, interpolate, laplacian
 from diffsim.simulation.host_stage import identity_of
-from diffsim.simulation.planning import host_copies
+from diffsim.simulation.sizes import host_copies
 
 STEPS = 5
 ROUND_OFF = 1e-13
@@ -308,7 +308,7 @@ def test_a_plan_runs_it_and_counts_its_copies() -> None:
     stored = run.value_and_grad(loss, given, 20, StoreAll(20))[1]
     planned = run.value_and_grad(loss, given, 20, plan)[1]
     assert all(stored[name].tobytes() == planned[name].tobytes() for name in stored)
-    assert host_copies(run) == 3  # the pullback takes u and a cotangent, and gives one
+    assert host_copies(run._compiled) == 3  # the pullback takes u and a cotangent, and gives one
     fresh = one_stage(running_sum)
     assert fresh.value_and_grad(loss, given, 20, checkpoint=2)[1]["u"].tobytes() == stored["u"].tobytes()
     assert fresh.predicted_bytes(fresh.schedule(20, 2)) == fresh.allocated_bytes() > 0

@@ -8,14 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, Tier, tiers_of, undone_of
-from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.mixed import Mixed
-from diffsim.checkpoint.schedules.multi_tier import MultiTier
-from diffsim.checkpoint.schedules.online import Online
-from diffsim.checkpoint.schedules.reversible import Reversible
-from diffsim.checkpoint.schedules.spilling import Spilling
-from diffsim.checkpoint.schedules.store_all import StoreAll
+from diffsim.checkpoint.schedule import AnySchedule, Tier
 from diffsim.checkpoint.storage.compression import SCRATCH
 from diffsim.checkpoint.storage.disk_format import planned_file_bytes
 from diffsim.checkpoint.storage.store import StateLayout
@@ -27,17 +20,17 @@ DISK_BUFFERS = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes.
+    """Bytes that the parts of a gradient take.
 
     Attributes:
-        state: of a state in a slot of the memory that the primal runs in.
-        recorded: of each step in a record; None: as much as a state.
-        working: of what is there whatever the schedule: working state, cotangents, coefficients and their gradients.
-        around: of arrays that come and go around the sweep: the solution, the gradient, and copies of them, where most are there.
-        streams: of what grows with the steps whatever the schedule: traces and amplitudes, their cotangents, and copies of them.
-        row: of a state in a slower tier; None: as much as a state.
-        strips: of what is kept of damped cells over the whole run, if its steps are undone.
-        second: of the second run backwards, which shows what rounding errors do, if steps are undone.
+        state: a state in a slot of the memory that the primal runs in.
+        recorded: a step in a record; None: as much as a state.
+        working: what every schedule needs: working state, cotangents, coefficients and their gradients.
+        around: arrays that come and go around the sweep, at their most: the solution, the gradient, and copies of them.
+        streams: what grows with the steps under every schedule: traces and amplitudes, their cotangents, and copies of them.
+        row: a state in a slower tier; None: as much as a state.
+        strips: damped cells, kept over the whole run if its steps are undone.
+        second: a second run backwards, which shows what rounding errors do, if steps are undone.
 
     Raises:
         ParameterError: a size that cannot be.
@@ -61,18 +54,18 @@ class Sizes:
 
     @property
     def record(self) -> int:
-        """Of each step in a record."""
+        """A step in a record."""
         assert self.recorded is not None
         return self.recorded
 
     @property
     def fixed(self) -> int:
-        """Of all that does not depend on the schedule."""
+        """All that does not depend on the schedule."""
         return self.working + self.around + self.streams
 
     @property
     def backwards(self) -> int:
-        """Of all that running steps backwards takes."""
+        """All that running steps backwards takes."""
         return self.strips + self.second
 
     def buffers(self, tier: Tier, compressed: bool = False) -> int:
@@ -80,10 +73,10 @@ class Sizes:
         assert self.row is not None
         return DISK_BUFFERS * self.row + (SCRATCH if compressed else 0) if tier.name == "disk" else tier.slots * self.row
 
-    def peak(self, schedule: Schedule | OnlineSchedule, compressed: bool = False) -> int:
+    def peak(self, schedule: AnySchedule, compressed: bool = False) -> int:
         """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
-        slow = sum(self.buffers(tier, compressed) for tier in tiers_of(schedule)[1:])
-        backwards = self.backwards if undone_of(schedule) else 0
+        slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
+        backwards = self.backwards if schedule.runs_backwards else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
     def on_disk(self, slots: int) -> int:
@@ -103,20 +96,20 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds.
+    """Seconds that the parts of a gradient take.
 
     Attributes:
-        advance: of a step forward.
-        record: of a step forward that is recorded.
-        reverse: of the adjoint of a step, from the step's state, in a run of such steps.
-        reverse_recorded: of the adjoint of a step in a longer record.
-        undo: of a step backwards; None: it cannot be undone.
-        call: of what comes with each start beside its steps: a launch, and the schedule's own work.
+        advance: a step forward.
+        record: a step forward that is recorded.
+        reverse: the adjoint of a step, from the step's state, in a run of such steps.
+        reverse_recorded: the adjoint of a step that is in a record of several.
+        undo: a step backwards; None: it cannot be undone.
+        call: what each start takes beside its steps: a launch, and the schedule's own work.
         disk_write: until a state is on disk.
         disk_read: until a state is back from disk.
-        host_write: of a copy of a state to the host's memory.
-        host_read: of a copy back.
-        once: of what a gradient begins and ends with: coefficients, copies of the solution, the gradients of the inputs.
+        host_write: a copy of a state to the host's memory.
+        host_read: a copy back.
+        once: the beginning and the end of a gradient: coefficients, copies of the solution, the gradients of the inputs.
 
     Raises:
         ParameterError: one is negative or not finite, or a step takes no time.
@@ -142,45 +135,16 @@ class Costs:
         if not self.advance > 0:
             raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {self.advance!r}; measure it again")
 
-    def seconds(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
-        """What a gradient takes by a schedule, kernels compiled and memory in place."""
-        return self.once + self._sweep(schedule, steps)
+    def seconds(self, schedule: AnySchedule, steps: int) -> float:
+        """What a gradient takes by a schedule, kernels compiled and memory in place.
 
-    def _sweep(self, schedule: Schedule | OnlineSchedule, steps: int) -> float:
-        if isinstance(schedule, StoreAll):
-            return steps * (self.record + self.reverse_recorded) + 2 * self.call
-        if isinstance(schedule, Mixed):
-            rows = steps / max(
-                1.0, schedule.recorded / (schedule.slots + 1)
-            )  # of records, about: those between two kept states; each of them is three launches, not two
-            return schedule.advances * self.advance + steps * (self.record + self.reverse_recorded) + 1.5 * rows * self.call
-        adjoint = steps * self.reverse + _starts(schedule, steps) * self.call
-        if isinstance(schedule, Reversible):
-            undo = self.advance if self.undo is None else self.undo
-            return schedule.advances * self.advance + schedule.undone * (undo + self.call) + adjoint
-        if isinstance(schedule, OnlineSchedule):
-            return schedule.advances_of(steps) * self.advance + adjoint
-        return schedule.advances * self.advance + self.record + adjoint + self._transfers(schedule)
-
-    def _transfers(self, schedule: Schedule) -> float:
-        """Of states to slower tiers and back, as far as the steps do not hide them."""
-        if isinstance(schedule, (MultiTier, Spilling)):
-            return (schedule.cost - schedule.advances - 1) * self.advance  # its tiers count in steps
-        return 0.0
-
-
-def _starts(schedule: Schedule | OnlineSchedule, steps: int) -> int:
-    """How often a run of consecutive steps begins: as the schedule tells, or once for the adjoint of each step."""
-    if isinstance(schedule, Online):
-        return schedule.starts_of(steps)
-    return schedule.starts if isinstance(schedule, (Binomial, MultiTier, Spilling)) else steps
-
-
-def forward_steps(schedule: Schedule | OnlineSchedule, steps: int) -> int:
-    """How many steps a schedule runs forward, those that it records included."""
-    if isinstance(schedule, OnlineSchedule):
-        return schedule.advances_of(steps)
-    return schedule.advances + int(getattr(schedule, "all_recorded", schedule.recorded))
+        The last step of a run may be recorded for the state after it. Adjoints start from records where there are more of them than that.
+        """
+        from_records = schedule.all_recorded if schedule.all_recorded > 1 else 0
+        forward = schedule.advances_of(steps) * self.advance + schedule.all_recorded * self.record
+        backward = schedule.undone * (self.advance if self.undo is None else self.undo)
+        adjoint = (steps - from_records) * self.reverse + from_records * self.reverse_recorded
+        return self.once + forward + backward + adjoint + schedule.starts_of(steps) * self.call + schedule.waits * self.advance
 
 
 def slow_tiers(sizes: Sizes, costs: Costs | None, disk: int | None, host: int | None) -> list[Tier]:

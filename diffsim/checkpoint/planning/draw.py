@@ -17,16 +17,16 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from diffsim.checkpoint.actions import Action, Advance, Free, Keep, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT
-from diffsim.checkpoint.planning.costs import Costs, forward_steps
+from diffsim.checkpoint.planning.costs import Costs
 from diffsim.checkpoint.planning.memory import grouped, memory_text
 from diffsim.checkpoint.planning.table import name_of, seconds_text
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.schedule import AnySchedule
 
 SIZE, DPI = (10.0, 5.8), 150
 FORWARD, RECORDED, REVERSED, UNDONE = "#0072b2", "#56b4e9", "#d55e00", "#cc79a7"
 KEPT = {"device": "#8c8c8c", "host": "#009e73", "disk": "#e6a700"}
 ACROSS, UP = 1200, 640
-"""Places along the axes that can be told apart; what is smaller is drawn together."""
+"""Distinct places along the axes; what is smaller is drawn together."""
 LEAST = 4
 """Places that something takes at least to be seen as what it is."""
 WIDEST = 4.0
@@ -93,31 +93,31 @@ class _Weights:
     """What work is drawn as, in steps forward.
 
     Attributes:
-        reverse: of the adjoint of a step.
-        undo: of a step backwards.
-        told: both as they are, in words.
+        reverse: the adjoint of a step.
+        undo: a step backwards.
+        words: both as they were measured.
     """
 
     reverse: float
     undo: float
-    told: str
+    words: str
 
     @classmethod
-    def of(cls, schedule: Schedule | OnlineSchedule, costs: Costs | None) -> _Weights:
+    def of(cls, schedule: AnySchedule, costs: Costs | None) -> _Weights:
         """As measured, but for what costs so much that it would hide the rest."""
         reverse, undo = REVERSE_WEIGHT, 1.0
         if costs is not None:
             reverse = (costs.reverse_recorded if schedule.recorded > 1 else costs.reverse) / costs.advance
             undo = 1.0 if costs.undo is None else costs.undo / costs.advance
         parts = [(f"the adjoint of a step {'counts' if costs is None else 'takes as long'} as", reverse)]
-        if getattr(schedule, "undone", 0):
+        if schedule.undone:
             parts.append(("a step backwards as", undo))
-        told = ", ".join(f"{what} {weight:.2g}" + (f", drawn as {WIDEST:g}" if weight > WIDEST else "") for what, weight in parts)
-        return cls(min(reverse, WIDEST), min(undo, WIDEST), told)
+        words = ", ".join(f"{what} {weight:.2g}" + (f", drawn as {WIDEST:g}" if weight > WIDEST else "") for what, weight in parts)
+        return cls(min(reverse, WIDEST), min(undo, WIDEST), words)
 
 
 def draw(
-    schedule: Schedule | OnlineSchedule,
+    schedule: AnySchedule,
     steps: int,
     path: str | PathLike[str],
     costs: Costs | None = None,
@@ -128,8 +128,8 @@ def draw(
 
     Args:
         schedule: what is drawn.
-        steps: of the run.
-        path: of the picture.
+        steps: time steps.
+        path: where the picture goes.
         costs: what the work is weighed by; None: the adjoint of a step as three steps forward.
         memory: bytes that a gradient by the schedule takes; None: not known.
         disk: bytes on disk.
@@ -138,16 +138,14 @@ def draw(
     figure.savefig(path, dpi=DPI)
 
 
-def figure_of(
-    schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None = None, memory: int | None = None, disk: int = 0
-) -> Figure:
+def figure_of(schedule: AnySchedule, steps: int, costs: Costs | None = None, memory: int | None = None, disk: int = 0) -> Figure:
     """The picture, as a figure of Matplotlib; see `draw`."""
     weights = _Weights.of(schedule, costs)
     drawing = _drawn(schedule, steps, weights)
     figure = Figure(SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    handles = _paint(axes, drawing, tiers=[tier.name for tier in tiers_of(schedule)])
+    handles = _paint(axes, drawing, tiers=[tier.name for tier in schedule.all_tiers])
     axes.axvline(drawing.last, color="#1a1a1a", linewidth=1.0, linestyle=":", zorder=4)  # over lines that run along it
     left = drawing.last < 0.8 * drawing.end
     axes.text(drawing.last, steps * 1.03, " final state: the loss is evaluated ", ha="left" if left else "right")
@@ -155,7 +153,7 @@ def figure_of(
     axes.set(
         xlim=(0, drawing.end),
         ylim=(-0.02 * steps, 1.09 * steps),  # the first state is seen above the axis
-        xlabel=f"work done, in steps forward{unit} ({weights.told})",
+        xlabel=f"work done, in steps forward{unit} ({weights.words})",
         ylabel="time step of the run",
     )
     for axis, end in ((axes.xaxis, drawing.end), (axes.yaxis, float(steps))):
@@ -169,10 +167,10 @@ def figure_of(
     return figure
 
 
-def _title(schedule: Schedule | OnlineSchedule, steps: int, costs: Costs | None, memory: int | None, disk: int) -> str:
+def _title(schedule: AnySchedule, steps: int, costs: Costs | None, memory: int | None, disk: int) -> str:
     """What is drawn, and below that what it takes."""
-    runs = f"{forward_steps(schedule, steps) / steps:.3g}"
-    takes = [f"{runs} forward run{'' if runs == '1' else 's'}{', one backwards' if getattr(schedule, 'undone', 0) else ''} and one adjoint"]
+    runs = f"{schedule.forward_of(steps) / steps:.3g}"
+    takes = [f"{runs} forward run{'' if runs == '1' else 's'}{', one backwards' if schedule.undone else ''} and one adjoint"]
     if memory is not None:
         takes.append(f"{memory_text(memory)} of memory")
     if disk:
@@ -206,11 +204,11 @@ def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Pat
     return done + kept
 
 
-def _drawn(schedule: Schedule | OnlineSchedule, steps: int, weights: _Weights) -> _Drawing:
-    total = forward_steps(schedule, steps) + weights.reverse * steps + weights.undo * float(getattr(schedule, "undone", 0))
+def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
+    total = schedule.forward_of(steps) + weights.reverse * steps + weights.undo * schedule.undone
     drawing = _Drawing(total / ACROSS, steps / UP)
     tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single one is that of the last step before its adjoint
-    names = [tier.name for tier in tiers_of(schedule)]
+    names = [tier.name for tier in schedule.all_tiers]
     kept: dict[tuple[int, int], tuple[int, float]] = {}
     records: list[tuple[int, int, float, float]] = []
     runs: list[tuple[int, int, float]] = []
@@ -253,17 +251,14 @@ def _drawn(schedule: Schedule | OnlineSchedule, steps: int, weights: _Weights) -
     return drawing
 
 
-def _actions(schedule: Schedule | OnlineSchedule, steps: int) -> Iterator[Action]:
+def _actions(schedule: AnySchedule, steps: int) -> Iterator[Action]:
     """The actions, of a run that ends after so many steps."""
-    if not isinstance(schedule, OnlineSchedule):
-        yield from schedule.actions()
-        return
     reached = 0
 
     def ended() -> int | None:
         return steps if reached >= steps else None
 
-    for action in schedule.online_actions(ended):
+    for action in schedule.actions_until(ended):
         if isinstance(action, Advance):
             reached = max(reached, action.stop)
         yield action

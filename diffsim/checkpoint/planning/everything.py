@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from diffsim.checkpoint.planning.costs import Sizes
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule
+from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.multi_tier import MultiTier
-from diffsim.checkpoint.schedules.online import Online
-from diffsim.checkpoint.schedules.spilling import Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.system import available_memory
-
-KEEPS_STATES = (Binomial, Online, MultiTier, Spilling)
-"""Schedules that keep states in slots, and nothing else."""
 
 
 def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
@@ -28,8 +22,8 @@ def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
     return slots >= steps and records <= AUTO_FRACTION * available_memory()
 
 
-def simplified(schedule: Schedule | OnlineSchedule, steps: int, sizes: Sizes) -> Schedule | OnlineSchedule:
+def simplified(schedule: AnySchedule, steps: int, sizes: Sizes) -> AnySchedule:
     """`StoreAll` in place of a schedule that has a slot for each step of a run whose end is known; any other schedule as it is."""
-    if isinstance(schedule, KEEPS_STATES) and schedule.slots >= steps and keeps_all(schedule.slots, steps, sizes):
+    if schedule.states_only and schedule.slots >= steps and keeps_all(schedule.slots, steps, sizes):
         return StoreAll(steps)
     return schedule

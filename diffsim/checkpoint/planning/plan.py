@@ -6,73 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from diffsim.checkpoint.planning.costs import Costs, Sizes, forward_steps
+from diffsim.arguments import plural
+from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
 from diffsim.checkpoint.planning.everything import keeps_all, simplified
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.memory import grouped, least_text, memory_text, parse_memory
-from diffsim.checkpoint.planning.options import Request, build
+from diffsim.checkpoint.planning.option import Measured, Option
+from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.policy import Checkpoint, Policy
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, require_count, tiers_of
+from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_count
+from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, Kind
 from diffsim.checkpoint.schedules.mixed import Mixed
+from diffsim.checkpoint.schedules.multi_tier import MultiTier
+from diffsim.checkpoint.schedules.online import Online
+from diffsim.checkpoint.schedules.spilling import Spilling
+from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.errors import PlanError, ScheduleError
 from diffsim.system import available_memory
 
 MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 """By how much, relative to the prediction, what happens may differ from it."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to run a gradient.
-
-    Attributes:
-        schedule: of checkpoints.
-        peak: bytes of memory it takes at most.
-        disk: bytes on disk.
-        forward: steps run forward, those that are recorded included.
-        extra: of them, those beyond a single run.
-        seconds: it takes, kernels compiled and memory in place; None: not measured.
-        fits: whether the memory allows it.
-    """
-
-    schedule: Schedule | OnlineSchedule
-    peak: int
-    disk: int
-    forward: int
-    extra: int
-    seconds: float | None
-    fits: bool = True
-
-    @classmethod
-    def of(cls, schedule: Schedule | OnlineSchedule, request: Request, fits: bool = True) -> Option:
-        """What a schedule takes."""
-        forward = forward_steps(schedule, request.steps)
-        peak = request.sizes.peak(schedule, request.compressed)
-        disk = sum(request.sizes.on_disk(tier.slots) for tier in tiers_of(schedule)[1:] if tier.name == "disk")
-        seconds = None if request.costs is None else request.costs.seconds(schedule, request.steps)
-        return cls(schedule, peak, disk, forward, forward - request.steps, seconds, fits)
-
-    @property
-    def rank(self) -> tuple[float, float, int, int]:
-        """The least is the best: the fastest, or while nothing is measured the one with the fewest steps, transfers counted in steps."""
-        steps = max(float(getattr(self.schedule, "cost", self.forward)), float(self.forward))
-        unused = int(getattr(self.schedule, "advances", self.forward))  # steps that are run merely to get past them
-        return (steps if self.seconds is None else self.seconds, steps, unused, self.peak)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a gradient really took.
-
-    Attributes:
-        seconds: of a gradient; with kernels compiled.
-        peak: bytes of memory beyond what there was before.
-        first: seconds of the first gradient, which compiles, if there was one.
-    """
-
-    seconds: float
-    peak: int
-    first: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +55,7 @@ class Comparison:
     def __str__(self) -> str:
         from diffsim.checkpoint.planning.table import comparison_text  # late: rich is needed for this alone
 
-        return comparison_text(self)
+        return comparison_text(self.predicted, self.measured, self.memory_ratio, self.time_ratio)
 
 
 @dataclass(frozen=True)
@@ -110,7 +64,7 @@ class Plan:
 
     Attributes:
         policy: what was asked for.
-        steps: of the run, or the most there may be.
+        steps: time steps, or the most there may be.
         sizes: bytes.
         costs: seconds, or None if they were not measured.
         budget: bytes of memory that were allowed, or None for no limit.
@@ -127,7 +81,7 @@ class Plan:
     others: tuple[Option, ...] = ()
 
     @property
-    def schedule(self) -> Schedule | OnlineSchedule:
+    def schedule(self) -> AnySchedule:
         """The schedule that is taken."""
         return self.chosen.schedule
 
@@ -148,7 +102,16 @@ class Plan:
     def __str__(self) -> str:
         from diffsim.checkpoint.planning.table import plan_text  # late: rich is needed for this alone
 
-        return plan_text(self)
+        options = (self.chosen, *sorted(self.others, key=lambda option: (not option.fits, option.rank)))
+        return plan_text(self.steps, self._limit, options, self.sizes, self.costs)
+
+    @property
+    def _limit(self) -> str:
+        """What was asked for."""
+        if self.budget is not None:
+            return f"at most {memory_text(self.budget)} of memory"
+        slots = self.policy.slots
+        return "by the schedule that was given" if slots is None else f"at most {plural(slots, 'state')} in memory"
 
 
 def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None, online: bool = False) -> Plan:
@@ -169,33 +132,56 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
         ScheduleError: the schedule is for another number of steps, or not for a run that may end early.
     """
     steps = require_count("steps", steps)
-    request = Request(policy, steps, sizes, costs, None if policy.slots is not None else _budget(policy), online)
+    request = _request(policy, steps, sizes, costs, online)
     if not isinstance(policy.schedule, str):
-        _require_fitting(policy.schedule, steps, online)
-        schedule = policy.schedule if online else simplified(policy.schedule, steps, sizes)
-        chosen = Option.of(schedule, replace(request, budget=None))
-        request = replace(request, policy=replace(policy, schedule="auto"))
-        return Plan(policy, steps, sizes, costs, None, chosen, _others(request, chosen, online))
-    if online and policy.schedule not in ("auto", "online"):
-        raise ScheduleError(
-            f"expected an online schedule for a run that may end early, got schedule = {policy.schedule!r}; use 'auto' or 'online'"
-        )
-    chosen = _best(request, _kinds(request, online) if policy.schedule == "auto" else (policy.schedule,))
-    return Plan(policy, steps, sizes, costs, request.budget, chosen, _others(request, chosen, online))
+        chosen = Option.of(_as_given(policy.schedule, request), replace(request, budget=None))
+        return Plan(policy, steps, sizes, costs, None, chosen, _others(request, chosen))
+    chosen = _best(request, policy, _kinds(policy.schedule, request))
+    return Plan(policy, steps, sizes, costs, request.budget, chosen, _others(request, chosen))
 
 
-def _kinds(request: Request, online: bool) -> tuple[str, ...]:
+def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, online: bool) -> Request:
+    disk, host = (None if size is None else parse_memory(size) for size in (policy.disk, policy.host))
+    tiers = tuple(replace(tier, slots=min(tier.slots, steps)) for tier in slow_tiers(sizes, costs, disk, host))
+    outside = f"disk = {policy.disk!r} and host = {policy.host!r}"
+    budget = None if policy.slots is not None else _budget(policy)
+    return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
+
+
+def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
+    """The kinds to choose among."""
+    if name == AUTO:
+        return _considered(request)
+    if request.online and not KINDS[name].online:
+        raise ScheduleError(f"expected an online schedule for a run that may end early, got schedule = {name!r}; use 'auto' or 'online'")
+    return (KINDS[name],)
+
+
+def _considered(request: Request) -> tuple[Kind, ...]:
     """The kinds among which "auto" chooses."""
-    if online:
-        return ("online",)
-    slower = ("multi_tier", "spilling") if request.tiers else ()
-    if request.policy.slots is not None:
-        return ("store_all",) if keeps_all(request.policy.slots, request.steps, request.sizes) else ("binomial", *slower)
-    return ("store_all", "binomial", *(() if request.costs is None else ("mixed",)), *slower)
+    if request.online:
+        return (Online,)
+    slower: tuple[Kind, ...] = (MultiTier, Spilling) if request.tiers else ()
+    if request.slots is not None:
+        return (StoreAll,) if keeps_all(request.slots, request.steps, request.sizes) else (Binomial, *slower)
+    return (StoreAll, Binomial, *(() if request.costs is None else (Mixed,)), *slower)
 
 
-def _best(request: Request, kinds: Sequence[str]) -> Option:
-    found = [build(kind, request) for kind in kinds]
+def _fitted(kind: Kind, request: Request) -> AnySchedule | int:
+    """The best schedule of a kind, or the least memory that there is one for.
+
+    A kind that would keep each step's state gives way to `StoreAll`, where that fits and the number of steps is known. Within a memory
+    and with seconds measured it does not: the faster one is chosen there.
+    """
+    found = kind.fitted(request)
+    if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
+        return found
+    stored = simplified(found, request.steps, request.sizes)
+    return stored if request.fits(request.sizes.peak(stored)) else found
+
+
+def _best(request: Request, policy: Policy, kinds: Sequence[Kind]) -> Option:
+    found = [_fitted(kind, request) for kind in kinds]
     schedules = [schedule for schedule in found if not isinstance(schedule, int)]
     options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]
     if options:
@@ -204,36 +190,35 @@ def _best(request: Request, kinds: Sequence[str]) -> Option:
     state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     raise PlanError(
         f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
-        f"are needed whatever is kept, got {_given(request)}; raise the memory, or make states smaller by a coarser grid or lower precision"
+        f"are needed whatever is kept, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
+        "lower precision"
     )
 
 
-def _given(request: Request) -> str:
+def _memory_given(policy: Policy, request: Request) -> str:
     """The memory as the user gave it."""
-    memory = request.policy.memory
+    memory = policy.memory
     if memory is None:
         assert request.budget is not None
         return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of what is available"
     return memory.strip() if isinstance(memory, str) else f"{grouped(parse_memory(memory))} bytes"
 
 
-def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...]:
+def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
     """What else there is: other kinds within the memory, more of it, and all that it takes to run no step twice."""
-    if request.costs is None or online:
+    if request.costs is None or request.online:
         return ()
-    schedules: list[tuple[Schedule | OnlineSchedule, bool]] = []
-    for kind in _kinds(request, online):
-        found = build(kind, request)
+    schedules: list[tuple[AnySchedule, bool]] = []
+    for kind in _considered(request):
+        found = _fitted(kind, request)
         if not isinstance(found, int) and not _stores_all(found):
             schedules.append((found, True))
     if request.budget is not None:
         for factor in (2, 4):
-            more = build("binomial", replace(request, budget=factor * request.budget))
+            more = Binomial.fitted(replace(request, budget=factor * request.budget))
             if not isinstance(more, int) and more.slots < request.steps:
                 schedules.append((more, False))
-    everything = build("store_all", replace(request, policy=replace(request.policy, slots=None), budget=None))
-    assert not isinstance(everything, int)
-    schedules.append((everything, request.budget is None))
+    schedules.append((StoreAll(request.steps), request.budget is None))
     seen = {chosen.schedule}
     options = []
     for schedule, fits in schedules:
@@ -245,23 +230,28 @@ def _others(request: Request, chosen: Option, online: bool) -> tuple[Option, ...
     return tuple(options)
 
 
-def _stores_all(schedule: Schedule | OnlineSchedule) -> bool:
+def _stores_all(schedule: AnySchedule) -> bool:
     """Whether it is `StoreAll` in other words."""
     return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
-def _require_fitting(schedule: Schedule | OnlineSchedule, steps: int, online: bool) -> None:
-    if isinstance(schedule, OnlineSchedule):
-        return
-    if online:
+def _as_given(schedule: AnySchedule, request: Request) -> AnySchedule:
+    """A schedule that was given as an object, or `StoreAll` if it keeps every state.
+
+    Raises:
+        ScheduleError: it is for another number of steps, or not for a run that may end early.
+    """
+    steps = request.steps
+    if request.online and not schedule.online:
         raise ScheduleError(
             f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({max(schedule.slots, 1)})"
         )
-    if schedule.steps != steps:
+    if isinstance(schedule, Schedule) and schedule.steps != steps:
         raise ScheduleError(f"expected a schedule of {steps} steps, got {schedule!r} of {schedule.steps}; make one of {steps} steps")
+    return schedule if request.online else simplified(schedule, steps, request.sizes)
 
 
-def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = False) -> Schedule | OnlineSchedule:
+def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = False) -> AnySchedule:
     """Return the schedule that a user's `checkpoint=` argument asks for, chosen by memory and numbers of steps alone.
 
     Args:
@@ -276,11 +266,7 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
     """
-    policy = Policy.of(checkpoint)
-    if not isinstance(policy.schedule, str):
-        _require_fitting(policy.schedule, steps, online)
-        return policy.schedule if online else simplified(policy.schedule, steps, sizes)
-    return choose(policy, steps, sizes, online=online).schedule
+    return choose(Policy.of(checkpoint), steps, sizes, online=online).schedule
 
 
 def _budget(policy: Policy) -> int:

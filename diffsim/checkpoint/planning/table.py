@@ -3,76 +3,77 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from diffsim.arguments import plural
+from diffsim.checkpoint.planning.costs import Costs, Sizes
 from diffsim.checkpoint.planning.memory import grouped, memory_text
-from diffsim.checkpoint.schedule import OnlineSchedule, Schedule, tiers_of
+from diffsim.checkpoint.planning.option import Measured, Option
+from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.mixed import Mixed
-from diffsim.checkpoint.schedules.online import Online
-from diffsim.checkpoint.schedules.reversible import Reversible
 from diffsim.checkpoint.schedules.store_all import StoreAll
-
-if TYPE_CHECKING:
-    from diffsim.checkpoint.planning.plan import Comparison, Plan
 
 WIDTH = 80
 """Letters of a line: what a terminal shows at least."""
 
 
-def plan_text(plan: Plan) -> str:
-    """The ways there are, the one that is taken first, and what they are made of."""
-    options = (plan.chosen, *sorted(plan.others, key=lambda o: (not o.fits, o.rank)))
-    timed, on_disk = plan.costs is not None, any(option.disk for option in options)
+def plan_text(steps: int, limit: str, options: Sequence[Option], sizes: Sizes, costs: Costs | None) -> str:
+    """A plan in words.
+
+    Args:
+        steps: time steps.
+        limit: what was asked for.
+        options: the ways there are, the one that is taken first.
+        sizes: what they are made of, bytes.
+        costs: likewise seconds, or None if they were not measured.
+    """
+    on_disk = any(option.disk for option in options)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what is kept", ratio=1)
-    for name in ("memory", *(("disk",) if on_disk else ()), "forward runs", *(("time",) if timed else ())):
+    for name in ("memory", *(("disk",) if on_disk else ()), "forward runs", *(("time",) if costs is not None else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for option in options:
         cells = {"disk": memory_text(option.disk) if option.disk else "-"} if on_disk else {}
         table.add_row(
-            ">" if option is plan.chosen else "" if option.fits else "+",
+            ">" if option is options[0] else "" if option.fits else "+",
             name_of(option.schedule),
             memory_text(option.peak),
             *cells.values(),
-            f"{option.forward / plan.steps:.2f}",
+            f"{option.forward / steps:.2f}",
             *(() if option.seconds is None else (seconds_text(option.seconds),)),
         )
-    head = f"Gradient of {grouped(plan.steps)} steps, {_limit(plan)}"
-    return "\n".join([head, "", _rendered(table), "", *_key(plan, on_disk), "", *_parts(plan)])
+    head = f"Gradient of {grouped(steps)} steps, {limit}"
+    return "\n".join([head, "", _rendered(table), "", *_key(options, on_disk), "", *_parts(sizes, costs)])
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """A prediction beside what was measured, a row each."""
+def comparison_text(predicted: Option, measured: Measured, memory_ratio: float, time_ratio: float | None) -> str:
+    """A prediction beside what was measured, a row each, with the ratios of measured to predicted figures."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in ("predicted", "measured", "difference"):
         table.add_column(name, justify="right")
-    predicted, measured, ratio = comparison.predicted, comparison.measured, comparison.time_ratio
-    table.add_row(
-        "memory of a gradient, at its most", memory_text(predicted.peak), memory_text(measured.peak), _apart(comparison.memory_ratio)
-    )
-    if predicted.seconds is not None and ratio is not None:
-        table.add_row("time of a gradient", seconds_text(predicted.seconds), seconds_text(measured.seconds), _apart(ratio))
+    table.add_row("memory of a gradient, at its most", memory_text(predicted.peak), memory_text(measured.peak), _apart(memory_ratio))
+    if predicted.seconds is not None and time_ratio is not None:
+        table.add_row("time of a gradient", seconds_text(predicted.seconds), seconds_text(measured.seconds), _apart(time_ratio))
     if measured.first is not None:
         table.add_row("time of the first, compiling included", "-", seconds_text(measured.first), "-")
     return _rendered(table)
 
 
-def name_of(schedule: Schedule | OnlineSchedule) -> str:
+def name_of(schedule: AnySchedule) -> str:
     """A schedule in a few words."""
-    states = "1 state" if schedule.slots == 1 else f"{schedule.slots} states"
-    slower = [f"{tier.slots} {'in the host memory' if tier.name == 'host' else 'on disk'}" for tier in tiers_of(schedule)[1:]]
+    states = plural(schedule.slots, "state")
+    slower = [f"{tier.slots} {'in the host memory' if tier.name == 'host' else 'on disk'}" for tier in schedule.slow_tiers]
     where = ", ".join([f"{states} in memory", *slower]) if slower else states
     if isinstance(schedule, StoreAll):
         return "every step (store all)"
     if isinstance(schedule, Mixed):
         return f"{states} and {schedule.recorded} recorded steps (mixed)"
-    kind = {Online: "online", Reversible: "reversible"}.get(type(schedule), _spaced(type(schedule).__name__))
-    return f"{where} ({kind})"
+    return f"{where} ({_spaced(type(schedule).__name__)})"
 
 
 def seconds_text(seconds: float) -> str:
@@ -83,32 +84,23 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
-def _limit(plan: Plan) -> str:
-    """What was asked for."""
-    if plan.budget is not None:
-        return f"at most {memory_text(plan.budget)} of memory"
-    slots = plan.policy.slots
-    return "by the schedule that was given" if slots is None else f"at most {slots} state{'' if slots == 1 else 's'} in memory"
-
-
-def _key(plan: Plan, on_disk: bool) -> list[str]:
+def _key(options: Sequence[Option], on_disk: bool) -> list[str]:
     """What the marks and the columns mean."""
     rows = [(">", "is taken")]
-    if any(not option.fits for option in plan.others):
+    if any(not option.fits for option in options):
         rows.append(("+", "needs more memory than it may have"))
-    hosted = any(tier.name == "host" for option in (plan.chosen, *plan.others) for tier in tiers_of(option.schedule))
+    hosted = any(tier.name == "host" for option in options for tier in option.schedule.slow_tiers)
     rows.append(("memory", "all that the gradient allocates, at its most" + ("; on the host, too" if hosted else "")))
     if on_disk:
         rows.append(("disk", "the file of states"))
     rows.append(("forward runs", "how often each step is run forward, on the mean"))
-    if plan.costs is not None:
+    if options[0].seconds is not None:
         rows.append(("time", "of the whole gradient, once kernels are compiled; predicted"))
     return _columns(rows)
 
 
-def _parts(plan: Plan) -> list[str]:
+def _parts(sizes: Sizes, costs: Costs | None) -> list[str]:
     """Bytes and seconds that the options are made of."""
-    sizes, costs = plan.sizes, plan.costs
     streams = f", {memory_text(sizes.streams)} of it traces and amplitudes" if sizes.streams else ""
     record = memory_text(sizes.record) if sizes.record else "nothing: its adjoint needs no values of the run"
     rows = [

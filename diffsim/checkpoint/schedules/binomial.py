@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action
-from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import RecordsLast, require_count
 from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, repetitions, reverse_segment, starts
 from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class Binomial:
+class Binomial(RecordsLast):
     """The schedule with the fewest advances and, among those, one with few starts: what fits into the slots is kept and reversed in one go.
 
     Args:
@@ -30,6 +31,8 @@ class Binomial:
 
     steps: int
     slots: int
+    reorders = True
+    states_only = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -55,10 +58,12 @@ class Binomial:
         """Number of `Advance`, `Keep` and `Reverse`, but for the one or two actions that the recorded last step adds."""
         return starts(self.steps, self.slots)
 
-    @property
-    def recorded(self) -> int:
-        """1: only the last step is recorded, while the primal goes on to the final state."""
-        return 1
+    @classmethod
+    def fitted(cls, request: Request) -> Binomial | int:
+        """The schedule with as many slots as there is room for, or the least memory for it."""
+        beside = request.sizes.record
+        slots = request.slots_beside(beside)
+        return cls(request.steps, slots) if slots >= 1 or request.slots is not None else request.least(beside)
 
     def actions(self) -> Iterator[Action]:
         """Return the actions in O(1) time each and O(slots) memory."""

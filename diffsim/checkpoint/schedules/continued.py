@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action, Free, Load, Save
-from diffsim.checkpoint.schedule import Tier
+from diffsim.checkpoint.schedule import RecordsLast, Tier
 from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept
 
 
 @dataclass(frozen=True)
-class Continued:
+class Continued(RecordsLast):
     """Reverse the first steps of a run of which slow tiers hold states already: the primal goes on from the last of them.
 
     Its initial state is the working one. It does not start with empty slots, so `simulate` cannot check it.
 
     Args:
         steps: that are still to be reversed.
-        tiers: of storage.
+        tiers: storage for states, the memory that the primal runs in first.
         found: states that the slow tiers hold.
     """
 
@@ -29,13 +29,13 @@ class Continued:
 
     @property
     def slots(self) -> int:
-        """Of the first tier."""
+        """Slots of the first tier."""
         return self.tiers[0].slots
 
     @property
-    def recorded(self) -> int:
-        """1: the last step is recorded for the state after it."""
-        return 1
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """All but the first."""
+        return self.tiers[1:]
 
     @property
     def advances(self) -> int:

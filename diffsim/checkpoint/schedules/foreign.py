@@ -22,19 +22,19 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Record, Reverse, Save
-from diffsim.checkpoint.schedule import Tier, require_count
+from diffsim.checkpoint.schedule import Schedule, Tier, require_count
 from diffsim.errors import ScheduleError
 
 TIERS = {"RAM": 0, "DISK": 1}
 
 
 @dataclass(frozen=True)
-class Adapted:
+class Adapted(Schedule):
     """Runs a schedule object of the package checkpoint_schedules.
 
     Args:
         schedule: not iterated yet, and never so itself: each iteration works on a deep copy. One that does not know its number of steps
-            is told by its `finalize`.
+            learns it from its `finalize`.
         steps: number of primal steps, at least 1.
 
     Raises:
@@ -59,43 +59,27 @@ class Adapted:
             raise ScheduleError("expected a schedule that was not iterated, got one that was; make a new one")
 
     @property
-    def tiers(self) -> tuple[Tier, ...]:
-        """RAM, and disk if it is used, with the slots that are used."""
-        disk = self._counts[3]
-        return (Tier("device", self.slots), *((Tier("disk", disk),) if disk else ()))
-
-    @property
     def slots(self) -> int:
         """Most states in RAM at a time."""
-        return self._counts[2]
+        return self._used[0]
 
     @property
-    def advances(self) -> int:
-        """Primal steps run without their record."""
-        return self._counts[0]
-
-    @property
-    def recorded(self) -> int:
-        """Most steps in records at a time, wherever the schedule has them."""
-        return self._counts[1]
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """Disk with the slots that are used, if it is used."""
+        disk = self._used[1]
+        return (Tier("disk", disk),) if disk else ()
 
     @cached_property
-    def _counts(self) -> tuple[int, int, int, int]:
-        """Advances, most recorded, and most kept in RAM and on disk, counted along the actions."""
-        advances = records = most_records = 0
+    def _used(self) -> tuple[int, int]:
+        """Slots that are used in RAM and on disk, counted along the actions."""
         most = [0, 0]
         for action in self.actions():
-            match action:
-                case Advance(start, stop):
-                    advances += stop - start
-                case Record(start, stop):
-                    records += stop - start
-                    most_records = max(most_records, records)
-                case Reverse(start, stop):
-                    records -= stop - start
-                case Save(_, slot, tier):
-                    most[tier] = max(most[tier], slot + 1)
-        return advances, most_records, most[0], most[1]
+            if isinstance(action, Save):
+                most[action.tier] = max(most[action.tier], action.slot + 1)
+        return most[0], most[1]
+
+    def shortened(self, steps: int) -> None:
+        return None
 
     def actions(self) -> Iterator[Action]:
         """Return a fresh iterator over the actions, each mapped when its turn comes."""

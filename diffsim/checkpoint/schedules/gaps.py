@@ -24,7 +24,7 @@ def reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool = False,
     Args:
         kept: the kept states in ascending order, the first of them state 0.
         stop: steps that are still to be reversed.
-        slots: of the first tier, the taken ones included.
+        slots: in the first tier, those in use included.
         end: the working state is the last kept one and the primal has not ended: the last step is recorded for the final state.
             Otherwise the working state does not matter, and the last kept state is loaded.
         ahead: fetch the next state of a slower tier before its turn.
@@ -55,7 +55,7 @@ def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
     Args:
         kept: the kept states in ascending order, the first of them state 0.
         stop: steps that are still to be reversed.
-        slots: of the first tier, the taken ones included.
+        slots: in the first tier, those in use included.
 
     Raises:
         ScheduleError: as `reverse_gaps`.

@@ -18,17 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import ceil, gcd
 
 from diffsim.checkpoint.actions import Action, EndForward, Record, Reverse
-from diffsim.checkpoint.schedule import Shared, require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import Schedule, Shared, require_count
 from diffsim.checkpoint.schedules.mixed_plan import MixedPlan
 from diffsim.checkpoint.schedules.splits import Pool
+from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.errors import PlanError
+
+_RUNGS = 4
+"""Sizes of memory that are tried, for each factor of two."""
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(Schedule):
     """The fewest steps run, for steps that are reversed from records, in a memory that states and records share.
 
     Exact up to 1024 steps while the memory has at most 1024 different fillings, as it has for up to 1023 states of the size of a record,
@@ -84,14 +90,43 @@ class Mixed:
         return self.steps
 
     @property
-    def forward(self) -> int:
-        """Steps run, recorded or not."""
-        return self.steps if self._all_fits else self._plan.forward
-
-    @property
     def advances(self) -> int:
         """Steps run without being recorded."""
-        return self.forward - self.steps
+        return 0 if self._all_fits else self._plan.forward - self.steps
+
+    @property
+    def starts(self) -> int:
+        """About: between two kept states lies a row of records. Each takes three starts, where the adjoint of a step takes two."""
+        rows = self.steps / max(1.0, self.recorded / (self.slots + 1))
+        return ceil(1.5 * rows)
+
+    @classmethod
+    def fitted(cls, request: Request) -> Schedule | int:
+        """The schedule with the most memory of a ladder of sizes that is enough for its states and its records at their most.
+
+        Each has memory of its own, which may be needed at different times: together they take up to twice what the plan has at a time.
+        The ladder does not depend on the budget, so more memory never gives a worse plan.
+        """
+        sizes, steps = request.sizes, request.steps
+        if not sizes.record:
+            return StoreAll.fitted(request)  # records of nothing take no room
+        unit = gcd(sizes.state, sizes.record)
+        state, record = sizes.state // unit, sizes.record // unit
+        if request.slots is not None:
+            return cls(steps, request.slots_beside(0) * state + record, state, record)
+        assert request.budget is not None
+        least = min(steps * record, state + record)
+        room = (request.budget - sizes.fixed) // unit
+        if room >= steps * record:
+            return cls(steps, steps * record, state, record)
+        rungs = [least]
+        while rungs[-1] < room:
+            rungs.append(max(rungs[-1] + 1, -(-rungs[-1] * (2**_RUNGS + 3) // 2**_RUNGS)))
+        for memory in reversed([rung for rung in rungs if rung <= room]):
+            found = _planned(steps, memory, state, record)
+            if sizes.peak(found) <= request.budget:
+                return found
+        return min(sizes.peak(StoreAll(steps)), sizes.peak(_planned(steps, least, state, record)))
 
     @property
     def _all_fits(self) -> bool:
@@ -109,3 +144,10 @@ class Mixed:
             yield Reverse(0, self.steps)
             return
         yield from self._plan.moves(Pool(self.slots))
+
+
+@lru_cache(maxsize=64)
+def _planned(steps: int, memory: int, state: int, record: int) -> Mixed:
+    found = Mixed(steps, memory, state, record)
+    assert found.forward  # plans, which takes up to a second or two
+    return found

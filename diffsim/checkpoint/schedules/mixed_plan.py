@@ -64,7 +64,7 @@ class MixedPlan:
     """When to record and when to keep a state.
 
     Args:
-        steps: of the run, more than fit into the memory as records.
+        steps: time steps, more than fit into the memory as records.
         memory: in any unit.
         state: what a kept state takes.
         record: what the record of a step takes.
@@ -204,7 +204,7 @@ def _rounded(memory: int, state: int, record: int, most: int) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class _Leaves:
-    """Of one block, for each filling: steps run, most recorded, most kept."""
+    """What a block takes, for each filling: steps run, most recorded, most kept."""
 
     fewest: np.ndarray
     records: np.ndarray

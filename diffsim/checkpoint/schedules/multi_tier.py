@@ -29,14 +29,15 @@ from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
 from diffsim.checkpoint.actions import Action, Advance, Fetch, Load
-from diffsim.checkpoint.schedule import Tier, require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import RecordsLast, Tier, require_count
 from diffsim.checkpoint.schedules.splits import Pool, reverse_segment, starts
 from diffsim.checkpoint.schedules.tier_plan import Leaf, Plan, best_plan
 from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class MultiTier:
+class MultiTier(RecordsLast):
     """The cheapest schedule of the hierarchical model, in which faster tiers serve one segment of a slower one at a time.
 
     Exact up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly spaced
@@ -55,6 +56,8 @@ class MultiTier:
 
     steps: int
     tiers: tuple[Tier, ...]
+    states_only = True
+    needs_slow_tiers = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -66,9 +69,9 @@ class MultiTier:
         return self.tiers[0].slots
 
     @property
-    def recorded(self) -> int:
-        """1: only the last step is recorded, while the primal goes on to the final state."""
-        return 1
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """All but the first."""
+        return self.tiers[1:]
 
     @property
     def advances(self) -> int:
@@ -84,9 +87,18 @@ class MultiTier:
         )
 
     @property
-    def cost(self) -> float:
-        """Steps run, the recorded one included, and transfers at their costs."""
-        return self._plan.cost + 1
+    def waits(self) -> float:
+        """Transfers at their costs, as if the run waited for all of them."""
+        return self._plan.cost - self._plan.advances
+
+    @classmethod
+    def fitted(cls, request: Request) -> MultiTier | int:
+        """The schedule with as many slots as there is room for, or the least memory for it."""
+        tiers = request.require_tiers()
+        beside = request.beside_tiers(tiers)
+        slots = request.slots_beside(beside)
+        enough = slots >= 1 or request.slots is not None
+        return cls(request.steps, (Tier("device", slots), *tiers)) if enough else request.least(beside)
 
     @cached_property
     def _plan(self) -> Plan:

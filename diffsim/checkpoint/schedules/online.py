@@ -20,7 +20,8 @@ from itertools import accumulate
 from math import isqrt
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Save
-from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import OnlineSchedule, require_count
 from diffsim.checkpoint.schedules.gaps import gaps_advances, gaps_starts, reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept, fewest_advances
 
@@ -31,7 +32,7 @@ _cost = lru_cache(maxsize=2**14)(fewest_advances)
 
 
 @dataclass(frozen=True)
-class Online:
+class Online(OnlineSchedule):
     """Keep states so that the run may end anywhere, then reverse gap after gap in the slots that are free by then.
 
     A run of l steps takes l advances forward, since no step can be known to be the last one and be recorded, and then those of its
@@ -47,14 +48,16 @@ class Online:
     """
 
     slots: int
+    states_only = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", require_count("slots", self.slots))
 
-    @property
-    def recorded(self) -> int:
-        """0: a step is reversed from its state, which is the working state then."""
-        return 0
+    @classmethod
+    def fitted(cls, request: Request) -> Online | int:
+        """The schedule with as many slots as there is room for, or the least memory for it."""
+        slots = request.slots_beside(0)
+        return cls(slots) if slots >= 1 or request.slots is not None else request.least(0)
 
     def advances_of(self, steps: int) -> int:
         """Return the advances of a run of `steps` steps, that of every step in the forward run included."""

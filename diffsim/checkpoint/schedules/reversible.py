@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Reverse, Save, Undo
-from diffsim.checkpoint.schedule import require_count
-from diffsim.errors import ParameterError
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import Schedule, require_count
+from diffsim.errors import ParameterError, PlanError
 
 DEFAULT_SLOTS = 10
 
 
 @dataclass(frozen=True)
-class Reversible:
+class Reversible(Schedule):
     """Undo step after step from the final state; keep every `period`-th state, and load it when undoing has come down to it.
 
     Each step runs once forward; a stepper may run it twice backwards, to estimate what rounding errors do. Undone states differ from true
@@ -34,6 +35,7 @@ class Reversible:
     steps: int
     period: int | None = None
     tolerance: float | None = None
+    runs_backwards = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -63,9 +65,29 @@ class Reversible:
         return 0
 
     @property
-    def cost(self) -> float:
-        """Steps run, forward and backwards."""
-        return self.advances + self.undone
+    def all_recorded(self) -> int:
+        """0, likewise."""
+        return 0
+
+    @property
+    def starts(self) -> int:
+        """Each step is undone and reversed by itself."""
+        return 2 * self.steps
+
+    @classmethod
+    def fitted(cls, request: Request) -> Reversible | int:
+        """The schedule with a tenth of the run between kept states, or more if there is no room for that many.
+
+        Raises:
+            PlanError: a step cannot be undone.
+        """
+        if request.costs is not None and request.costs.undo is None:
+            raise PlanError('expected a step that can be undone for schedule = "reversible", got one that cannot; choose another schedule')
+        beside = request.sizes.backwards
+        slots = request.slots_beside(beside, DEFAULT_SLOTS)
+        if slots < 1 and request.slots is None:
+            return request.least(beside)
+        return cls(request.steps, -(-request.steps // max(slots, 1)))
 
     @property
     def _period(self) -> int:

@@ -15,18 +15,19 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Save
-from diffsim.checkpoint.schedule import Tier, require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import RecordsLast, Tier, require_count
 from diffsim.checkpoint.schedules.splits import Pool, fewest_advances, reverse_segment, starts
 from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class Spilling:
+class Spilling(RecordsLast):
     """Save every `every`-th state to a slow tier without waiting, and fetch it ahead on the way back.
 
     Args:
         steps: number of primal steps, at least 1.
-        slots: of the first tier, at least 1.
+        slots: in the first tier, at least 1.
         tier: the slow one, with what a transfer takes in steps of the primal.
         every: steps between states of the slow tier. By default the fewest that hide its transfers, max(write_cost, read_cost), and
             that its slots allow, ceil(steps / (slow slots + 1)).
@@ -40,6 +41,8 @@ class Spilling:
     slots: int
     tier: Tier
     every: int | None = None
+    states_only = True
+    needs_slow_tiers = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -59,19 +62,14 @@ class Spilling:
         object.__setattr__(self, "every", every)
 
     @property
-    def tiers(self) -> tuple[Tier, ...]:
-        """The memory that the primal runs in, and the slow tier."""
-        return (Tier("device", self.slots), self.tier)
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """The slow tier."""
+        return (self.tier,)
 
     @property
     def spilled(self) -> int:
         """States that go to the slow tier: the first ones of all segments but the last."""
         return (self.steps - 1) // self._every
-
-    @property
-    def recorded(self) -> int:
-        """1: only the last step is recorded, while the primal goes on to the final state."""
-        return 1
 
     @property
     def advances(self) -> int:
@@ -86,10 +84,17 @@ class Spilling:
         return self.spilled * (1 + starts(self._every, self.slots)) + starts(last, self.slots)
 
     @property
-    def cost(self) -> float:
-        """Steps run, the recorded one included, and what of the transfers `every` steps do not hide."""
-        waits = max(0.0, self.tier.write_cost - self._every) + max(0.0, self.tier.read_cost - self._every)
-        return self.advances + 1 + self.spilled * waits
+    def waits(self) -> float:
+        """What of the transfers `every` steps do not hide."""
+        return self.spilled * (max(0.0, self.tier.write_cost - self._every) + max(0.0, self.tier.read_cost - self._every))
+
+    @classmethod
+    def fitted(cls, request: Request) -> Spilling | int:
+        """The schedule with as many slots as there is room for, or the least memory for it."""
+        tier = request.require_tiers()[-1]  # the slowest has most room, and its transfers hide
+        beside = request.beside_tiers([tier])
+        slots = request.slots_beside(beside)
+        return cls(request.steps, slots, tier) if slots >= 1 or request.slots is not None else request.least(beside)
 
     @property
     def _every(self) -> int:

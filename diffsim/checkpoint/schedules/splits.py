@@ -40,7 +40,7 @@ class Pool:
     A slot given back last is taken first, and one never used only when there is no other: low numbers, in O(slots in use) memory.
 
     Args:
-        slots: of the tier.
+        slots: in the tier.
         taken: those that keep something already.
     """
 
@@ -65,7 +65,7 @@ class Share(Pool):
 
     Args:
         pool: has at least as many.
-        free: of them.
+        free: those that hold no state.
     """
 
     def __init__(self, pool: Pool, free: int) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action, EndForward, Record, Reverse
-from diffsim.checkpoint.schedule import require_count
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import Schedule, require_count
 
 
 @dataclass(frozen=True)
-class StoreAll:
+class StoreAll(Schedule):
     """Record all steps in one forward run, then reverse them in one go.
 
     Args:
@@ -21,6 +22,7 @@ class StoreAll:
     """
 
     steps: int
+    takes_slots = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -39,6 +41,23 @@ class StoreAll:
     def recorded(self) -> int:
         """All of `steps`."""
         return self.steps
+
+    @property
+    def all_recorded(self) -> int:
+        """All of `steps`."""
+        return self.steps
+
+    @property
+    def starts(self) -> int:
+        """2: there and back."""
+        return 2
+
+    @classmethod
+    def fitted(cls, request: Request) -> StoreAll | int:
+        """The schedule, or the least memory for it."""
+        schedule = cls(request.steps)
+        need = request.sizes.peak(schedule)
+        return schedule if request.fits(need) else need
 
     def actions(self) -> Iterator[Action]:
         """Return the three actions: record, evaluate the loss, reverse."""

@@ -49,7 +49,7 @@ def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan
     """Return the cheapest of the plans known here: on a grid, which is exact if steps <= blocks, or else with even spacing.
 
     Args:
-        steps: of the run.
+        steps: time steps.
         tiers: the first costs nothing.
         blocks: most blocks of the grid.
     """
@@ -121,7 +121,7 @@ class GridPlan:
     """The optimum with states of slower tiers at multiples of `unit` steps.
 
     Args:
-        steps: of the run.
+        steps: time steps.
         tiers: the first costs nothing.
         unit: steps of a block.
     """

@@ -8,7 +8,7 @@ reverse blocks i .. j-1 from the first state, kept in one of s slots:
     C(i, j, s) = min over i < k < j of cost(i..k) + C(k, j, s-1) + C(i, k, s)
 
 So a split is at the edge of a block, and binomial below. Blocks of a gap that has few are cut into smaller ones first; and a gap for
-which binomial splits alone are no dearer has those.
+which binomial splits alone cost no more has those.
 
 Reference: A. Griewank and A. Walther, 2008, Evaluating Derivatives, 2nd ed., SIAM, section 12.3, doi:10.1137/1.9780898717761.
 """
@@ -30,7 +30,7 @@ from diffsim.checkpoint.schedules.splits import Kept, Pool, beta, fewest_advance
 from diffsim.errors import PlanError
 
 MOST_BLOCKS = 256
-"""Of the caller."""
+"""Blocks that a caller may give."""
 WORK = 200**3 * 25
 """Sum over gaps of blocks^3 slots, up to which blocks are cut; it takes a tenth of a second."""
 
@@ -39,12 +39,12 @@ WORK = 200**3 * 25
 class Weighted:
     """The cheapest reversal of gaps between kept states for steps of unequal cost.
 
-    Never dearer than `reverse_gaps` with the same states, which takes `plain_cost`; worth its while if `cost` is clearly below.
+    It never costs more than `reverse_gaps` with the same states, which takes `plain_cost`. Use it if `cost` is clearly below.
 
     Args:
         kept: the kept states in ascending order, the first of them state 0.
         stop: steps that are still to be reversed.
-        slots: of the first tier, the taken ones included.
+        slots: in the first tier, those in use included.
         bounds: the first step of each block and the end of the last, from 0 to at least `stop`; a block that a kept state or `stop` lies
             in is cut there. At most 256 blocks; good values: 50 to 200.
         costs: what running each block once takes, in any unit.

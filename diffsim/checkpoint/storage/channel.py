@@ -1,7 +1,7 @@
 """Bytes to and from the file of a `DiskStore`, past the system's cache wherever the system can.
 
 A write through the cache is a copy to memory that the system has to find. That memory is beyond any budget and counts where a job's
-memory is limited; and it is dear where it must be cleared, taken from somebody else or, in a virtual machine, asked of the host: a core
+memory is limited; and it is costly where it must be cleared, taken from somebody else or, in a virtual machine, asked of the host: a core
 is busy all the while, which the steps miss, and no measurement of another file tells how long. Past the cache a write takes what the
 disk takes, and next to nothing else.
 """

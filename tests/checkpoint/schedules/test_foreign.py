@@ -187,7 +187,7 @@ def test_a_simulation_runs_one(listed, tiers, tmp_path):
         return pullback(chaotic.cotangents(solution))["a"].tobytes()
 
     schedule = Adapted(listed, 3)
-    assert [tier.name for tier in schedule.tiers] == tiers
+    assert [tier.name for tier in schedule.all_tiers] == tiers
     assert gradient(Policy(schedule=schedule, folder=tmp_path)) == gradient(StoreAll(3))
     assert not list(tmp_path.iterdir())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, Binomial, EndForward, Fetch, Save, Tier, simulate
+from diffsim.checkpoint import Advance, Binomial, EndForward, Fetch, Save, Schedule, Tier, simulate
 from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.errors import ScheduleError
@@ -18,7 +18,7 @@ from ..tables import splits_table
 
 
 @dataclass(frozen=True)
-class KeptOnTheWay:
+class KeptOnTheWay(Schedule):
     """Keeps the given states on the way forward, then reverses from them."""
 
     steps: int
@@ -29,23 +29,19 @@ class KeptOnTheWay:
     ahead: bool = False
 
     @property
-    def tiers(self):
-        return (Tier("device", self.slots), Tier("disk", self.disk))
+    def slow_tiers(self):
+        return (Tier("disk", self.disk),)
 
     @property
-    def recorded(self):
-        return int(self.end)
-
-    @property
-    def forward(self):
+    def reached(self):
         return self.states[-1].step if self.end else self.steps
 
     @property
     def advances(self):
-        return self.forward + gaps_advances(self.states, self.steps, self.slots)
+        return self.reached + gaps_advances(self.states, self.steps, self.slots)
 
     def actions(self):
-        for base, stop in itertools.zip_longest(self.states, (base.step for base in self.states[1:]), fillvalue=self.forward):
+        for base, stop in itertools.zip_longest(self.states, (base.step for base in self.states[1:]), fillvalue=self.reached):
             yield Save(base.step, base.slot, base.tier)
             if stop > base.step:
                 yield Advance(base.step, stop)

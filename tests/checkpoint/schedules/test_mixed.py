@@ -66,12 +66,16 @@ def test_larger_sizes_keep_the_promises(data, steps, state, record):
 
 
 @dataclass(frozen=True)
-class TwoLevels:
+class TwoLevels(Schedule):
     """What `Mixed` is for a run that is planned in few blocks."""
 
     steps: int
-    shared: Shared
+    memory: Shared
     plan: MixedPlan
+
+    @property
+    def shared(self):
+        return self.memory
 
     @property
     def advances(self):

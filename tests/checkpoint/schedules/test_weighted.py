@@ -17,7 +17,7 @@ from diffsim.checkpoint.schedules.gaps import reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.errors import PlanError, ScheduleError
 
-from ..toy_model import Tiered, scripted
+from ..toy_model import scripted
 
 ROUND_OFF = 1e-9
 
@@ -28,8 +28,7 @@ def whole(plan, actions, disk=0):
     for base, stop in itertools.zip_longest(plan.kept, (base.step for base in plan.kept[1:]), fillvalue=plan.stop):
         begin += [Save(base.step, base.slot, base.tier), Advance(base.step, stop)]
     listed = (*begin, EndForward(plan.stop), *actions)
-    advances = scripted(plan.stop, plan.slots, listed).advances
-    return Tiered(plan.stop, plan.slots, advances, 0, listed, (Tier("ram", plan.slots), Tier("disk", disk)))
+    return scripted(plan.stop, plan.slots, listed, (Tier("disk", disk),))
 
 
 def cost_of(actions, plan):

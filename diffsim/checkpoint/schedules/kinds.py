@@ -1,0 +1,51 @@
+"""The kinds of schedule that can be asked for by name. This table is the one place that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from diffsim.checkpoint.planning.request import Request
+from diffsim.checkpoint.schedule import AnySchedule
+from diffsim.checkpoint.schedules.binomial import Binomial
+from diffsim.checkpoint.schedules.mixed import Mixed
+from diffsim.checkpoint.schedules.multi_tier import MultiTier
+from diffsim.checkpoint.schedules.online import Online
+from diffsim.checkpoint.schedules.reversible import Reversible
+from diffsim.checkpoint.schedules.spilling import Spilling
+from diffsim.checkpoint.schedules.store_all import StoreAll
+
+AUTO = "auto"
+"""What stands for the fastest kind within the memory."""
+
+
+class Kind(Protocol):
+    """A class of schedules that can be made for a request."""
+
+    takes_slots: bool
+    needs_slow_tiers: bool
+    runs_backwards: bool
+    online: bool
+
+    def fitted(self, request: Request) -> AnySchedule | int:
+        """The best schedule of this kind within the memory, or the least memory that there is one for.
+
+        Raises:
+            PlanError: there is none with any memory.
+        """
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "store_all": StoreAll,
+        "binomial": Binomial,
+        "online": Online,
+        "multi_tier": MultiTier,
+        "spilling": Spilling,
+        "mixed": Mixed,
+        "reversible": Reversible,
+    }
+)
+NAMES = (AUTO, *KINDS)
+"""What `schedule=` may be, beside a schedule."""

@@ -1,0 +1,30 @@
+"""The plan of a scene: what a gradient of one shot takes, measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from diffsim.checkpoint import Plan, StoreAll
+from diffsim.scene.assemble import Problem
+from diffsim.scene.checkpoints import deciding_key
+from diffsim.scene.setup import prefix_error
+from diffsim.simulation import plan_for
+
+
+def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan:
+    """Measure what a gradient of one shot takes, and plan it.
+
+    Args:
+        problem: the scene, assembled.
+        seconds: that the measurement may take, about.
+        brief: where every step can be kept, that is done, and nothing else is compiled and measured.
+
+    Raises:
+        SceneError: see `decided`.
+    """
+    setup, policy = problem.setup, problem.policy
+    inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
+    if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
+        policy = replace(policy, schedule="store_all", slots=None)
+    with prefix_error(deciding_key(policy)):
+        return plan_for(setup.simulation, policy, setup.steps, inputs, seconds)

@@ -1,0 +1,197 @@
+"""An equation with its points, compiled: inputs go into its storage, a solution and gradients come out."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.arguments import mapping, real_array
+from diffsim.checkpoint import AnySchedule, Policy
+from diffsim.engine import PRECISIONS
+from diffsim.errors import ParameterError
+from diffsim.simulation.checks import check_input, check_names, require_finite
+from diffsim.simulation.points import with_tangents
+from diffsim.simulation.reversal import SweepReport
+from diffsim.simulation.solution import Solution
+from diffsim.simulation.traced import Traced
+from diffsim.simulation.turns import Turn
+from diffsim.stepping.equation import Equation
+from diffsim.stepping.forward import source_points
+from diffsim.stepping.names import dot
+from diffsim.stepping.once import Once
+from diffsim.stepping.points import PointTable
+from diffsim.stepping.stepper import Stepper
+from diffsim.typing import Array
+
+
+class Waiting(Protocol):
+    """A run whose reverse sweep may still come."""
+
+    def close(self) -> None:
+        """Give up what is kept."""
+
+
+class Compiled:
+    """An equation with its points, its kernels and one storage.
+
+    Args:
+        equation: what is solved.
+        traced: the same as expressions.
+        points: where sources and receivers are.
+        receivers: states that are recorded.
+        wrt: inputs that gradients are wanted for.
+        precision: "f32" or "f64".
+        turn: whose turn it is among threads. A tangent shares that of its primal, as both use the same tables.
+        differentiable: whether there is to be a reverse sweep.
+
+    Attributes:
+        runs: how often what is in the storage was exchanged.
+        tangent: the same equation with its tangent, once it was asked for.
+        last_sweep: what the last gradient took.
+    """
+
+    def __init__(
+        self,
+        equation: Equation,
+        traced: Traced,
+        points: Mapping[str, PointTable],
+        receivers: tuple[str, ...],
+        wrt: tuple[str, ...],
+        precision: str,
+        turn: Turn,
+        differentiable: bool = True,
+    ) -> None:
+        self.equation, self.traced, self.grid = equation, traced, equation.grid
+        self.points, self.receivers, self.wrt, self.turn = dict(points), receivers, wrt, turn
+        self.precision, self.dtype = precision, np.dtype(PRECISIONS[precision])
+        self.coefficients = Once(traced.coefficients, self.grid, {}, self.dtype)
+        self.initial = Once(traced.initial, self.grid, traced.coefficients.placed, self.dtype)
+        self.step = traced.step
+        self.stepper = Stepper(traced.step, self.points, receivers, self.dtype, differentiable)
+        self.stepper.launcher.outside = turn.outside
+        self.runs = 0
+        self.tangent: Compiled | None = None
+        self.last_sweep: SweepReport | None = None
+        self._waiting: weakref.ref[Waiting] | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of all inputs."""
+        return (*self.coefficients.traced.inputs, *self.initial.traced.inputs, *self.step.forcings, *self.step.series)
+
+    def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
+        """The shape of an input, by name, of a run of so many steps."""
+        if name in self.step.forcings:
+            return steps, self.points[source_points(name)].count
+        placed = (self.step.series | self.coefficients.traced.inputs | self.initial.traced.inputs)[name]
+        cells = self.grid.shape if placed.axes is None else tuple(self.grid.shape[axis] for axis in placed.axes)
+        return (steps, *cells) if name in self.step.series else cells
+
+    def with_tangent(self, differentiable: bool) -> Compiled:
+        """The same equation with its tangent, made once and kept."""
+        if self.tangent is None or (differentiable and self.tangent.stepper.adjoint is None):
+            traced = self.traced.tangent()
+            receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
+            wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
+            points = with_tangents(self.points, self.step.forcings, self.receivers, traced.order)
+            self.tangent = Compiled(self.equation, traced, points, receivers, wrt, self.precision, self.turn, differentiable)
+        return self.tangent
+
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        """Put sources and receivers elsewhere."""
+        self.give_up_waiting()  # a pullback would read the new places
+        self.points |= points
+        self.stepper.launcher.move(points)
+        if self.tangent is not None:
+            self.tangent.move(with_tangents(self.points, self.step.forcings, self.receivers, self.tangent.traced.order))
+
+    @contextmanager
+    def placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+        """Sources and receivers elsewhere for a while."""
+        with self.turn:
+            now = dict(self.points)
+            moved = any(now[name] is not table for name, table in points.items())
+            if moved:
+                self.move(points)
+            try:
+                yield
+            finally:
+                if moved:
+                    self.move(now)
+
+    def checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
+        """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
+        check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
+        equation = self.equation
+        primal = {*equation.parameters, *equation.initials, *equation.states, *equation.forcings, *equation.series}
+        out: dict[str, Array] = {}
+        for name in self.inputs:
+            shape = self.input_shape(name, steps)
+            if name not in inputs:
+                if name in self.initial.traced.inputs or name not in primal:
+                    out[name] = self.traced.over_cells(name, np.zeros(shape, self.dtype))
+                    continue
+                raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
+            value = real_array(f"input {name}", inputs[name], self.dtype)
+            check_input(name, value, shape)
+            out[name] = self.traced.over_cells(name, value)
+        equation.check({name: out[name] for name in equation.parameters})
+        return out
+
+    def reserve(self, schedule: AnySchedule, policy: Policy) -> None:
+        """Make room for a schedule; within a budget, what an earlier run left and this one does not need is given back."""
+        self.give_up_waiting()
+        if policy.memory is not None or not schedule.runs_backwards:
+            self.stepper.launcher.put_strips({}, 0)
+        self.stepper.storage.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=schedule.runs_backwards)
+
+    def start(self, fields: Mapping[str, Array], steps: int, undone: bool = False) -> dict[str, Array]:
+        """Put the storage at state 0, and return the coefficients."""
+        self.give_up_waiting()
+        if not self.stepper.storage.rings:
+            self.stepper.storage.plan(0, 0)
+        coefficients = self.coefficients(fields)
+        self.stepper.set_coefficients(coefficients)
+        driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
+        self.stepper.start(self.initial({**fields, **coefficients}), driven, steps, undone)
+        return coefficients
+
+    def solution(self) -> Solution:
+        """What the run has come to.
+
+        Raises:
+            DivergenceError: it is no longer finite.
+        """
+        steps = self.stepper.steps
+        return Solution(require_finite(self.stepper.state(), steps), require_finite(self.stepper.traces(), steps))
+
+    def gradient(self, fields: Mapping[str, Array], coefficients: Mapping[str, Array], steps: int) -> dict[str, Array]:
+        """Cotangents of the inputs, after the reverse sweep."""
+        states, coefficient_bars, driven = self.stepper.cotangents()
+        initial = self.initial.vjp({**fields, **coefficients}, states)
+        for name in coefficients:
+            through_start = initial.pop(name, None)
+            if name in coefficient_bars and through_start is not None:
+                coefficient_bars[name] += through_start
+        for name, bars in driven.items():  # a run that ended early did not see the rest
+            driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
+        given = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
+        found = {**{name: self.traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
+        return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+
+    def wait(self, run: Waiting) -> None:
+        """The storage holds a run whose reverse sweep may still come."""
+        self._waiting = weakref.ref(run)
+
+    def give_up_waiting(self) -> None:
+        """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""
+        self.runs += 1
+        run = None if self._waiting is None else self._waiting()
+        self._waiting = None
+        if run is not None:
+            run.close()

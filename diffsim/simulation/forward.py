@@ -1,0 +1,44 @@
+"""A run forward that keeps nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from diffsim.checkpoint.schedule import require_truth
+from diffsim.simulation.checks import check_room
+from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.options import RunOptions
+from diffsim.simulation.solution import Solution
+from diffsim.typing import Array
+
+Watch: TypeAlias = Callable[[int, dict[str, Array]], None]
+"""Called with the number of steps done and the states then."""
+
+
+def run_forward(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions, watch: Watch | None = None) -> Solution:
+    """Solve forward.
+
+    Args:
+        compiled: what is run.
+        inputs: arrays by name.
+        steps: time steps, or the most there may be.
+        options: say where the run ends, and how often `until` and `watch` are called.
+        watch: called after each `options.every` steps, and at the end.
+    """
+    with compiled.turn:
+        watch, until = compiled.turn.outside(watch), compiled.turn.outside(options.until)
+        fields = compiled.checked(inputs, steps)
+        check_room(steps, compiled.points.values(), compiled.dtype)
+        compiled.start(fields, steps)
+        stepper = compiled.stepper
+        interval = steps if watch is None and until is None else options.every
+        for begin in range(0, steps, interval):
+            end = min(begin + interval, steps)
+            stepper.advance(begin, end)
+            if watch is not None:
+                watch(end, stepper.state())
+            if until is not None and end % interval == 0 and require_truth("until", until(end, stepper.state())):
+                stepper.end_at(end)
+                break
+        return compiled.solution()

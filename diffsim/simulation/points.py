@@ -1,0 +1,42 @@
+"""Where sources and receivers are, as tables of cells and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy.typing as npt
+
+from diffsim.stepping.forward import receiver_points, source_points
+from diffsim.stepping.names import dot
+from diffsim.stepping.points import PointTable, linear_table
+from diffsim.stepping.trace import TracedStep
+from diffsim.stepping.tracing import forcing_location
+
+Points = dict[str, PointTable]
+"""Name of a point set -> its cells and weights."""
+
+
+def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receivers: Mapping[str, npt.ArrayLike]) -> Points:
+    """Tables of sources, which share an amplitude out as a density, and of receivers, which interpolate.
+
+    Args:
+        step: the traced step.
+        sources: forcing -> coordinates.
+        receivers: state -> coordinates.
+
+    Raises:
+        ShapeError: a point outside the grid.
+    """
+    tables = {
+        source_points(f): linear_table(step.grid, forcing_location(step, f), places, f"source of {f}", density=True)
+        for f, places in sources.items()
+    }
+    for state, places in receivers.items():
+        tables[receiver_points(state)] = linear_table(step.grid, step.states[state].location, places, f"receiver of {state}")
+    return tables
+
+
+def with_tangents(points: Mapping[str, PointTable], forcings: Iterable[str], receivers: Iterable[str], order: int) -> Points:
+    """The tables of a tangent, whose fields are where those of its primal are."""
+    sources = {source_points(dot(f, order)): points[source_points(f)] for f in forcings}
+    return {**points, **sources, **{receiver_points(dot(s, order)): points[receiver_points(s)] for s in receivers}}

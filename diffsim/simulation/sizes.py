@@ -1,0 +1,93 @@
+"""Bytes of all that a gradient of a simulation allocates, counted before it is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from diffsim.checkpoint import Sizes
+from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
+from diffsim.engine import settings
+from diffsim.simulation.compiled import Compiled
+from diffsim.stepping.forward import receiver_points
+from diffsim.typing import Array
+
+RECORDED = 4
+"""Numbers for a step and receiver: the trace as it is recorded, the solution's copy, its cotangent by the loss, and that of the sweep."""
+FORCED = 4
+"""Numbers for a step and source: the amplitude, its cotangent, and two copies of that while the gradient is handed over."""
+ON_DEVICE = 2
+"""How many of both are in a GPU's memory."""
+
+
+def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
+    """Bytes of all that a gradient allocates.
+
+    Args:
+        compiled: what is differentiated.
+        steps: time steps.
+        fields: inputs, where strips of damped cells are to be counted: what they damp may depend on parameters.
+    """
+    stepper, item = compiled.stepper, compiled.dtype.itemsize
+    cells = round_up(math.prod(compiled.grid.shape) * item, ALIGNMENT)
+    points = compiled.points
+    step = compiled.step
+    forced = steps * sum(math.prod(compiled.input_shape(name, 1)) for name in (*step.forcings, *step.series))
+    slim = [each for each in stepper.launcher.slim.values() if each.series]
+    kept = steps * sum(math.prod(stepper.layout.slim_storage(each)) for each in slim)
+    recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in compiled.receivers)
+    on_host = settings().arch == "cpu"
+    streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
+    return Sizes(
+        state=stepper.storage.state_bytes(),
+        recorded=stepper.storage.recorded_bytes(),
+        working=stepper.storage.working_bytes(),
+        around=cells * _fields_around(compiled) + _kept_by_solvers(compiled) if on_host else 0,
+        streams=streams + item * kept,
+        row=sum(stepper.depths.values()) * cells,
+        strips=0 if fields is None else _strip_bytes(compiled, steps, fields),
+        second=stepper.storage.second_bytes() + (stepper.storage.second_copies() * cells if on_host else 0),
+    )
+
+
+def _strip_bytes(compiled: Compiled, steps: int, fields: Mapping[str, Array]) -> int:
+    backwards = compiled.stepper.backwards
+    if backwards is None:
+        return 0
+    with np.errstate(all="ignore"):  # inputs may be made up
+        return backwards.strip_bytes(compiled.coefficients(fields), steps)
+
+
+def _fields_around(compiled: Compiled) -> int:
+    """Fields over the cells that are there when most are: as the final states' and coefficients' cotangents become those of the inputs.
+
+    The final states, the coefficients, the cotangents of both; then, either what a function on the host takes and gives, or, of what is
+    done once before the first step, what it reads, with halos, the cotangents of what it gives, with halos, and those of what it reads.
+    """
+    states, coefficients = len(compiled.step.states), len(compiled.coefficients.traced.outputs)
+    once = (compiled.initial, compiled.coefficients)
+    pulled = max(2 * len(part.placed) + len(part.traced.outputs) for part in once)
+    return 2 * (states + coefficients) + max(pulled, host_copies(compiled))
+
+
+def _kept_by_solvers(compiled: Compiled) -> int:
+    """Bytes of matrices and their factors; tangents and adjoints solve with the same ones."""
+    return sum(call.function.room(math.prod(compiled.grid.shape)) for call in compiled.stepper.forward.calls)
+
+
+def host_copies(compiled: Compiled) -> int:
+    """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
+    calls = [call for program in compiled.stepper.programs for call in program.calls]
+    return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
+
+
+def made_up(compiled: Compiled, steps: int) -> dict[str, Array]:
+    """Inputs that keep every number finite and none tiny: ones for parameters, and zeros, which steps leave zeros or turn into ones."""
+    fields = {}
+    for name in compiled.inputs:
+        shape = compiled.input_shape(name, steps)
+        value = np.full(shape, 1.0 if name in compiled.equation.parameters else 0.0, compiled.dtype)
+        fields[name] = compiled.traced.over_cells(name, value)
+    return fields

@@ -1,0 +1,103 @@
+"""Which module of diffsim imports which: every import counts, at the top, under `TYPE_CHECKING` and inside functions."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+Graph = dict[str, set[str]]
+
+
+def import_graph(root: Path) -> Graph:
+    """Module -> modules it imports.
+
+    A name that a package re-exports counts as an import of the module that the package has it from.
+
+    Args:
+        root: folder of the package.
+    """
+    trees = {_module(root, path): ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    exports = {name: _imported(name, tree, _is_package(root, name)) for name, tree in trees.items() if _is_package(root, name)}
+
+    def origin(module: str, name: str) -> str:
+        """The module that `from module import name` really needs."""
+        if f"{module}.{name}" in trees:
+            return f"{module}.{name}"
+        source = exports.get(module, {}).get(name)
+        return module if source is None or source == (module, name) else origin(*source)
+
+    graph: Graph = {}
+    for module, tree in trees.items():
+        wanted = {origin(*source) for source in _sources(module, tree, _is_package(root, module))}
+        graph[module] = {name for name in wanted if name in trees} - {module}
+    return graph
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """A shortest circle for each set of modules that reach one another, its first module again at the end."""
+    reached = {module: _reached(graph, module) for module in graph}
+    found, seen = [], set()
+    for module in sorted(graph):
+        if module in reached[module] and module not in seen:
+            seen |= {other for other in reached[module] if module in reached[other]}
+            found.append(_way_back(graph, module))
+    return found
+
+
+def _reached(graph: Graph, start: str) -> set[str]:
+    found: set[str] = set()
+    stack = [start]
+    while stack:
+        for other in graph[stack.pop()] - found:
+            found.add(other)
+            stack.append(other)
+    return found
+
+
+def _way_back(graph: Graph, start: str) -> list[str]:
+    paths = [[start]]
+    for path in paths:  # grows as it is read: the shortest paths come first
+        for other in sorted(graph[path[-1]]):
+            if other == start:
+                return [*path, start]
+            if all(other not in known for known in paths):
+                paths.append([*path, other])
+    raise AssertionError(f"expected a way from {start} back to it, found none")
+
+
+def _module(root: Path, path: Path) -> str:
+    parts = path.relative_to(root.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_package(root: Path, module: str) -> bool:
+    return (root.parent.joinpath(*module.split(".")) / "__init__.py").exists()
+
+
+def _sources(module: str, tree: ast.Module, package: bool) -> list[tuple[str, str]]:
+    """(module, name) of each import."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [(_from(module, node, package), alias.name) for alias in node.names]
+    return found
+
+
+def _imported(module: str, tree: ast.Module, package: bool) -> dict[str, tuple[str, str]]:
+    """Name -> (module, name) that a module has it from."""
+    return {
+        alias.asname or alias.name: (_from(module, node, package), alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _from(module: str, node: ast.ImportFrom, package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    base = parts[: len(parts) - node.level + package]
+    return ".".join([*base, *([node.module] if node.module else [])])
