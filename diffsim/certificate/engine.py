@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from diffsim.certificate.line import Line, cannot_judge
 from diffsim.certificate.measures import NO_EFFECT, equal_sums, same_bits
-from diffsim.certificate.path import Path, round_off
+from diffsim.certificate.path import Path
 from diffsim.certificate.verdict import judge
 from diffsim.checkpoint import Binomial, Checkpoint, OnlineSchedule, Policy, Schedule, StoreAll
 from diffsim.simulation import Simulation
@@ -137,10 +135,11 @@ def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Lin
     path = line.path
     if unreached.issuperset(line.of):
         return [cannot_judge(f"Taylor with gradient, {line.label}", NO_EFFECT)]
-    if not noise and np.isfinite(found := round_off(path)):
-        noise.append(found)
-    path.noise = max([path.noise, *noise])
-    return judge(line.label, path)
+    path.noise = noise[0] if noise else None
+    lines = judge(line.label, path)
+    if not noise and path.noise is not None:
+        noise.append(path.noise)
+    return lines
 
 
 def _stored(subject: Subject) -> Schedule | OnlineSchedule:

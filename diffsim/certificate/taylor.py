@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.certificate.path import SMALLEST, Path
+from diffsim.certificate.path import FIRST, SMALLEST, Path
 from diffsim.typing import Array
 
 SLOPE_MARGIN = 0.1
@@ -19,8 +19,8 @@ A gradient that is wrong by a relative e adds e h ∇J·d to the second remainde
 h, the smaller the errors that show. Small steps also keep the third derivative out."""
 SENSITIVE = 1e-3
 """The least second remainder is at most this share of the gradient's own term, so that an error of a thousandth bends the slope."""
-FIRST = 1e-2
-"""The first step that is tried, as a share of the largest."""
+ALIKE = 4.0
+"""Remainders on both sides of a point differ by less than this factor where there is no kink."""
 ATTEMPTS = 12
 STRAIGHT = 1e-4
 """A loss is called linear if its remainder at the largest step is at most this share of the gradient's own term."""
@@ -34,8 +34,9 @@ class Taylor:
         without: of |J(θ + h d) - J(θ)|; 1 is right.
         with_gradient: of |J(θ + h d) - J(θ) - h ∇J·d|; 2 is right, for an exactly quadratic loss too.
         exact: the remainders are round-off at every h, so they have no slope: the loss is linear along d.
-        effect: False if neither the loss nor the gradient changes along d beyond round-off.
+        effect: False if the loss does not change along d, and the gradient says so.
         sensitive: whether an error of a thousandth would be seen.
+        mirrored: whether the remainder is the same for a step back, as it is where there is no kink; also where no step back can be taken.
         note: what else to know.
     """
 
@@ -44,14 +45,15 @@ class Taylor:
     exact: bool
     effect: bool
     sensitive: bool
+    mirrored: bool
     note: str
 
     @property
     def right(self) -> bool:
         """Whether the slopes show that the gradient is right."""
         if self.exact:
-            return self.effect and self.sensitive
-        return self.sensitive and abs(self.without - 1) <= SLOPE_MARGIN and abs(self.with_gradient - 2) <= SLOPE_MARGIN
+            return self.effect and self.sensitive and self.mirrored
+        return self.sensitive and self.mirrored and abs(self.without - 1) <= SLOPE_MARGIN and abs(self.with_gradient - 2) <= SLOPE_MARGIN
 
 
 def taylor(path: Path) -> Taylor:
@@ -68,16 +70,22 @@ def taylor(path: Path) -> Taylor:
     first, second = np.abs(changes), np.abs(changes - sizes * path.slope)
     sensitive = bool(second[-1] <= SENSITIVE * sizes[-1] * path.size)
     note = f"h from {h:.1e}, second remainder from {second[0]:.1e}"
-    return Taylor(_slope(sizes, first), _slope(sizes, second), False, True, sensitive, note)
+    return Taylor(_slope(sizes, first), _slope(sizes, second), False, True, sensitive, _mirrored(path, float(sizes[-1])), note)
 
 
 def _without_slopes(path: Path) -> Taylor:
     """Where no remainder is above round-off."""
     h = path.largest
     term, clear = h * path.size, CLEAR * path.floor(h)
-    effect = max(term, abs(path.change(h))) > max(clear, SMALLEST)
+    effect = term > SMALLEST or abs(path.change(h)) > max(clear, SMALLEST)
     note = "no remainder above round-off: the loss is linear along this direction"
-    return Taylor(np.nan, np.nan, True, effect, clear <= STRAIGHT * term, note)
+    return Taylor(np.nan, np.nan, True, effect, clear <= STRAIGHT * term, _mirrored(path, h), note)
+
+
+def _mirrored(path: Path, h: float) -> bool:
+    """Whether the remainder at -h is about that at h, or no remainder can be had there."""
+    other = abs(path.remainder(-h))
+    return not np.isfinite(other) or other <= ALIKE * max(abs(path.remainder(h)), CLEAR * path.floor(h))
 
 
 def _step(path: Path) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from diffsim.certificate.line import Line, cannot_judge
-from diffsim.certificate.path import Path
+from diffsim.certificate.path import Path, round_off, walkable
 from diffsim.certificate.sides import Side, side
 from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor, taylor
 
@@ -28,11 +28,13 @@ def judge(label: str, path: Path) -> list[Line]:
         label: of the direction.
         path: the loss along it.
     """
-    path = _walkable(path)
     name = f"Taylor with gradient, {label}"
-    if path.largest == 0:
+    walked = walkable(path)
+    if walked is None:
         return [cannot_judge(name, f"the loss cannot be computed however short the step ({path.refused}); give `bounds` or `directions`")]
-    found = taylor(path)
+    if walked.noise is None:
+        walked.noise = path.noise = round_off(walked)
+    path, found = walked, taylor(walked)
     if not found.effect:
         return [cannot_judge(name, "neither the loss nor its gradient changes along this direction; take one that the loss depends on")]
     if found.right:
@@ -41,20 +43,6 @@ def judge(label: str, path: Path) -> list[Line]:
             _slope_line(name, 2, found.with_gradient, found.note),
         ]
     return [_by_sides(label, path, found)]
-
-
-def _walkable(path: Path) -> Path:
-    """The path with a largest step that can be computed, the other way if need be; with the largest step 0 if there is none."""
-    ways = [path, path.turned()] if path.back else [path]
-    longest = path.largest
-    for shorter in range(5):
-        for way in ways:
-            way.largest = longest * 0.1 ** (2 * shorter)
-            if np.isfinite(way.change(0.01 * way.largest)):
-                return way
-    path.refused = ways[-1].refused
-    path.largest = 0.0
-    return path
 
 
 def _slope_line(name: str, order: int, slope: float, note: str) -> Line:
@@ -76,14 +64,14 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
     slopes = [one for one in (above, below) if np.isfinite(one.slope)]
     if not slopes:
         return cannot_judge(name, "the difference quotients of the loss do not settle on either side; give a smaller `scale`")
+    if len(slopes) == 1:
+        return _one_side(name, limit, path, found, slopes[0])
     error = sum(one.error for one in slopes)
     low, high = min(one.slope for one in slopes), max(one.slope for one in slopes)
     outside = max(low - path.slope, path.slope - high, 0.0)
     kink = high - low > max(SURE * error, AGREES * path.size)
     tolerance = max(SURE * error, AGREES * path.size)
     seen = f"one-sided slopes {above.slope:.6g} and {below.slope:.6g}, the gradient gives {path.slope:.6g}"
-    if len(slopes) == 1:
-        return _one_side(name, limit, path, found, slopes[0])
     if outside > tolerance:
         where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
         return Line(name, found.with_gradient, limit, False, f"{where}: {seen}")
