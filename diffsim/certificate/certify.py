@@ -113,16 +113,15 @@ class _Checked:
             yield self._direction(f"random {k + 1}", self.chooser.anywhere())
         if self.count:
             for name in self.simulation.wrt:
-                yield self._direction(f"{name} at the edge", self.chooser.at_edge(name, self.stored[name]))
+                yield self._direction(f"{name} at the edge", self.chooser.at_edge(name, self.stored[name]), needed=False)
 
-    def _direction(self, label: str, moves: Moves) -> Direction:
+    def _direction(self, label: str, moves: Moves, needed: bool = True) -> Direction:
         parts = [(self.stored[name] * field).ravel() for name, field in moves.fields.items()]
         slope = sum(float(part.sum()) for part in parts)
         size = max(abs(slope), float(np.linalg.norm(np.concatenate(parts))))
         rounding = EPS * float(np.linalg.norm(np.concatenate([(self.stored[n] * self.point[n]).ravel() for n in moves.fields])))
-        return Direction(
-            label, tuple(moves.fields), Path(lambda h: self._along(h, moves), self.value, slope, size, 1.0, moves.back, rounding)
-        )
+        path = Path(lambda h: self._along(h, moves), self.value, slope, size, 1.0, moves.back, rounding)
+        return Direction(label, tuple(moves.fields), path, needed)
 
     def _along(self, h: float, moves: Moves) -> float:
         there = self.point | {name: self.point[name] + h * move for name, move in moves.fields.items()}

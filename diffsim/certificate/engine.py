@@ -10,7 +10,7 @@ checkpoints     the gradient by every schedule has the bits of the one for which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from diffsim.certificate.line import Line, cannot_judge
@@ -50,11 +50,13 @@ class Direction:
         label: what it is called.
         of: the inputs that it changes.
         path: the loss along it.
+        needed: False for single cells: where one cannot judge, random directions do.
     """
 
     label: str
     of: Iterable[str]
     path: Path
+    needed: bool = True
 
 
 class Subject(Protocol):
@@ -104,7 +106,8 @@ def measure(subject: Subject) -> Iterator[Line]:
     if subject.differences:
         noise: list[float] = []
         for line in subject.lines():
-            yield from _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
+            found = _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
+            yield from (replace(one, needed=line.needed) for one in found)
     yield from _checkpoints(subject, stored, reference)
 
 

@@ -16,6 +16,7 @@ class Line:
         limit: what it is held against, in words, such as "at least 0.9" or "1.9 to 2.1".
         passed: whether it keeps the limit; None: the figure cannot judge, and the note says why and what to do.
         note: what else a reader should know; may be empty.
+        needed: whether a certificate needs it to judge. It does not need single cells, which random directions change too.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Line:
     limit: str
     passed: bool | None
     note: str = ""
+    needed: bool = True
 
     @property
     def verdict(self) -> str:
@@ -44,12 +46,12 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether there are lines and every one passes."""
+        """Whether no line fails and every one that is needed passes."""
         return judged(self.lines) is True
 
     @property
     def verdict(self) -> str:
-        """ "fail" if a line fails, else "cannot judge" if a line cannot judge or there is none, else "pass"."""
+        """ "fail" if a line fails, else "cannot judge" if one that is needed cannot, or there is none, else "pass"."""
         return _VERDICTS[judged(self.lines)]
 
     def __iter__(self) -> Iterator[Line]:
@@ -66,10 +68,11 @@ _VERDICTS = {True: "pass", False: "fail", None: "cannot judge"}
 
 
 def judged(lines: tuple[Line, ...]) -> bool | None:
-    """False if a line fails, else None if a line cannot judge or there is none, else True."""
+    """False if a line fails, else None if one that is needed cannot judge, or there is none, else True."""
     if any(line.passed is False for line in lines):
         return False
-    return True if lines and all(line.passed for line in lines) else None
+    needed = [line for line in lines if line.needed]
+    return True if needed and all(line.passed for line in needed) else None
 
 
 def cannot_judge(name: str, note: str, value: float = float("nan"), limit: str = "") -> Line:

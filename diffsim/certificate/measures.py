@@ -15,7 +15,7 @@ MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
-NO_EFFECT = "nothing has reached what the loss looks at; take more steps, or put receivers nearer"
+NO_EFFECT = "nothing has reached what is looked at; take more steps, or put receivers nearer, or begin with a state that is not 0"
 
 
 def random_weights(moved: Solution, rng: np.random.Generator) -> Solution:

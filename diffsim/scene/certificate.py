@@ -6,6 +6,7 @@ All in f64. Where the arch has no f64, dot products and checkpoints are measured
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class _Checked:
         for k in range(self.directions):
             yield self._direction(f"random {k + 1}", tuple(self.fields), self.rng.standard_normal(self.theta.size))
         for label, (name, direction) in self._localised().items():
-            yield self._direction(label, (name,), direction)
+            yield replace(self._direction(label, (name,), direction), needed=False)
 
     def _transposes(self, name: str) -> tuple[Array, Array, bool]:
         inputs = next(self.problem.setup.prepared(self.problem.inputs(self.fields)))

@@ -25,7 +25,8 @@ from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import DerivativeError, ParameterError, PlanError, StorageError
 from diffsim.runtime import PRECISIONS, lanes, settings
-from diffsim.simulation.checks import check_input, check_names, check_room, check_steps, places, require_finite
+from diffsim.simulation.blown_up import CAUSE_OF_GRADIENT
+from diffsim.simulation.checks import check_input, check_names, check_room, check_steps, finite_solution, places, require_finite
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.planning import made_up, sizes_of, undoes
 from diffsim.simulation.pullback import Back, Call, RepeatablePullback
@@ -449,7 +450,7 @@ class Simulation:
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
         given = {**self._coefficients.vjp(fields, coefficient_bars), **initial}
         found = {**{name: self._traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
-        return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+        return require_finite({name: found[name] for name in self.wrt}, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for ")
 
     def _schedule(self, steps: int, policy: Policy, online: bool, fields: Mapping[str, Array] | None = None) -> Schedule | OnlineSchedule:
         """The schedule of a policy. Without inputs, damped cells are counted as if parameters were 1."""
@@ -551,7 +552,7 @@ class Simulation:
         return coefficients
 
     def _solution(self, stepper: Stepper) -> Solution:
-        return Solution(require_finite(stepper.state(), stepper.steps), require_finite(stepper.traces(), stepper.steps))
+        return finite_solution(stepper.state(), stepper.traces(), stepper.steps)
 
     def _known_at_order_zero(self) -> set[str]:
         """Inputs that are not tangents."""
