@@ -106,8 +106,7 @@ def measure(subject: Subject) -> Iterator[Line]:
     if subject.differences:
         noise: list[float] = []
         for line in subject.lines():
-            found = _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
-            yield from (replace(one, needed=line.needed) for one in found)
+            yield from _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
     yield from _checkpoints(subject, stored, reference)
 
 
@@ -137,12 +136,12 @@ def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Lin
     """The lines of a direction; the round-off of the loss is measured along the first one that allows it."""
     path = line.path
     if unreached.issuperset(line.of):
-        return [cannot_judge(f"Taylor with gradient, {line.label}", NO_EFFECT)]
+        return [replace(cannot_judge(f"Taylor with gradient, {line.label}", NO_EFFECT), needed=line.needed)]
     path.noise = noise[0] if noise else None
     lines = judge(line.label, path)
     if not noise and path.noise is not None:
         noise.append(path.noise)
-    return lines
+    return [replace(one, needed=line.needed) for one in lines]
 
 
 def _stored(subject: Subject) -> Schedule | OnlineSchedule:
