@@ -53,7 +53,7 @@ def reached(moved: Solution, bars: Solution) -> bool:
     if any(np.any(bar) for bar in bars.final.values()):
         return True
     looked = [name for name, bar in bars.traces.items() if np.any(bar)]
-    return not looked or any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
+    return any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
 
 
 def _largest(values: Array) -> float:

@@ -194,6 +194,11 @@ def test_the_loss_of_a_wave_that_has_not_arrived_is_not_judged() -> None:
     assert all("take more steps, or put receivers nearer" in line.note for line in open_ if "jvp" in line.name)
 
 
+def test_a_run_of_one_step_has_no_schedule_to_try(smooth: ds.Simulation) -> None:
+    certificate = ds.certify(smooth, squares, fields(), 1)
+    assert certificate.passed and "cannot judge  checkpoints: a run of 1 step keeps no states" in str(certificate)
+
+
 def test_a_gradient_of_zeros_is_no_proof() -> None:
     run = ds.Simulation(Heat(ds.Grid(SHAPE, 0.5), 0.1))
     certificate = ds.certify(run, lambda s: (s.final["T"] ** 2).sum(), {"kappa": np.full(SHAPE, 0.3), "T": np.zeros(SHAPE)}, 4)
