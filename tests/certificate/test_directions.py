@@ -142,23 +142,23 @@ def test_a_wrong_gradient_fails_beside_a_kink(factor: float, monkeypatch: pytest
     assert "both sides of a kink" in lines[0].note
 
 
-def test_bounds_keep_changes_inside() -> None:
+def test_bounds_keep_changes_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A root of what is all but 0 in some cells: with bounds no direction leaves what has one."""
     seen: list[float] = []
+    right = ds.Simulation.run
 
-    def loss(solution: ds.Solution) -> Any:
-        if not isinstance(solution.final["u"], np.ndarray):
-            raise TypeError("this loss gives its cotangents itself")
-        seen.append(float(solution.final["u"].min()))
-        return float(solution.final["u"].sum()), ds.Solution({"u": np.ones(SHAPE)})
+    def watched(self: ds.Simulation, inputs: Fields, steps: int) -> ds.Solution:
+        seen.append(float(inputs["u"].min()))
+        return right(self, inputs, steps)
 
+    monkeypatch.setattr(ds.Simulation, "run", watched)
     run = simulation(lambda u, k: u * sqrt(u) + k)
     inputs = fields()
     inputs["u"][1, 1:5] = 1e-7
     inputs["u"][0] = inputs["u"][-1] = inputs["u"][:, 0] = inputs["u"][:, -1] = 0.3
-    certificate = ds.certify(run, loss, inputs, 1, scale={"u": 1e-2}, bounds={"u": (0.0, None), "k": (0.0, 10.0)})
+    certificate = ds.certify(run, total, inputs, 1, scale={"u": 1e-2}, bounds={"u": (0.0, None), "k": (0.0, 10.0)})
     assert certificate.passed, str(certificate)
-    assert np.isfinite(seen).all()
+    assert len(seen) > 20 and min(seen) >= 0.0
 
 
 def test_an_entry_at_its_bound_moves_inwards() -> None:
@@ -181,12 +181,12 @@ def test_where_the_loss_is_not_finite_steps_are_shorter() -> None:
 def test_the_loss_of_a_wave_that_has_not_arrived_is_not_judged() -> None:
     grid = ds.Grid((60, 60), 10.0)
     run = ds.Simulation(Acoustic(grid, 1e-3, 4), sources={"f": [[50.0, 50.0]]}, receivers={"p": [[550.0, 550.0]]})
-    inputs = {"c": np.full((60, 60), 2000.0), "f": np.ones((30, 1))}
+    inputs = {"c": np.full((60, 60), 2000.0), "f": np.ones((60, 1))}
 
     def records(solution: ds.Solution) -> Any:
         return (solution.traces["p"] ** 2).sum()
 
-    certificate = ds.certify(run, records, inputs, 30)
+    certificate = ds.certify(run, records, inputs, 60)
     open_ = [line for line in certificate if line.passed is None]
     assert certificate.verdict == "cannot judge", str(certificate)
     assert {line.name for line in open_} >= {f"jvp against vjp of the loss, {name}" for name in ("c", "f")}

@@ -48,6 +48,10 @@ def test_an_operation_without_a_value_does_not(rate: Any, steps: int) -> None:
     assert "NaN and 0 infinite of 48" in text
 
 
+def test_records_that_do_not_grow_before_an_operation_has_no_value() -> None:
+    assert "dt" not in message(lambda T: -sqrt(T - 0.95), 1e-3, 2000, 1.0)
+
+
 def test_without_records_nothing_is_said_of_dt() -> None:
     assert "dt" not in message(laplacian, 1.0, 2000, 1.0, receivers=False)
 
