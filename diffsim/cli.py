@@ -1,7 +1,7 @@
 """The command `diffsim`: plan and run a scene, check its gradient, list and make scenes, show the machine.
 
 Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
-130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
+3 nothing fails, but a line of the certificate cannot judge; 130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rich.table import Table
 
 from diffsim.arguments import plural
 from diffsim.certificate import Line
+from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.engine import init
@@ -34,7 +35,8 @@ from diffsim.scene.shown import message_shown, path_shown
 from diffsim.scene.versions import versions
 from diffsim.start import ENDINGS, exit_code, how
 
-OK, FAILED, BAD_INPUT = 0, 1, 2
+OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3
+CODES = {True: OK, False: FAILED, None: NOT_JUDGED}
 PICTURES = (".png", ".svg", ".pdf")
 TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
 
@@ -102,17 +104,18 @@ def run(options: argparse.Namespace) -> int:
     iterations = plural(outcome.history[-1].iteration, "iteration")
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s; {outcome.stopped}")
     console.print(f"results in {folder}", soft_wrap=True)
-    return OK if outcome.passed else FAILED
+    return CODES[outcome.judged]
 
 
 def gradcheck(options: argparse.Namespace) -> int:
     scene = _loaded(options)
     init(options.arch, options.precision, options.threads)
     console = _console()
-    lines = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
-    failed = sum(not line.passed for line in lines)
-    console.print(f"{scene.name}: {len(lines) - failed} of {len(lines)} lines pass")
-    return FAILED if failed else OK
+    found = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
+    good, bad, open_ = (sum(line.passed is verdict for line in found) for verdict in (True, False, None))
+    others = [f"{bad} fail"] * (bad > 0) + [f"{open_} cannot judge"] * (open_ > 0)
+    console.print(", ".join([f"{scene.name}: {good} of {len(found)} lines pass", *others]))
+    return CODES[judged(found.lines)]
 
 
 def list_scenes(options: argparse.Namespace) -> int:

@@ -133,6 +133,14 @@ def test_gradcheck(written, capsys, monkeypatch):
     assert "FAIL  " in capsys.readouterr().out
 
 
+def test_a_certificate_that_cannot_judge_exits_3(written, capsys):
+    """After one step nothing has come from the source to the receivers."""
+    path = written(ACOUSTIC, certificate={"steps": 1}, misfit=[{"of": "traces", "state": "p", "normalise": False}])
+    assert cli.main(["gradcheck", path]) == 3
+    out = capsys.readouterr().out
+    assert "cannot judge  " in out and "take more steps" in out and "FAIL" not in out
+
+
 def test_list_names_every_scene(capsys):
     assert cli.main(["list"]) == 0
     found = capsys.readouterr().out

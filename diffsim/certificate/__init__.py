@@ -2,6 +2,5 @@
 
 from diffsim.certificate.certify import certify
 from diffsim.certificate.line import Certificate, Line
-from diffsim.certificate.taylor import Taylor, taylor
 
-__all__ = ["Certificate", "Line", "Taylor", "certify", "taylor"]
+__all__ = ["Certificate", "Line", "certify"]

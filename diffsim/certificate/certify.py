@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.certificate.line import Certificate, Line
-from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
-from diffsim.certificate.taylor import taylor
-from diffsim.checkpoint import Binomial, Policy, StoreAll
+from diffsim.arguments import shown
+from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale
+from diffsim.certificate.engine import Direction, Sums, measure
+from diffsim.certificate.line import Certificate
+from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
+from diffsim.certificate.path import EPS, Path
+from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.simulation import Simulation
+from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.typing import Array
 
-SLOTS = (1, 2, 3, 5, 8, 13, 21)
-"""Numbers of slots that are tried."""
-MOST_REPEATED = 12.0
-"""Schedules that run each step forward more often than this are left out."""
-NOTHING = 1e-12
-"""An entry this much smaller than the largest of its field is 0 but for round-off: a change by its size would show nothing."""
-
 
 def certify(
-    simulation: Simulation, loss: Loss, inputs: Mapping[str, npt.ArrayLike], steps: int, seed: int = 0, directions: int = 3
+    simulation: Simulation,
+    loss: Loss,
+    inputs: Mapping[str, npt.ArrayLike],
+    steps: int,
+    seed: int = 0,
+    directions: Directions = 3,
+    scale: Scale = None,
+    bounds: Bounds = None,
 ) -> Certificate:
     """Measure whether the gradient of a loss through a simulation is right.
 
@@ -34,79 +38,114 @@ def certify(
         Taylor          |L(x + h d) - L(x)| falls as h, and |L(x + h d) - L(x) - h ∇L·d| as h²
         checkpoints     the gradient by every schedule has the bits of the one for which all was stored
 
-    Random directions are as large as each input, entry by entry, so entries that are zero stay zero; one direction more
-    is a single cell of each field, at the edge of the grid.
+    A line passes, fails, or cannot judge, and says then why and what to do. docs/certificate.md tells what each line means.
 
     Args:
         simulation: in f64.
         loss: solution -> a number, or (value, cotangents); see `Simulation.value_and_grad`.
-        inputs: where; positive margins are needed so that small changes stay valid.
+        inputs: where.
         steps: time steps.
         seed: of all random numbers.
-        directions: random directions of the Taylor test.
+        directions: of the Taylor test: how many random ones, or one's own, as a mapping from inputs to their changes, or a list of such
+            mappings. Beside random ones stands a single cell of each input, at the edge of the grid; one's own stand alone.
+        scale: typical size of a change, > 0, in the unit of each input: a number, or by name; steps of the Taylor test are no longer.
+            Inputs without one are changed by a tenth of each entry, so that entries that are 0 stay 0; by 1 if all are 0.
+        bounds: input -> (least, greatest value), None where there is none; no change leaves them.
+
+    Returns:
+        The lines, in order. What fails in the middle, such as a run that blows up, gives a line that names it.
 
     Raises:
-        ParameterError: the simulation is in f32, where slopes drown in round-off.
+        ParameterError: the simulation is in f32, where slopes drown in round-off; or an argument is not as it should be.
+        ShapeError: an array does not fit its input.
     """
     if simulation.precision != "f64":
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
     point = {name: np.asarray(value, float) for name, value in inputs.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
-    if directions < 1:
-        raise ParameterError(f"directions = {directions}, expected at least 1; without one, nothing is tested")
-    return Certificate(tuple(_lines(simulation, loss, point, steps, np.random.default_rng(seed), directions)))
+    chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed))
+    return Certificate(tuple(measure(_Checked(simulation, loss, point, steps, chooser, directions))))
 
 
-def _lines(
-    simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, rng: np.random.Generator, directions: int
-) -> Iterator[Line]:
-    names = list(simulation.wrt)
+class _Checked:
+    """A simulation and a loss at a point."""
+
+    differences = True
     limit = MISMATCH["f64"]
 
-    def direction(name: str) -> Array:
-        sizes = np.abs(point[name]) if np.any(point[name]) else np.ones_like(point[name])
-        return rng.standard_normal(point[name].shape) * sizes
+    def __init__(
+        self, simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, chooser: Chooser, directions: Directions
+    ) -> None:
+        self.simulation, self.loss, self.point, self.steps, self.chooser = simulation, loss, point, steps, chooser
+        self.own: list[Moves] = []
+        self.count = 0
+        if isinstance(directions, (int, np.integer)) and not isinstance(directions, bool):
+            self.count = int(directions)
+        elif isinstance(directions, (Mapping, list, tuple)):
+            given = [directions] if isinstance(directions, Mapping) else directions
+            self.own = [chooser.own(moves, f"directions[{k}]") for k, moves in enumerate(given)]
+        else:
+            raise ParameterError(
+                f"directions = {shown(directions)}, expected how many, or a mapping from inputs to changes, or a list of these; "
+                "write it like {'h': dh}"
+            )
+        if not self.own and self.count < 1:
+            raise ParameterError(f"directions = {shown(directions)}, expected at least 1; without one, nothing is tested")
 
-    def gradient(checkpoint: object) -> tuple[float, dict[str, Array]]:
-        return simulation.value_and_grad(loss, point, steps, checkpoint)  # type: ignore[arg-type]
+    def gradient(self, checkpoint: Checkpoint) -> dict[str, Array]:
+        value, gradient = self.simulation.value_and_grad(self.loss, self.point, self.steps, checkpoint)
+        return {**gradient, "value": np.array(value)}
 
-    value, stored = gradient(StoreAll(steps))
-    for name in names:
-        v = direction(name)
-        solution, moved = simulation.jvp(point, {name: v}, steps)
-        weights = random_weights(moved, rng)
-        _, pullback = simulation.vjp(point, steps)
-        yield equal_sums(f"dot product, {name}", products(moved, weights), pullback(weights)[name] * v, limit)
-        forward = products(moved, value_and_cotangents(loss, solution)[1])
-        yield equal_sums(f"jvp against vjp of the loss, {name}", forward, stored[name] * v, limit)
-    chosen = {f"random {k + 1}": {name: direction(name) for name in names} for k in range(directions)}
-    chosen |= {f"{name} at the edge": {name: _edge(point[name], stored[name])} for name in names}
-    for label, moves in chosen.items():
-        slope = sum(float((stored[name] * move).sum()) for name, move in moves.items())
+    def start(self, gradient: Mapping[str, Array]) -> None:
+        self.value, self.stored = float(gradient["value"]), gradient
 
-        def along(t: Array, moves: dict[str, Array] = moves) -> float:
-            there = point | {name: point[name] + float(t[0]) * move for name, move in moves.items()}
-            return value_and_cotangents(loss, simulation.run(there, steps))[0]
+    def sums(self) -> Iterator[Sums]:
+        for name in self.simulation.wrt:
+            pair = _Pair(self, name)
+            yield Sums(f"dot product, {name}", name, pair.transposes)
+            yield Sums(f"jvp against vjp of the loss, {name}", name, pair.of_loss)
 
-        # of the inputs, a tenth of their size at most
-        scaled = {name: 0.1 * move for name, move in moves.items()}
-        yield from slope_lines(label, taylor(lambda t, s=scaled: along(t, s), np.zeros(1), value, 0.1 * slope, np.ones(1)))  # type: ignore[misc]
-    for slots in SLOTS:
-        if slots >= steps or Binomial(steps, slots).advances > MOST_REPEATED * steps:
-            continue
-        again, checkpointed = gradient(Policy(schedule=Binomial(steps, slots), verify=False))  # the bits themselves are the proof here
-        note = f"{Binomial(steps, slots).advances / steps:.2f} forward steps a step; numbers that differ are counted"
-        both = ({**checkpointed, "value": np.array(again)}, {**stored, "value": np.array(value)})
-        yield same_bits(f"{slots} slot{'s' if slots > 1 else ''} against all stored", *both, note)
+    def lines(self) -> Iterator[Direction]:
+        for k, moves in enumerate(self.own):
+            yield self._direction(f"directions[{k}]", moves)
+        for k in range(self.count):
+            yield self._direction(f"random {k + 1}", self.chooser.anywhere())
+        if self.count:
+            for name in self.simulation.wrt:
+                yield self._direction(f"{name} at the edge", self.chooser.at_edge(name, self.stored[name]), needed=False)
+
+    def _direction(self, label: str, moves: Moves, needed: bool = True) -> Direction:
+        parts = [(self.stored[name] * field).ravel() for name, field in moves.fields.items()]
+        slope = sum(float(part.sum()) for part in parts)
+        size = max(abs(slope), float(np.linalg.norm(np.concatenate(parts))))
+        rounding = EPS * float(np.linalg.norm(np.concatenate([(self.stored[n] * self.point[n]).ravel() for n in moves.fields])))
+        path = Path(lambda h: self._along(h, moves), self.value, slope, size, 1.0, moves.back, rounding)
+        return Direction(label, tuple(moves.fields), path, needed)
+
+    def _along(self, h: float, moves: Moves) -> float:
+        there = self.point | {name: self.point[name] + h * move for name, move in moves.fields.items()}
+        return value_and_cotangents(self.loss, self.simulation.run(there, self.steps))[0]
 
 
-def _edge(values: Array, gradient: Array) -> Array:
-    """A change of the outermost entry that the loss feels most, by its own size, or by 1 if it is 0 beside the others."""
-    border = np.ones(values.shape, bool)
-    border[tuple(slice(1, -1) for _ in values.shape)] = False
-    where = np.unravel_index(int(np.argmax(np.where(border, np.abs(gradient), -1.0))), values.shape)
-    out = np.zeros(values.shape)
-    size = abs(float(values[where]))
-    out[where] = size if size > NOTHING * np.abs(values).max() else 1.0
-    return out
+class _Pair:
+    """The two comparisons of tangent and adjoint for one input, along the same random change."""
+
+    def __init__(self, checked: _Checked, name: str) -> None:
+        self.checked, self.name = checked, name
+        self.v = checked.chooser.random(name)
+
+    def transposes(self) -> tuple[Array, Array, bool]:
+        checked, (_, moved) = self.checked, self._tangent
+        weights = random_weights(moved, checked.chooser.rng)
+        _, pullback = checked.simulation.vjp(checked.point, checked.steps)
+        return products(moved, weights), pullback(weights)[self.name] * self.v, True
+
+    def of_loss(self) -> tuple[Array, Array, bool]:
+        solution, moved = self._tangent
+        bars = value_and_cotangents(self.checked.loss, solution)[1]
+        return products(moved, bars), self.checked.stored[self.name] * self.v, reached(moved, bars)
+
+    @cached_property
+    def _tangent(self) -> tuple[Solution, Solution]:
+        return self.checked.simulation.jvp(self.checked.point, {self.name: self.v}, self.checked.steps)

@@ -1,18 +1,21 @@
-"""The figures of a certificate: how far two numbers differ that should be equal, and how remainders fall."""
+"""The figures of a certificate: how far two numbers differ that should be equal, and how many bits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.certificate.line import Line
-from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor
+from diffsim.certificate.line import Line, cannot_judge
+from diffsim.certificate.path import SMALLEST
 from diffsim.simulation import Solution
 from diffsim.typing import Array
 
 MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
+ARRIVED = 1e-12
+"""Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
+NO_EFFECT = "nothing has reached what is looked at; take more steps, or put receivers nearer, or begin with a state that is not 0"
 
 
 def random_weights(moved: Solution, rng: np.random.Generator) -> Solution:
@@ -34,20 +37,32 @@ def products(moved: Solution, weights: Solution) -> Array:
 def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line:
     """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
     scale = max(max(abs(float(products.sum())), float(np.sqrt(np.sum(products**2)))) for products in (forward, backward))
-    difference = abs(float(forward.sum()) - float(backward.sum()))
-    mismatch = difference / scale if scale else float(difference > 0)
-    return Line(name, mismatch, f"at most {limit:g}", bool(mismatch <= limit), "" if scale else "no effect: all products are zero")
+    if scale < SMALLEST:
+        return cannot_judge(name, f"both sides are zero or all but: {NO_EFFECT}", limit=f"at most {limit:g}")
+    mismatch = abs(float(forward.sum()) - float(backward.sum())) / scale
+    return Line(name, mismatch, f"at most {limit:g}", bool(mismatch <= limit))
 
 
-def slope_lines(label: str, found: Taylor) -> Iterator[Line]:
-    """Two lines of a Taylor test."""
-    for order, slope, kind in ((1, found.without, "without"), (2, found.with_gradient, "with")):
-        limit = f"{order - SLOPE_MARGIN:g} to {order + SLOPE_MARGIN:g}"
-        passed = found.exact or abs(slope - order) <= SLOPE_MARGIN
-        yield Line(f"Taylor {kind} gradient, {label}", slope, limit, bool(passed), found.note)
+def reached(moved: Solution, bars: Solution) -> bool:
+    """Whether what an input changes has come to the receivers that a loss looks at.
+
+    Args:
+        moved: tangent of the solution.
+        bars: cotangents of the loss.
+    """
+    if any(np.any(bar) for bar in bars.final.values()):
+        return True
+    looked = [name for name, bar in bars.traces.items() if np.any(bar)]
+    return any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
+
+
+def _largest(values: Array) -> float:
+    return float(np.max(np.abs(values), initial=0.0))
 
 
 def same_bits(name: str, found: Mapping[str, Array], expected: Mapping[str, Array], note: str = "") -> Line:
     """How many numbers differ between two sets of arrays that should be the same bit for bit."""
     different = sum(int(np.count_nonzero(np.asarray(found[key]) != np.asarray(expected[key]))) for key in expected)
+    if not different and not any(np.any(values) for values in expected.values()):
+        return cannot_judge(name, f"loss and gradient are zero: {NO_EFFECT}", 0.0, "no bit different")
     return Line(name, different, "no bit different", different == 0, note)

@@ -20,12 +20,13 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
     parts = []
     for lines, what in ((outcome.accepted, "acceptance"), (outcome.certificate, "certificate of the gradient")):
         if lines:
-            good = sum(line.passed for line in lines)
+            good, open_ = (sum(line.passed is verdict for line in lines) for verdict in (True, None))
             held = f"{good} of them met" if good < len(lines) else "it is met" if good == 1 else "all are met"
-            parts.append(f"The {what} states {plural(len(lines), 'limit')}: {held}.")
+            unjudged = f", {open_} cannot be judged" if open_ else ""
+            parts.append(f"The {what} states {plural(len(lines), 'limit')}: {held}{unjudged}.")
     if not outcome.accepted:
         parts.insert(0, "The scene states no acceptance figures.")
-    word = "failed" if not outcome.passed else "passed" if outcome.accepted else "not judged"
+    word = {False: "failed", None: "not judged", True: "passed" if outcome.accepted else "not judged"}[outcome.judged]
     return word, " ".join(parts)
 
 
@@ -43,7 +44,7 @@ def story(outcome: Outcome) -> str:
 def judged(lines: tuple[Line, ...]) -> list[dict[str, Any]]:
     """Rows of an acceptance or a certificate."""
     return [
-        {"name": line.name, "value": number(line.value), "limit": line.limit, "passed": line.passed, "note": line.note} for line in lines
+        {"name": line.name, "value": number(line.value), "limit": line.limit, "verdict": line.verdict, "note": line.note} for line in lines
     ]
 
 

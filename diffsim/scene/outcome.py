@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.certificate import Line
+from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
 from diffsim.scene.arrays import UNREADABLE
 from diffsim.scene.files import write_aside
@@ -203,7 +204,13 @@ class Outcome:
     @property
     def passed(self) -> bool:
         """Whether every line of the acceptance and of the certificate passes."""
-        return all(line.passed for line in (*self.accepted, *self.certificate))
+        return self.judged is True
+
+    @property
+    def judged(self) -> bool | None:
+        """False if a line of the acceptance or of the certificate fails, else None if one cannot judge, else True."""
+        lines = (*self.accepted, *self.certificate)
+        return judged(lines) if lines else True
 
     def save(self, folder: Path) -> None:
         """Write `result.npz`, `history.csv` and `outcome.json`, each aside first and then renamed."""

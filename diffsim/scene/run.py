@@ -105,7 +105,7 @@ def _run(
     lines: tuple[Line, ...] = ()
     if certificate:
         watcher.phase(f"{scene.name}: checking the gradient")
-        lines = certify(scene)
+        lines = certify(scene).lines
     seconds["certificate"] = time.perf_counter() - began - seconds["data"]
 
     if out is not None:

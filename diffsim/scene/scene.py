@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.certificate import Line
+from diffsim.certificate import Certificate, Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import settings
 from diffsim.errors import SceneError
@@ -83,6 +83,6 @@ class Scene(Description):
         """What a gradient of one shot will take, and how its states will be kept; see `diffsim.plan`."""
         return plan_of(self.problem(precision))
 
-    def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> tuple[Line, ...]:
+    def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> Certificate:
         """Measure the certificate; see `diffsim.scene.certificate`."""
         return certify(self, on_line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from diffsim.arguments import MOST_STEPS, mapping, real_array, shown, whole
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
+from diffsim.simulation.blown_up import cause_of_run, counted
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
 from diffsim.system import available_memory
@@ -77,9 +78,14 @@ def check_cotangents(cotangents: Solution, solution: Solution) -> None:
                 )
 
 
-def require_finite(fields: dict[str, Array], steps: int, what: str = "") -> dict[str, Array]:
-    """The fields, unless one is no longer finite."""
+def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:
+    """The fields, unless one is no longer finite; `cause` says why that may be."""
     for name, value in fields.items():
         if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # as telling as to ask every cell
-            raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps; lower dt, or check the parameters")
+            raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps: {counted(value)}. {cause()}")
     return fields
+
+
+def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int) -> Solution:
+    """The solution, unless a state or a record is no longer finite."""
+    return Solution(*(require_finite(part, steps, lambda: cause_of_run(traces)) for part in (final, traces)))

@@ -14,7 +14,8 @@ from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
-from diffsim.simulation.checks import check_input, check_names, require_finite
+from diffsim.simulation.blown_up import CAUSE_OF_GRADIENT
+from diffsim.simulation.checks import check_input, check_names, finite_solution, require_finite
 from diffsim.simulation.points import with_tangents
 from diffsim.simulation.reversal import SweepReport
 from diffsim.simulation.solution import Solution
@@ -167,8 +168,7 @@ class Compiled:
         Raises:
             DivergenceError: it is no longer finite.
         """
-        steps = self.stepper.steps
-        return Solution(require_finite(self.stepper.state(), steps), require_finite(self.stepper.traces(), steps))
+        return finite_solution(self.stepper.state(), self.stepper.traces(), self.stepper.steps)
 
     def gradient(self, fields: Mapping[str, Array], coefficients: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""
@@ -182,7 +182,7 @@ class Compiled:
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
         given = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
         found = {**{name: self.traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
-        return require_finite({name: found[name] for name in self.wrt}, steps, "the gradient for ")
+        return require_finite({name: found[name] for name in self.wrt}, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for ")
 
     def wait(self, run: Waiting) -> None:
         """The storage holds a run whose reverse sweep may still come."""

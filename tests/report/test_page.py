@@ -107,8 +107,9 @@ def test_the_page_says_every_number(written: Written) -> None:
 
 def test_passes_and_fails_are_counted(written: Written) -> None:
     lines = (*written.outcome.accepted, *written.outcome.accepted, *written.outcome.certificate)  # accepted: on top, and in its table
-    assert written.html.count("✓ pass<") == sum(line.passed for line in lines)
-    assert written.html.count("✗ fail<") == sum(not line.passed for line in lines)
+    assert written.html.count("✓ pass<") == sum(line.passed is True for line in lines)
+    assert written.html.count("✗ fail<") == sum(line.passed is False for line in lines)
+    assert written.html.count("? cannot judge<") == sum(line.passed is None for line in lines)
     badge = {"crosswell": "failed", "line": "not judged"}.get(written.kind, "passed")
     assert re.findall(r'class="badge [^"]*">([^<]*)<', written.html) == [badge]
 

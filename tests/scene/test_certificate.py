@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import diffsim as ds
@@ -14,7 +15,7 @@ from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 
 
 def failed(base, **changes):
-    return {line.name for line in scene(base, **changes).gradcheck() if not line.passed}
+    return {line.name for line in scene(base, **changes).gradcheck() if line.passed is False}
 
 
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
@@ -99,3 +100,50 @@ def test_fewer_steps():
     names = {line.name for line in scene(ACOUSTIC, certificate={"steps": 12}, truth__noise=0.5).gradcheck()}
     assert "8 slots against all stored" in names
     assert "13 slots against all stored" not in names
+
+
+def test_no_variable_leaves_its_bounds(monkeypatch):
+    """The search begins at a bound, and the loss is asked for nothing beyond."""
+    seen = []
+    right = Objective.value
+
+    def value(self, theta):
+        seen.append((theta, self.problem.unknowns.bounds()))
+        return right(self, theta)
+
+    monkeypatch.setattr(Objective, "value", value)
+    unknowns = {"T": {"start": {"constant": 0.0}, "lower": 0.0, "upper": 0.5}, "kappa": HEAT["unknowns"]["kappa"]}
+    certificate = scene(HEAT, unknowns=unknowns).gradcheck()
+    assert certificate.passed, str(certificate)
+    assert seen
+    for theta, bounds in seen:
+        assert np.all((theta >= bounds.lb) & (theta <= bounds.ub))
+
+
+def test_a_run_that_fails_in_the_middle_keeps_its_lines(monkeypatch):
+    def value(self, theta):
+        raise MemoryError
+
+    monkeypatch.setattr(Objective, "value", value)
+    told = []
+    certificate = scene(HEAT).gradcheck(told.append)
+    assert list(certificate) == told and certificate.verdict == "cannot judge"
+    stops = [line for line in certificate if "stopped by MemoryError: there is no more memory" in line.note]
+    assert {"Taylor with gradient, random 1", "Taylor with gradient, T near the edge"} <= {line.name for line in stops}
+    assert all(line.passed for line in certificate if line not in stops) and len(certificate) > len(stops) + 6
+
+
+@pytest.mark.parametrize("factor", [1.001, 0.999])
+def test_a_thousandth_in_the_adjoint_of_one_unknown(monkeypatch, factor):
+    """Of the adjoint of all steps, so that dot products see it and differences of the loss do."""
+    right = ds.Simulation.vjp
+
+    def vjp(self, *arguments, **named):
+        solution, pullback = right(self, *arguments, **named)
+        return solution, lambda bars: {name: (factor if name == "kappa" else 1.0) * bar for name, bar in pullback(bars).items()}
+
+    monkeypatch.setattr(ds.Simulation, "vjp", vjp)
+    found = failed(HEAT)
+    assert {"dot product, kappa", "jvp against vjp of the loss, kappa", "Taylor with gradient, kappa near the edge"} <= found
+    assert {f"Taylor with gradient, random {k}" for k in (2, 3)} <= found  # along the first, kappa matters a ten-thousandth of T
+    assert "dot product, T" not in found and "Taylor with gradient, T near the edge" not in found

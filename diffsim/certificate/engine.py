@@ -1,0 +1,169 @@
+"""The sequence of a certificate: what is measured of any loss through a simulation, and in which order.
+
+dot product     <J v, w> = <v, Jᵀ w> for random v and w: tangent and adjoint of all time steps are transposes.
+jvp and vjp     the derivative of the loss along v by the tangent, and by the gradient.
+Taylor          |L(x + h d) - L(x)| falls as h, and |L(x + h d) - L(x) - h ∇L·d| as h². These lines know nothing of derivatives but
+                the gradient, so they would see a tangent and an adjoint that are wrong alike.
+checkpoints     the gradient by every schedule has the bits of the one for which all was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from diffsim.certificate.line import Line, cannot_judge
+from diffsim.certificate.measures import NO_EFFECT, equal_sums, same_bits
+from diffsim.certificate.path import Path
+from diffsim.certificate.verdict import judge
+from diffsim.checkpoint import AnySchedule, Binomial, Checkpoint, Policy, StoreAll
+from diffsim.simulation import Simulation
+from diffsim.typing import Array
+
+SLOTS = (1, 2, 3, 5, 8, 13, 21)
+"""Numbers of slots that are tried."""
+MOST_REPEATED = 12.0
+"""Schedules that run each step forward more often than this are left out."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Two lists of products whose sums should be equal.
+
+    Attributes:
+        name: of the line.
+        of: the input whose derivative it is.
+        measure: gives the products of the tangent, those of the adjoint, and whether what the input changes reaches what is looked at.
+    """
+
+    name: str
+    of: str
+    measure: Callable[[], tuple[Array, Array, bool]]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction of a Taylor test.
+
+    Attributes:
+        label: what it is called.
+        of: the inputs that it changes.
+        path: the loss along it.
+        needed: False for single cells: where one cannot judge, random directions do.
+    """
+
+    label: str
+    of: Iterable[str]
+    path: Path
+    needed: bool = True
+
+
+class Subject(Protocol):
+    """A loss through a simulation at a point: what a certificate asks of it.
+
+    Attributes:
+        simulation: whose adjoint is checked.
+        steps: time steps.
+        limit: largest relative mismatch of sums that should be equal.
+        differences: whether differences of the loss say anything; they do not in f32.
+    """
+
+    simulation: Simulation
+    steps: int
+    limit: float
+    differences: bool
+
+    def gradient(self, checkpoint: Checkpoint) -> Mapping[str, Array]:
+        """The gradient by each input, and the loss as "value"."""
+
+    def start(self, gradient: Mapping[str, Array]) -> None:
+        """Told the gradient by which all was stored, before anything else is asked."""
+
+    def sums(self) -> Iterator[Sums]:
+        """Every pair of sums."""
+
+    def lines(self) -> Iterator[Direction]:
+        """Every direction of the Taylor test."""
+
+
+def measure(subject: Subject) -> Iterator[Line]:
+    """Every line of a certificate. What fails in the middle gives a line that names it, and the rest goes on.
+
+    Args:
+        subject: what is checked.
+    """
+    stored = _stored(subject)
+    try:
+        reference = subject.gradient(stored)
+    except (ArithmeticError, MemoryError) as error:
+        yield stopped("value and gradient", error)
+        return
+    subject.start(reference)
+    unreached: set[str] = set()
+    for sums in subject.sums():
+        yield from _attempt(sums.name, lambda s=sums: _compare(s, subject.limit, unreached))  # type: ignore[misc]
+    if subject.differences:
+        noise: list[float] = []
+        for line in subject.lines():
+            yield from _attempt(f"Taylor with gradient, {line.label}", lambda d=line: _along(d, unreached, noise))  # type: ignore[misc]
+    yield from _checkpoints(subject, stored, reference)
+
+
+def stopped(name: str, error: BaseException) -> Line:
+    """A line that names what ended a measurement."""
+    text = str(error) or "there is no more memory; take fewer steps or a coarser grid" * isinstance(error, MemoryError)
+    return cannot_judge(name, f"stopped by {type(error).__name__}: {text}")
+
+
+def _attempt(name: str, lines: Callable[[], list[Line]]) -> list[Line]:
+    try:
+        return lines()
+    except Exception as error:  # whatever a loss or a step raises, the lines measured so far are worth more
+        return [stopped(name, error)]
+
+
+def _compare(sums: Sums, limit: float, unreached: set[str]) -> list[Line]:
+    forward, backward, arrives = sums.measure()
+    found = equal_sums(sums.name, forward, backward, limit)
+    if arrives:
+        return [found]
+    unreached.add(sums.of)
+    return [found if found.passed is False else cannot_judge(sums.name, f"of {sums.of}, {NO_EFFECT}", found.value, found.limit)]
+
+
+def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Line]:
+    """The lines of a direction; the round-off of the loss is measured along the first one that allows it."""
+    path = line.path
+    if unreached.issuperset(line.of):
+        return [replace(cannot_judge(f"Taylor with gradient, {line.label}", NO_EFFECT), needed=line.needed)]
+    path.noise = noise[0] if noise else None
+    lines = judge(line.label, path)
+    if not noise and path.noise is not None:
+        noise.append(path.noise)
+    return [replace(one, needed=line.needed) for one in lines]
+
+
+def _stored(subject: Subject) -> AnySchedule:
+    """The schedule that stores all, or as much as there is memory for."""
+    planned = subject.simulation.schedule(subject.steps)
+    return planned if planned.recorded < subject.steps else StoreAll(subject.steps)
+
+
+def _checkpoints(subject: Subject, stored: AnySchedule, reference: Mapping[str, Array]) -> Iterator[Line]:
+    """Every schedule against the one that stores all."""
+    steps = subject.steps
+    if steps == 1:
+        note = "a run of 1 step keeps no states, so no schedule was tried; take more steps"
+        yield replace(cannot_judge("checkpoints", note), needed=False)
+    against = "all stored" if isinstance(stored, StoreAll) else f"{stored.slots} slots"
+    for slots in SLOTS:
+        if slots >= steps:  # as many as there are steps store all
+            break
+        schedule = Binomial(steps, slots)
+        if schedule.advances > MOST_REPEATED * steps:
+            continue
+        name = f"{slots} slot{'s' if slots > 1 else ''} against {against}"
+        note = f"{schedule.advances / steps:.2f} forward steps a step; numbers that differ are counted"
+        policy = Policy(schedule=schedule, verify=False)  # the bits themselves are the proof here
+        yield from _attempt(name, lambda n=name, p=policy, t=note: [same_bits(n, subject.gradient(p), reference, t)])  # type: ignore[misc]

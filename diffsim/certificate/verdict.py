@@ -1,0 +1,117 @@
+"""What the loss along a direction says of the gradient: it is right, it is wrong, or it cannot be judged here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffsim.certificate.line import Line, cannot_judge
+from diffsim.certificate.path import Path, round_off, walkable
+from diffsim.certificate.sides import Side, side
+from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor, taylor
+
+SURE = 10.0
+"""Two slopes differ if they do by more than this many of their errors."""
+AGREES = 1e-8
+"""Relative difference of two slopes that are called equal, however exact both are."""
+BLUNT = 1e-4
+"""Slopes by differences that are not known to this share of the gradient's own judge nothing but gross errors."""
+
+
+def judge(label: str, path: Path) -> list[Line]:
+    """The lines of a Taylor test along a direction.
+
+    If the remainders fall as h and h², the gradient is right. If not, the slopes of the loss on both sides of the point are measured:
+    where they agree, the gradient must be this slope. Where they differ there is a kink: a gradient between them is one that a
+    generalised derivative may have, and nothing more can be said of it; outside of them it is wrong.
+
+    Args:
+        label: of the direction.
+        path: the loss along it.
+    """
+    name = f"Taylor with gradient, {label}"
+    walked = walkable(path)
+    if walked is None:
+        return [cannot_judge(name, f"the loss cannot be computed however short the step ({path.refused}); give `bounds` or `directions`")]
+    if walked.noise is None:
+        walked.noise = path.noise = round_off(walked)
+    path, found = walked, taylor(walked)
+    if not found.effect:
+        return [cannot_judge(name, "neither the loss nor its gradient changes along this direction; take one that the loss depends on")]
+    if found.right:
+        return [
+            _slope_line(f"Taylor without gradient, {label}", 1, found.without, found.note),
+            _slope_line(name, 2, found.with_gradient, found.note),
+        ]
+    return [_by_sides(label, path, found)]
+
+
+def _slope_line(name: str, order: int, slope: float, note: str) -> Line:
+    return Line(name, slope, f"{order - SLOPE_MARGIN:g} to {order + SLOPE_MARGIN:g}", True, note)
+
+
+def _by_sides(label: str, path: Path, found: Taylor) -> Line:
+    """The verdict by the slopes on both sides."""
+    name = f"Taylor with gradient, {label}"
+    limit = f"{2 - SLOPE_MARGIN:g} to {2 + SLOPE_MARGIN:g}"
+    above, below = side(path), _below(path)
+    jump = max(above.jump, below.jump, key=abs)
+    if jump:
+        return cannot_judge(
+            name,
+            f"a jump at this point along this direction: the loss changes by {jump:.3g} however short the step, so it has no derivative; "
+            "move the point, or leave out what jumps",
+        )
+    slopes = [one for one in (above, below) if np.isfinite(one.slope)]
+    if not slopes:
+        return cannot_judge(name, "the difference quotients of the loss do not settle on either side; give a smaller `scale`")
+    if len(slopes) == 1:
+        return _one_side(name, limit, path, found, slopes[0])
+    error = sum(one.error for one in slopes)
+    low, high = min(one.slope for one in slopes), max(one.slope for one in slopes)
+    outside = max(low - path.slope, path.slope - high, 0.0)
+    kink = high - low > max(SURE * error, AGREES * path.size)
+    tolerance = max(SURE * error, AGREES * path.size)
+    seen = f"one-sided slopes {above.slope:.6g} and {below.slope:.6g}, the gradient gives {path.slope:.6g}"
+    if outside > tolerance:
+        where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
+        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {outside:.2g}")
+    if kink:
+        return cannot_judge(
+            name,
+            f"a kink at this point along this direction: {seen}, which is between them as a generalised derivative may be; move the point, "
+            "or give other `directions`",
+        )
+    return _agreed(label, path, found, 0.5 * (low + high), tolerance)
+
+
+def _below(path: Path) -> Side:
+    """The slope for steps below 0, in the direction of the path."""
+    found = side(path.turned()) if path.back else Side(np.nan, np.inf, 0.0)
+    return Side(-found.slope, found.error, found.jump)
+
+
+def _one_side(name: str, limit: str, path: Path, found: Taylor, only: Side) -> Line:
+    """Where the loss can be computed on one side alone."""
+    tolerance = max(SURE * only.error, AGREES * path.size)
+    if abs(only.slope - path.slope) <= tolerance:
+        return _agreed(name.partition(", ")[2], path, found, only.slope, tolerance)
+    return cannot_judge(
+        name,
+        f"the loss can be computed on one side alone, where its slope is {only.slope:.6g}; the gradient gives {path.slope:.6g}. There is a "
+        "kink at this point, or the gradient is wrong; move the point inside of what is admissible",
+        found.with_gradient,
+        limit,
+    )
+
+
+def _agreed(label: str, path: Path, found: Taylor, slope: float, tolerance: float) -> Line:
+    """Where the gradient is the slope by differences, as far as these know it."""
+    if tolerance > BLUNT * path.size:
+        return cannot_judge(
+            f"Taylor with gradient, {label}",
+            f"the gradient's term, {path.slope:.3g} times the step, hides behind curvature and round-off of the loss, {path.value:.3g}. "
+            "Move the point away from a minimum, give a larger `scale`, or subtract what is constant from the loss",
+        )
+    apart = abs(slope - path.slope) / path.size
+    note = f"the remainders have the slope {found.with_gradient:.3g}, so differences of both sides judge; {found.note}"
+    return Line(f"slope by differences, {label}", apart, f"at most {tolerance / path.size:.1e}", True, note)

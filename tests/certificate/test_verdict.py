@@ -1,0 +1,217 @@
+"""What is said of gradients of functions whose slopes are known: right ones pass, wrong ones fail, kinks are named, at every scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from diffsim.certificate.line import Line, judged
+from diffsim.certificate.path import Path
+from diffsim.certificate.sides import side
+from diffsim.certificate.verdict import judge
+from diffsim.errors import DivergenceError
+
+SCALES = (1e-12, 1e-6, 1.0, 1e6, 1e12)
+FAULTS = (1e-3, -1e-3, 1.0, -2.0)
+"""Relative errors that no leniency may hide."""
+
+
+def verdict(f: Callable[[float], float], slope: float, size: float | None = None, **more: object) -> Line:
+    """The last line of the Taylor test of f at 0, whose derivative a gradient gives as `slope`."""
+    path = Path(f, f(0.0), slope, abs(slope) if size is None else size, **more)  # type: ignore[arg-type]
+    lines = judge("here", path)
+    assert len({line.passed for line in lines}) == 1
+    return lines[-1]
+
+
+SMOOTH: dict[str, tuple[Callable[[float], float], float]] = {
+    "linear": (lambda h: 2.0 + 3.0 * h, 3.0),
+    "quadratic": (lambda h: (1.0 + h) ** 2, 2.0),
+    "quadratic, far from its minimum": (lambda h: (1.0 + 1e-3 * h) ** 2, 2e-3),
+    "quadratic, nearly flat": (lambda h: 1.0 + (1e-3 + h) ** 2, 2e-3),
+    "all but flat": (lambda h: 1.0 + (1e-5 + h) ** 2, 2e-5),
+    "perfect fit nearby": (lambda h: (1e-9 + h) ** 2, 2e-9),
+    "quartic": (lambda h: (0.5 + h) ** 4, 0.5),
+    "cubic without curvature": (lambda h: h + h**3, 1.0),
+    "quartic without curvature": (lambda h: h + h**4, 1.0),
+    "hidden curvature": (lambda h: h + 1e-4 * h**2 + 50.0 * h**3, 1.0),
+    "exponential": (lambda h: float(np.exp(3.0 * h)), 3.0),
+    "stiff": (lambda h: float(np.sin(1e3 * h + 0.3)), 1e3 * float(np.cos(0.3))),
+    "beside a constant": (lambda h: 1e6 + float(np.sin(h + 0.3)), float(np.cos(0.3))),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("scale", SCALES)
+def test_right_gradients_pass_at_every_scale_of_the_loss(name: str, scale: float) -> None:
+    f, slope = SMOOTH[name]
+    line = verdict(lambda h: scale * f(h), scale * slope)
+    assert line.passed is True, line
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_wrong_gradients_fail_at_every_scale_of_the_loss(name: str, fault: float, scale: float) -> None:
+    f, slope = SMOOTH[name]
+    line = verdict(lambda h: scale * f(h), scale * slope * (1 + fault))
+    assert line.passed is False, line
+
+
+@pytest.mark.parametrize("unit", SCALES)
+@pytest.mark.parametrize(("fault", "passed"), [(0.0, True), *((fault, False) for fault in FAULTS)])
+def test_inputs_of_every_unit(unit: float, fault: float, passed: bool) -> None:
+    """A field of 1e9 Pa or 1e-3 m: the step is a share of the largest one, and that is a share of the field."""
+    x = 3.0 * unit
+    line = verdict(lambda h: float(np.sin((x + h) / unit)), (1 + fault) * float(np.cos(3.0)) / unit, largest=0.1 * x)
+    assert line.passed is passed, line
+
+
+def kinked(below: float, above: float, curvature: float, at: float = 0.0) -> Callable[[float], float]:
+    return lambda h: 1.0 + (above if h > at else below) * (h - at) + curvature * h * h
+
+
+KINKS: dict[str, tuple[Callable[[float], float], float, float]] = {
+    "abs": (abs, -1.0, 1.0),
+    "abs beside a slope": (lambda h: 2.0 * h + abs(h) + h * h, 1.0, 3.0),
+    "max": (lambda h: max(1.0 + 0.7 * h, 1.0 + 1.3 * h), 0.7, 1.3),
+    "min": (lambda h: min(np.sin(0.7 * h), np.sin(1.3 * h)), 1.3, 0.7),
+    "upwind switch": (lambda h: h * (1.0 + h if h > 0 else 0.5 + h), 0.5, 1.0),
+    "where": (lambda h: float(np.where(h > 0, np.exp(h), 1.0 + 0.99 * h)), 0.99, 1.0),
+    "ramp": (lambda h: 3.0 + max(h, 0.0), 0.0, 1.0),
+    "small kink": (kinked(1.0, 1.01, 0.5), 1.0, 1.01),
+    "kink within round-off": (kinked(1.0, 2.0, 0.5, 1e-13), 1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_gradient_between_the_slopes_of_a_kink_is_not_judged_and_the_kink_is_named(name: str, share: float, scale: float) -> None:
+    f, below, above = KINKS[name]
+    line = verdict(lambda h: scale * f(h), scale * (below + share * (above - below)), scale)
+    assert line.passed is None, line
+    assert "a kink at this point along this direction: one-sided slopes" in str(line)
+    for slope in (below, above):
+        assert any(np.isclose(float(word), scale * slope, rtol=1e-5, atol=1e-9 * scale) for word in numbers(line.note)), (line, slope)
+
+
+def numbers(text: str) -> list[float]:
+    found = []
+    for word in text.replace(",", " ").split():
+        try:
+            found.append(float(word))
+        except ValueError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize("beyond", [-10.0, -1e-1, -1e-3, 1e-3, 1e-1, 10.0])
+def test_a_gradient_outside_of_the_slopes_of_a_kink_fails(name: str, beyond: float) -> None:
+    f, below, above = KINKS[name]
+    nearest = min(below, above) if beyond < 0 else max(below, above)
+    line = verdict(f, nearest + beyond, 1.0)
+    assert line.passed is False, line
+    assert "outside of the slopes on both sides of a kink" in line.note
+
+
+def test_kinks_that_cancel_leave_a_slope_which_the_gradient_must_have() -> None:
+    """ramp(x) - ramp(-x) is x; each ramp's derivative is one of many at 0, their difference is not."""
+    line = verdict(lambda h: max(h, 0.0) - max(-h, 0.0), 0.0, 1.0)
+    assert line.passed is False, line
+
+
+@pytest.mark.parametrize("distance", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_a_kink_beside_the_point_is_stepped_short_of(distance: float) -> None:
+    f = kinked(1.0, 2.0, 0.5, distance)
+    assert verdict(f, 1.0).passed is True
+    for fault in FAULTS:
+        assert verdict(f, 1.0 + fault).passed is not True
+
+
+def test_a_jump_is_named() -> None:
+    line = verdict(lambda h: 1.0 + h + 0.1 * (h > 0), 1.0)
+    assert line.passed is None and "a jump at this point" in line.note, line
+
+
+@pytest.mark.parametrize("edge", [0.5, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("outside", ["nan", "inf", "raises"])
+def test_steps_grow_shorter_where_the_loss_is_not_finite(edge: float, outside: str) -> None:
+    def f(h: float) -> float:
+        if h < edge:
+            return float(np.exp(h))
+        if outside == "raises":
+            raise DivergenceError("blown up")
+        return float(outside)
+
+    assert verdict(f, 1.0).passed is True
+    assert verdict(f, 1.001).passed is False
+
+
+def test_one_side_alone() -> None:
+    def f(h: float) -> float:
+        return float(np.sqrt(h + 1e-30) ** 3 + h) if h >= 0 else float("nan")
+
+    assert verdict(lambda h: float(np.exp(-h)) if h <= 0 else float("nan"), -1.0).passed is True
+    line = verdict(lambda h: f(h) + 1.0, 2.0)
+    assert line.passed is not True and "on one side alone" in line.note, line
+
+
+def test_nowhere_finite() -> None:
+    line = verdict(lambda h: 1.0 if h == 0 else float("nan"), 1.0)
+    assert line.passed is None and "cannot be computed however short the step" in line.note
+    assert "bounds" in line.note
+
+
+def test_no_effect() -> None:
+    line = verdict(lambda h: 4.0, 0.0)
+    assert line.passed is None and "neither the loss nor its gradient changes" in line.note
+    assert verdict(lambda h: 4.0, 1.0).passed is False
+    assert verdict(lambda h: 4.0 + h, 0.0, 0.0).passed is False
+
+
+@pytest.mark.parametrize("f", [lambda h: 1e-320 * h, lambda h: 1e-310 * (1 + h) ** 2], ids=["linear", "quadratic"])
+def test_losses_that_have_not_all_digits(f: Callable[[float], float]) -> None:
+    assert verdict(f, f(1.0)).passed is None
+
+
+def test_a_slope_below_round_off_is_not_judged() -> None:
+    """At a minimum there is no slope to compare with, and beside 1e12 none is seen."""
+    assert verdict(lambda h: 1.0 + h * h, 1e-17).passed is None
+    line = verdict(lambda h: 1e12 + 1e-6 * h, 1e-6)
+    assert line.passed is None and "round-off" in line.note, line
+
+
+@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+def test_one_sided_slopes_are_exact(name: str, noise: float) -> None:
+    (f, below, above), rng = KINKS[name], np.random.default_rng(0)
+    path = Path(lambda h: f(h) + noise * rng.uniform(-1, 1), f(0.0), 0.0, 1.0, noise=2 * noise)
+    upper, lower = side(path), side(path.turned())
+    assert abs(upper.slope - above) <= 10 * upper.error + 1e-12 and upper.error < 1e-6
+    assert abs(-lower.slope - below) <= 10 * lower.error + 1e-12 and lower.error < 1e-6
+
+
+def test_a_noisy_loss_is_not_taken_for_a_wrong_gradient() -> None:
+    """Round-off far above the last digit, as of a loss that is a small difference of large numbers."""
+    rng = np.random.default_rng(1)
+    noisy = [verdict(lambda h: 1.0 + float(np.sin(h + 0.3)) + 1e-9 * rng.uniform(-1, 1), float(np.cos(0.3))) for _ in range(20)]
+    assert not [line for line in noisy if line.passed is False]
+    wrong = [verdict(lambda h: 1.0 + float(np.sin(h + 0.3)) + 1e-9 * rng.uniform(-1, 1), 1.01 * float(np.cos(0.3))) for _ in range(20)]
+    assert not [line for line in wrong if line.passed is True]
+    assert sum(line.passed is False for line in wrong) > 15
+
+
+def test_the_worst_line_decides() -> None:
+    lines = {verdict: Line("a", 0.0, "", verdict) for verdict in (True, False, None)}
+    assert judged((lines[True], lines[None])) is None
+    assert judged((lines[True], lines[None], lines[False])) is False
+    assert judged((lines[True],)) is True
+    assert judged(()) is None
+    cell = Line("a cell", 0.0, "", None, needed=False)
+    assert judged((lines[True], cell)) is True
+    assert judged((cell,)) is None
+    assert judged((lines[True], Line("a cell", 0.0, "", False, needed=False))) is False

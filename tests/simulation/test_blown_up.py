@@ -1,0 +1,63 @@
+"""What a run that is no longer finite says of its cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import DivergenceError
+from diffsim.expr import laplacian, log, sqrt
+
+SHAPE = (6, 8)
+
+
+class Named(ds.Equation):
+    """The rate of a state, by a name."""
+
+    def __init__(self, rate: Any, dt: float) -> None:
+        self.grid, self.dt, self._rate = ds.Grid(SHAPE, 1.0), dt, rate
+        self.states = {"T": ds.Variable("mirror")}
+
+    def step(self, T: Any) -> dict[str, Any]:
+        return {"T": T + self.dt * self._rate(T)}
+
+
+def message(rate: Any, dt: float, steps: int, start: float, receivers: bool = True) -> str:
+    run = ds.Simulation(Named(rate, dt), receivers={"T": [[2.0, 3.0]]} if receivers else None)
+    inputs = {"T": start + 0.1 * np.random.default_rng(0).uniform(0, 1, SHAPE)}
+    with pytest.raises(DivergenceError) as caught:
+        run.run(inputs, steps)
+    return str(caught.value)
+
+
+def test_growth_from_step_to_step_asks_for_a_smaller_dt() -> None:
+    text = message(laplacian, 1.0, 2000, 1.0)
+    assert "T is no longer finite after 2000 steps" in text and "lower dt" in text
+    factor = float(text.partition("grew by a factor ")[2].partition(" ")[0])
+    assert 5.5 < factor < 7.0  # 1 - 8 dt, but for the sides
+
+
+@pytest.mark.parametrize("rate", [lambda T: sqrt(T - 1.05), lambda T: log(T - 1.05)], ids=["root", "logarithm"])
+@pytest.mark.parametrize("steps", [1, 40])
+def test_an_operation_without_a_value_does_not(rate: Any, steps: int) -> None:
+    text = message(rate, 1e-3, steps, 1.0)
+    assert "dt" not in text and "root or logarithm of a negative number, a division by 0, as in a dry cell" in text
+    assert "NaN and 0 infinite of 48" in text
+
+
+def test_records_that_do_not_grow_before_an_operation_has_no_value() -> None:
+    assert "dt" not in message(lambda T: -sqrt(T - 0.95), 1e-3, 2000, 1.0)
+
+
+def test_without_records_nothing_is_said_of_dt() -> None:
+    assert "dt" not in message(laplacian, 1.0, 2000, 1.0, receivers=False)
+
+
+def test_a_gradient_that_is_not_finite_beside_a_run_that_is() -> None:
+    run = ds.Simulation(Named(sqrt, 0.1))
+    with pytest.raises(DivergenceError, match=r"the gradient for T is no longer finite after 1 steps.*The run itself is finite") as caught:
+        run.value_and_grad(lambda s: s.final["T"].sum(), {"T": np.zeros(SHAPE)}, 1)
+    assert "dt" not in str(caught.value)
