@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
@@ -19,6 +18,7 @@ from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.schedules.weighted import Weighted
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
+from diffsim.engine import clock
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # relative error that undone steps may make in the gradient, if neither schedule nor stepper says
@@ -293,9 +293,9 @@ class Sweep:
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
     def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
-        began = time.perf_counter()
+        began = clock()
         found = call(start, stop)
-        seconds = time.perf_counter() - began
+        seconds = clock() - began
         self.clock.note(kind, start, stop, seconds)
         if self._times is not None and kind != "reverse":
             self._times.note(start, stop, seconds)

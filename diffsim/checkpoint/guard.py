@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy.typing as npt
 
 from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage.fingerprint import fingerprint
+from diffsim.engine import clock
 from diffsim.errors import ReplayError
 
 SHARE = 0.02  # share of the first run's time spent on the grid, as much on saved states, and again on comparing: 2 to 4 % of a sweep
@@ -53,7 +53,7 @@ class ReplayGuard:
 
     def next(self, start: int, stop: int) -> int:
         """Where a run from state `start` to state `stop` is to pause, for `reached`: at the next state that is compared, or its end."""
-        self._began = start, time.perf_counter()
+        self._began = start, clock()
         return min(stop, (start // self.stride + 1) * self.stride)
 
     def reached(self, step: int, since: int) -> None:
@@ -62,7 +62,7 @@ class ReplayGuard:
             start, began = self._began
             if self._pieces:
                 self._steps += step - start
-                self._worked += time.perf_counter() - began
+                self._worked += clock() - began
             self._pieces += 1
         if step % self.stride:
             return
@@ -114,9 +114,9 @@ class ReplayGuard:
             )
 
     def _fingerprint(self, arrays: Arrays) -> int:
-        began = time.perf_counter()
+        began = clock()
         found = fingerprint(arrays())
-        seconds = time.perf_counter() - began
+        seconds = clock() - began
         self._spent += seconds
         if arrays is self._state:
             self._least = min(self._least, seconds)

@@ -2,7 +2,10 @@
 
 from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray
-from diffsim.engine.arrays import memory as memory
+from diffsim.engine.backend import Backend as Backend
+from diffsim.engine.backend import backend as backend
+from diffsim.engine.backend import clock as clock
+from diffsim.engine.backend import lanes as lanes
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
 from diffsim.engine.expressions import tile_of as tile_of
@@ -16,7 +19,6 @@ from diffsim.engine.session import PRECISIONS as PRECISIONS
 from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation
 from diffsim.engine.session import init as init
-from diffsim.engine.session import lanes as lanes
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked
 from diffsim.engine.session import settings as settings

@@ -113,11 +113,6 @@ class DeviceMemory:
         return array.data
 
 
-def memory() -> Memory:
-    """The memory of the present arch."""
-    return HostMemory() if settings().arch == "cpu" else DeviceMemory()
-
-
 def _level_copy(name: str) -> Any:
     """A kernel that copies one level of a pool to or from an array."""
     pool, values = "pool[level * values.shape[0] + i]", "values[i]"

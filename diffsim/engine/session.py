@@ -103,12 +103,6 @@ def refuse_forked() -> None:
         )
 
 
-def lanes(dtype: npt.DTypeLike) -> int:
-    """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
-    found = settings()
-    return found.register_bytes // np.dtype(dtype).itemsize if found.arch == "cpu" else 1
-
-
 def init(arch: str = "auto", precision: str | None = None, threads: int | None = None, anew: bool = False) -> Settings:
     """Initialise Taichi, or initialise it anew. Optional: otherwise it happens on first use.
 

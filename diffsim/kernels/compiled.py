@@ -36,10 +36,10 @@ def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:
 def serial(shape: tuple[int, ...]) -> int:
     """Turns of a kernel's longest loop: the edges of a group of chains one by one, or the blocks of a lane.
 
-    On Vulkan also the elements of a lane, which are all walked through if no total is finite: see `LONGEST_LOOP`.
+    On Vulkan also the elements of a lane, which are all walked through if no total is finite: see `Backend.ends_nests`.
     """
     count, edges = blocks(*shape)
-    walk = shape[1] if engine.settings().arch == "vulkan" else 0
+    walk = shape[1] if engine.backend().ends_nests else 0
     return max(LARGEST_GROUP * (edges + 2), walk + 3 * count)
 
 

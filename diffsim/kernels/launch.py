@@ -15,8 +15,6 @@ SMALLEST = 1 << 15
 """Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
 LARGEST = 2**31 - 1
 """Kernels index elements with 32 bits."""
-LONGEST_LOOP = {"cuda": 1_000_000, "vulkan": 65_000}
-"""One thread of a GPU is slow; and Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together."""
 
 
 class Argument(Protocol):
@@ -54,19 +52,18 @@ def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
 
     Args:
         size: elements.
-        dtypes: of the arrays. Arch "vulkan" has no 64-bit and 8-bit numbers here: f32 and i32 only.
+        dtypes: of the arrays.
         serial: turns of the longest loop of one thread.
     """
-    arch = engine.settings().arch
-    if not SMALLEST <= size <= LARGEST or serial > LONGEST_LOOP.get(arch, serial):
+    backend = engine.backend()
+    if not SMALLEST <= size <= LARGEST or serial > (backend.longest_loop or serial):
         return False
-    return arch != "vulkan" or all(t in (np.dtype(np.float32), np.dtype(np.int32)) for t in dtypes)
+    return all(dtype in backend.numbers for dtype in dtypes)
 
 
 def workers() -> int | None:
     """CPU threads to share work out to; None on a GPU."""
-    settings = engine.settings()
-    return settings.threads if settings.arch == "cpu" else None
+    return engine.backend().threads
 
 
 def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[int], arrays: Sequence[npt.NDArray]) -> None:

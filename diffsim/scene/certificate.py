@@ -16,7 +16,7 @@ from diffsim.certificate.engine import Direction, Sums, measure
 from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
 from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
-from diffsim.engine import settings
+from diffsim.engine import backend
 from diffsim.errors import SceneError
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.domains import everywhere
@@ -53,7 +53,7 @@ def _checked(scene: Description) -> _Checked:
     if steps > run:
         raise SceneError(f"certificate.steps: expected at most the {run} steps of the run, found {steps}; lower it")
     shorter = scene.model_copy(update={"time": scene.time.model_copy(update={"steps": steps, "duration": None})})
-    precision = "f32" if settings().arch == "vulkan" else "f64"
+    precision = "f64" if "f64" in backend().precisions else "f32"
     problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision)
     objective = Objective(problem, observe(shorter, problem.setup))
     return _Checked(problem, objective, np.random.default_rng(scene.seed), precision, scene.certificate.directions)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diffsim.checkpoint import Lossless, Lossy, Policy, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
-from diffsim.engine import settings
+from diffsim.engine import backend
 from diffsim.errors import PlanError
 from diffsim.scene.schema import Checkpoint
 from diffsim.scene.setup import Setup, prefix_error
@@ -57,7 +57,7 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     with prefix_error(deciding_key(policy)):
         schedule = setup.simulation.schedule(setup.steps, policy)
         needed, free = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), available_memory()
-        if needed > free and settings().arch == "cpu":
+        if needed > free and backend().on_host:
             raise PlanError(
                 f"expected a gradient that fits into the {memory_text(free)} of memory there is, found that {schedule!r} takes "
                 f"{memory_text(needed)}; ask for less memory or fewer slots"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
+from diffsim.engine import clock
 from diffsim.simulation.options import RunOptions, Watcher
 from diffsim.stepping.stepper import Stepper
 
@@ -117,12 +117,12 @@ class Reversal:
         self.sweep.resumable = resumed
         if options.on_progress is not None:
             self._piece_watchers.append(Teller(self.sweep, options.on_progress))
-        began = time.perf_counter()
+        began = clock()
         with ExitStack() as stack:
             stack.push(self.sweep)
             self.sweep.forward()
             stack.pop_all()
-        self._seconds = time.perf_counter() - began
+        self._seconds = clock() - began
 
     def _watch_piece(self, action: Action) -> None:
         for watcher in self._piece_watchers:
@@ -130,13 +130,13 @@ class Reversal:
 
     def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and tell how it went."""
-        began = time.perf_counter()
+        began = clock()
         with self.sweep:
             seed()
             if keeper is not None:  # a run that is resumed begins with an exact state
                 self._piece_watchers.append(partial(self._keep, keeper))
             self.sweep.reverse()
-        self._seconds += time.perf_counter() - began
+        self._seconds += clock() - began
         self.growth.warn()
         compression, done = self.policy.compression, dict(self.sweep.clock.done)
         return SweepReport(

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.checkpoint import Sizes
 from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
-from diffsim.engine import settings
+from diffsim.engine import backend
 from diffsim.simulation.compiled import Compiled
 from diffsim.stepping.forward import receiver_points
 from diffsim.typing import Array
@@ -38,7 +38,7 @@ def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None 
     slim = [each for each in stepper.launcher.slim.values() if each.series]
     kept = steps * sum(math.prod(stepper.layout.slim_storage(each)) for each in slim)
     recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in compiled.receivers)
-    on_host = settings().arch == "cpu"
+    on_host = backend().on_host
     streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
     return Sizes(
         state=stepper.storage.state_bytes(),

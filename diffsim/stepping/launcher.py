@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
-from diffsim.engine import BoundKernel, DeviceArray, check_generation, lock, memory, settings
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.field import Layout, Slim
@@ -96,7 +96,7 @@ class Launcher:
         self.graph, self.layout, self.reach, self.points = graph, layout, reach, dict(points)
         self.slim, self.sparse, self.stacks = dict(slim), dict(sparse), dict(stacks)
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
-        self.memory = memory()
+        self.memory = backend().memory
         self.arrays: dict[str, Any] = {}
         self._compiled: dict[tuple[str, int], Any] = {}
         self._bound: dict[tuple[str, int], BoundKernel] = {}
@@ -238,7 +238,8 @@ class Launcher:
     def source_of(self, program: Program, workers: int | None = None) -> Kernel:
         """The kernel of a program, as source, for so many workers (None: all threads)."""
         common = (program, self.graph, self.layout, self.reach, self.slim, self.sparse)
-        return WorkerKernel(*common, workers or settings().threads) if settings().arch == "cpu" else DeviceKernel(*common)
+        threads = backend().threads
+        return DeviceKernel(*common) if threads is None else WorkerKernel(*common, workers or threads)
 
     def text_of(self, program: Program) -> str:
         """The source of a program, with a line for each call of a function on the host."""
@@ -250,7 +251,8 @@ class Launcher:
     def pace(self, program: Program) -> Pace:
         """How fast the program's launches go."""
         if program.name not in self._paces:
-            self._paces[program.name] = Pace(useful_workers(self.layout, settings().threads) if settings().arch == "cpu" else 1)
+            threads = backend().threads
+            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads))
         return self._paces[program.name]
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
@@ -272,10 +274,10 @@ class Launcher:
             if isinstance(self._control(program), np.ndarray):
                 self._launch(program, pace)
             else:
-                kernel, begin = self._kernel(program, 1), time.perf_counter()
+                kernel, begin = self._kernel(program, 1), clock()
                 for t in range(0, count, UNROLL):
                     kernel(t)
-                pace.note(count, time.perf_counter() - begin)
+                pace.note(count, clock() - begin)
             done += count
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:

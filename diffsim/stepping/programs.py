@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from diffsim.boundary import check_halo
-from diffsim.engine import lanes, settings
+from diffsim.engine import backend, lanes
 from diffsim.errors import ShapeError
 from diffsim.field import Layout, Slim
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
@@ -63,7 +63,7 @@ class Programs:
 
     def _refined(self, program: Program) -> Program:
         """A program that keeps values which its nests would compute several times a cell, and computes less in the interior."""
-        workers = settings().arch == "cpu"
+        workers = backend().on_host
         if workers:
             program = with_interiors(program, self.step, self._regional(), self._dtype)
         return rolled(program, self.step.graph, workers)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -188,7 +186,7 @@ def test_pieces_of_slow_steps_are_short(monkeypatch):
             now += 0.04 * (stop - start)
 
     pieces = []
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(module, "clock", lambda: now)
     with Sweep(StoreAll(2000), Slow(), on_piece=pieces.append) as sweep:
         sweep.forward()
         sweep.reverse()

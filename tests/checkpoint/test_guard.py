@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -154,7 +152,7 @@ def test_saved_states_have_a_share_too(slots, monkeypatch):
 
     exact = module.fingerprint
     monkeypatch.setattr(module, "fingerprint", fingerprint)
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(module, "clock", lambda: now)
     guarded(Clocked, Binomial(100, slots))
     assert 2 <= taken <= 10
     with pytest.raises(ReplayError):

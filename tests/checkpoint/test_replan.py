@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -31,7 +29,7 @@ class Clocked(ToyStepper):
 
 def run(schedule, monkeypatch, kind=Clocked):
     """The sweep, its gradient, and seconds that its advances took."""
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: Clocked.now))
+    monkeypatch.setattr(module, "clock", lambda: Clocked.now)
     u, v, a, weights = initial(np.random.default_rng(7))
     stepper, began, actions = kind(u, v, a), Clocked.now, []
     with Sweep(schedule, stepper, on_action=actions.append) as sweep:

@@ -1,0 +1,132 @@
+"""What differs between a CPU and a GPU, in one place."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.engine import session
+from diffsim.engine.arrays import DeviceMemory, HostMemory, Memory
+from diffsim.engine.module import taichi
+from diffsim.engine.session import PRECISIONS, Settings
+
+NUMBERS = tuple(map(np.dtype, ("f4", "f8", "i4", "i8", "u1", "?")))
+
+
+class Backend(ABC):
+    """Where kernels run.
+
+    Args:
+        settings: that Taichi was initialised with.
+
+    Attributes:
+        on_host: whether kernels work on the memory of NumPy arrays as it is.
+        memory: where arrays of kernels live.
+        precisions: that kernels compute in.
+        numbers: types of elements that kernels of plain arrays take.
+        longest_loop: turns that one thread may take in a kernel; None: as many as it likes.
+        ends_nests: whether loops within one another are counted together, so that long ones end without a word.
+    """
+
+    on_host: bool
+    precisions: Collection[str] = tuple(PRECISIONS)
+    numbers: Collection[np.dtype] = NUMBERS
+    longest_loop: int | None = None
+    ends_nests = False
+
+    def __init__(self, settings: Settings, memory: Memory) -> None:
+        self.settings, self.memory = settings, memory
+
+    @property
+    @abstractmethod
+    def threads(self) -> int | None:
+        """Threads to share work out to; None where each cell may have one."""
+
+    @abstractmethod
+    def lanes(self, dtype: npt.DTypeLike) -> int:
+        """Lanes of a tile of `dtype`."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return when all that was launched is done."""
+
+
+class Cpu(Backend):
+    """Threads of this process; a launch returns when it is done."""
+
+    on_host = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, HostMemory())
+
+    @property
+    def threads(self) -> int | None:
+        return self.settings.threads
+
+    def lanes(self, dtype: npt.DTypeLike) -> int:
+        return self.settings.register_bytes // np.dtype(dtype).itemsize
+
+    def wait(self) -> None:
+        pass
+
+
+class Gpu(Backend):
+    """A device with memory of its own, which works on while a launch has returned."""
+
+    on_host = False
+    longest_loop = 1_000_000  # one thread of a GPU is slow
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, DeviceMemory())
+
+    @property
+    def threads(self) -> int | None:
+        return None
+
+    def lanes(self, dtype: npt.DTypeLike) -> int:
+        return 1
+
+    def wait(self) -> None:
+        with session.lock:
+            taichi().sync()
+
+
+class Vulkan(Gpu):
+    """Taichi's Vulkan shaders: no numbers of 8 or 64 bits here.
+
+    Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together.
+    """
+
+    precisions = ("f32",)
+    numbers = (np.dtype(np.float32), np.dtype(np.int32))
+    longest_loop = 65_000
+    ends_nests = True
+
+
+_KINDS: dict[str, type[Cpu] | type[Gpu]] = {"cpu": Cpu, "cuda": Gpu, "vulkan": Vulkan}
+_present: Cpu | Gpu | None = None
+
+
+def backend() -> Backend:
+    """That of the settings in force; initialises Taichi with defaults on first use."""
+    global _present
+    found = session.settings()
+    if _present is None or _present.settings is not found:
+        _present = _KINDS[found.arch](found)
+    return _present
+
+
+def lanes(dtype: npt.DTypeLike) -> int:
+    """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
+    return backend().lanes(dtype)
+
+
+def clock() -> float:
+    """Seconds, for differences of times: all that was launched is done."""
+    if _present is not None:
+        _present.wait()
+    return time.perf_counter()
