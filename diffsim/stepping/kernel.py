@@ -27,9 +27,10 @@ from diffsim.expr.source import (
     literal,
     row_start,
 )
-from diffsim.field import Layout, Slim
+from diffsim.field import Slim
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.stored import StoredFields
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
 """Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
@@ -99,30 +100,19 @@ class Kernel(ABC):
     Args:
         program: what a step does.
         graph: the graph of its expressions.
-        layout: of every field.
-        reach: array -> how far along each axis any kernel reads it beyond a cell; the halo is filled that far.
-        slim: fields that vary along some axes only.
-        sparse: how arrays are stored that exist in a region only.
+        fields: how the arrays are stored.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        graph: Graph,
-        layout: Layout,
-        reach: Mapping[str, tuple[int, ...]],
-        slim: Mapping[str, Slim],
-        sparse: Mapping[str, Sparse],
-    ) -> None:
-        self.program, self.graph, self.layout, self.reach = program, graph, layout, reach
-        self.ndim = len(layout.shape)
-        self.lanes = layout.lanes
-        self.rows = ("i",) if len(layout.rows) == 1 else ("k", "i")
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields) -> None:
+        self.program, self.graph, self.layout, self.reach = program, graph, fields.layout, fields.reach
+        self.ndim = len(self.layout.shape)
+        self.lanes = self.layout.lanes
+        self.rows = ("i",) if len(self.layout.rows) == 1 else ("k", "i")
         self.text = Text()
         used = program.arrays()
-        self.slim = {name: each for name, each in slim.items() if name in used}
+        self.slim = {name: each for name, each in fields.slim.items() if name in used}
         self.arrays = [a for a in used if a not in self.slim]
-        self.sparse = {name: each for name, each in sparse.items() if name in used}
+        self.sparse = {name: each for name, each in fields.sparse.items() if name in used}
         regions: dict[Sparse, None] = dict.fromkeys(self.sparse.values())
         self._regions = {each: f"region__{number}" for number, each in enumerate(regions)}  # no field has a double underscore
         self.arguments = self._arguments()

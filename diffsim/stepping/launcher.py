@@ -15,7 +15,6 @@ from diffsim.boundary import Rules, extend
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
-from diffsim.field import Layout, Slim
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.kernel import (
     ARRIVALS,
@@ -37,6 +36,7 @@ from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
 from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
@@ -72,29 +72,15 @@ class Launcher:
 
     Args:
         graph: of the programs' expressions.
-        layout: of every field.
-        reach: array -> how far the kernels read it beyond a cell.
-        slim: fields that vary along some axes only.
-        sparse: how arrays are stored that exist in a region only.
-        stacks: arrays of loops within a step, and how many levels each has.
+        fields: how the arrays are stored.
         points: point tables by name.
         generation: of the settings that the layout was made with.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        layout: Layout,
-        reach: Mapping[str, tuple[int, ...]],
-        slim: Mapping[str, Slim],
-        sparse: Mapping[str, Sparse],
-        stacks: Mapping[str, int],
-        points: Mapping[str, PointTable],
-        generation: int,
-    ) -> None:
+    def __init__(self, graph: Graph, fields: StoredFields, points: Mapping[str, PointTable], generation: int) -> None:
         self.generation = generation
-        self.graph, self.layout, self.reach, self.points = graph, layout, reach, dict(points)
-        self.slim, self.sparse, self.stacks = dict(slim), dict(sparse), dict(stacks)
+        self.graph, self.fields, self.points = graph, fields, dict(points)
+        self.layout, self.slim, self.sparse, self.stacks = fields.layout, fields.slim, fields.sparse, fields.stacks
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = backend().memory
         self.arrays: dict[str, Any] = {}
@@ -237,9 +223,10 @@ class Launcher:
 
     def source_of(self, program: Program, workers: int | None = None) -> Kernel:
         """The kernel of a program, as source, for so many workers (None: all threads)."""
-        common = (program, self.graph, self.layout, self.reach, self.slim, self.sparse)
         threads = backend().threads
-        return DeviceKernel(*common) if threads is None else WorkerKernel(*common, workers or threads)
+        if threads is None:
+            return DeviceKernel(program, self.graph, self.fields)
+        return WorkerKernel(program, self.graph, self.fields, workers or threads)
 
     def text_of(self, program: Program) -> str:
         """The source of a program, with a line for each call of a function on the host."""

@@ -20,6 +20,7 @@ from diffsim.stepping.program import Program
 from diffsim.stepping.residuals import Recorded, recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.trace import TracedStep
 
 
@@ -108,6 +109,10 @@ class Programs:
                 except ShapeError as error:
                     raise ShapeError(f"{name} has {error}") from error
         return {name: known[placed] for name, placed in self._regional().items()}
+
+    def stored_fields(self) -> StoredFields:
+        """How all of them are stored."""
+        return StoredFields(self.layout, self.reach(), self.slim(), self.sparse(), self.stacks())
 
     def _regional(self) -> dict[str, Placed]:
         """Arrays of states that exist in a region only, and of their cotangents."""

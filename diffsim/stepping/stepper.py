@@ -57,8 +57,7 @@ class Stepper:
         self.programs = Programs(step, records, self.dtype, differentiable)
         self.forward, self.adjoint, self.recorded = self.programs.forward, self.programs.adjoint, self.programs.recorded
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
-        fields = (self.programs.reach(), self.programs.slim(), self.programs.sparse(), self.programs.stacks())
-        self.launcher = Launcher(step.graph, self.layout, *fields, points, generation)
+        self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
         self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
         self._records: list[tuple[range, bool]] = []  # steps of each, and whether it keeps residuals, not states; the newest last

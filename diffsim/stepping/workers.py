@@ -22,11 +22,11 @@ from functools import cached_property
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Sources, Text, TileWriter, identifier, ring_row, row_start
-from diffsim.field import Layout, Slim
+from diffsim.field import Layout
 from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
 from diffsim.stepping.program import Assign, Box, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.rolling import rows_together
-from diffsim.stepping.sparse import Sparse
+from diffsim.stepping.stored import StoredFields
 
 TALLEST_BLOCK = 4
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
@@ -57,17 +57,8 @@ def slab_bounds(layout: Layout, workers: int) -> list[int]:
 class WorkerKernel(Kernel):
     """Source of a program for `workers` CPU threads."""
 
-    def __init__(
-        self,
-        program: Program,
-        graph: Graph,
-        layout: Layout,
-        reach: Mapping[str, tuple[int, ...]],
-        slim: Mapping[str, Slim],
-        sparse: Mapping[str, Sparse],
-        workers: int,
-    ) -> None:
-        super().__init__(program, graph, layout, reach, slim, sparse)
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
+        super().__init__(program, graph, fields)
         self.workers = workers
 
     def _write(self) -> None:
