@@ -150,7 +150,7 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
 
 
 def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
-    """The kinds to choose among."""
+    """The kinds to choose from."""
     if name == AUTO:
         return _considered(request)
     if request.online and not KINDS[name].online:
@@ -159,7 +159,7 @@ def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
 
 
 def _considered(request: Request) -> tuple[Kind, ...]:
-    """The kinds among which "auto" chooses."""
+    """The kinds that "auto" chooses from."""
     if request.online:
         return (Online,)
     slower: tuple[Kind, ...] = (MultiTier, Spilling) if request.tiers else ()
@@ -169,10 +169,10 @@ def _considered(request: Request) -> tuple[Kind, ...]:
 
 
 def _fitted(kind: Kind, request: Request) -> AnySchedule | int:
-    """The best schedule of a kind, or the least memory that there is one for.
+    """The best schedule of a kind, or the least memory that it needs.
 
-    A kind that would keep each step's state gives way to `StoreAll`, where that fits and the number of steps is known. Within a memory
-    and with seconds measured it does not: the faster one is chosen there.
+    A schedule that keeps the state of each step is replaced by `StoreAll`, if that fits and the number of steps is known. It is not
+    replaced if a memory is given and times were measured: then the faster of both is chosen.
     """
     found = kind.fitted(request)
     if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
@@ -191,7 +191,7 @@ def _best(request: Request, policy: Policy, kinds: Sequence[Kind]) -> Option:
     state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     raise PlanError(
         f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
-        f"are needed whatever is kept, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
+        f"every schedule needs, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
         "lower precision"
     )
 
@@ -201,12 +201,12 @@ def _memory_given(policy: Policy, request: Request) -> str:
     memory = policy.memory
     if memory is None:
         assert request.budget is not None
-        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of what is available"
+        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of the available memory"
     return memory.strip() if isinstance(memory, str) else f"{grouped(parse_memory(memory))} bytes"
 
 
 def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
-    """What else there is: other kinds within the memory, more of it, and all that it takes to run no step twice."""
+    """The alternatives: other kinds within the memory, more memory, and the memory with which no step runs twice."""
     if request.costs is None or request.online:
         return ()
     schedules: list[tuple[AnySchedule, bool]] = []
@@ -226,21 +226,21 @@ def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
         if schedule not in seen:
             seen.add(schedule)
             option = Option.of(schedule, request, fits)
-            if option.rank < chosen.rank or (fits and option.peak <= chosen.peak):  # more memory that gains nothing is of no interest
+            if option.rank < chosen.rank or (fits and option.peak <= chosen.peak):  # more memory without a gain is not listed
                 options.append(option)
     return tuple(options)
 
 
 def _stores_all(schedule: AnySchedule) -> bool:
-    """Whether it is `StoreAll` in other words."""
+    """Whether the schedule equals `StoreAll`."""
     return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
 def _as_given(schedule: AnySchedule, request: Request) -> AnySchedule:
-    """A schedule that was given as an object, or `StoreAll` if it keeps every state.
+    """A schedule given as an object, or `StoreAll` if it keeps every state.
 
     Raises:
-        ScheduleError: it is for another number of steps, or not for a run that may end early.
+        ScheduleError: it is for another number of steps, or cannot reverse a run that ends early.
     """
     steps = request.steps
     if request.online and not schedule.online:
@@ -258,12 +258,12 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
     Args:
         checkpoint: "auto" for half of the available memory, a size of memory such as "4 GB", a number of slots, a schedule, a policy, or
             a plan.
-        steps: number of primal steps, or the most there may be.
-        sizes: bytes of what a gradient takes.
-        online: whether the run may end before.
+        steps: number of primal steps, or its maximum.
+        sizes: bytes of the parts of a gradient.
+        online: whether the run may end early.
 
     Raises:
-        PlanError: the memory cannot work.
+        PlanError: the memory is too small.
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
     """
@@ -275,8 +275,8 @@ def _budget(policy: Policy) -> int:
 
 
 def peak_states(schedule: Schedule) -> int:
-    """Return how many states a schedule keeps at most, in slots and record together, the working state not counted.
+    """Return the most states that a schedule keeps in slots and records together, without the working state.
 
-    A bound that holds for every schedule which keeps no state twice; `simulate` counts the exact number.
+    It is an upper bound for every schedule that keeps no state twice. `simulate` counts the exact number.
     """
     return min(schedule.slots + schedule.recorded, schedule.steps)
