@@ -106,7 +106,7 @@ def _parts(sizes: Sizes, costs: Costs | None) -> list[str]:
     rows = [
         ("a state", f"{memory_text(sizes.state)}; steps can be run again from it"),
         ("record of a step", record if not sizes.record else f"{record}; its adjoint can be run from it"),
-        ("always needed", f"{memory_text(sizes.fixed)} with every schedule{streams}"),
+        ("always needed", f"{memory_text(sizes.fixed)} by every schedule{streams}"),
     ]
     if sizes.strips:
         rows.append(("damped cells", f"{memory_text(sizes.strips)}, kept of all steps if they are run backwards"))

@@ -264,8 +264,7 @@ def _open_locked(path: Path, flags: int) -> int:
     """
     if not LOCKS:
         raise StorageError(
-            f"{path}: expected a POSIX system for states on disk with resume, got {os.name!r}; set resume = 0, or keep "
-            "states in memory"
+            f"{path}: expected a POSIX system for states on disk with resume, got {os.name!r}; set resume = 0, or keep states in memory"
         )
     while True:
         try:

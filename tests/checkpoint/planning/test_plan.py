@@ -220,7 +220,7 @@ def test_a_plan_tells_and_stands_for_its_schedule():
     text = str(found)
     for word in ("Gradient of 400 steps, at most 2 kB of memory", "every step (store all)", "\n> ", "\n+ ", "more memory than it may have"):
         assert word in text
-    assert re.search(r"a state +100 B;", text) and re.search(r"always needed +550 B with every schedule, 20 B of it traces", text)
+    assert re.search(r"a state +100 B;", text) and re.search(r"always needed +550 B by every schedule, 20 B of it traces", text)
     assert Policy.of(found).schedule == found.schedule and not Policy.of(found).verify
     assert resolve(found, 400, SIZES) == found.schedule
     with pytest.raises(ScheduleError, match="400"):
