@@ -111,9 +111,7 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
     """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
     names = [f"root {number}" for number in range(len(roots))]
     first, *others = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
-    lowest = {
-        name: number for number, layer in enumerate(others) for name in layer
-    }  # the lower of two layers keeps a shared value
+    lowest = {name: number for number, layer in enumerate(others) for name in layer}  # the lower of two layers keeps a shared value
     others = [{name: node for name, node in layer.items() if lowest[name] == number} for number, layer in enumerate(others)]
     layers = [first, *filter(None, others)]
     kept = {name for layer in layers[1:] for name in layer}
