@@ -1,6 +1,6 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
-from diffsim import start  # noqa: F401, I001  the first: what follows takes a second or two
+from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
 from diffsim import checkpoint, errors, integrators, layers, numpy, solvers
 from diffsim.ad import (
     check_grads,

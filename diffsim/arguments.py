@@ -1,4 +1,4 @@
-"""Checks of arguments: each gives the value back in the type that it is used as, or says what was expected, what came, and what to do."""
+"""Checks of arguments. Each returns the value in its final type, or raises with the expected value, the given value and a remedy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: Any, known: Collection[Any]) -> Any:
-    """One of the texts or whole numbers that there are; a number of NumPy's gives Python's."""
+    """One of the known texts or whole numbers. A NumPy number is converted to a Python number."""
     if isinstance(value, np.integer):
         value = int(value)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in known:
@@ -99,7 +99,7 @@ def names(name: str, value: Any, example: str) -> tuple[str, ...]:
 
 
 def function(name: str, value: Function | None, example: str, optional: bool = True) -> Function | None:
-    """Something that can be called."""
+    """A callable object."""
     if not callable(value) and not (optional and value is None):
         raise ParameterError(f"{name} = {shown(value)}, expected a function; write it like {example}")
     return value
@@ -113,9 +113,9 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str
 
 
 def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
-    """An array of real numbers in a type, or its own; nothing is dropped on the way: no imaginary part and no mask.
+    """An array of real numbers, in a given type or its own. An imaginary part or a mask is refused, not dropped.
 
-    Truth values are refused: of an array, they are more often a mask in the wrong place than zeros and ones.
+    Truth values are refused, because such an array is more often a misplaced mask than zeros and ones.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
@@ -125,7 +125,7 @@ def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt
         raise ParameterError(f"{name} = {shown(value)}, expected an array of numbers; give rows of equal length") from error
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
-    with np.errstate(over="ignore"):  # what overflows is infinite, and told where finite numbers are needed
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed
         return array if dtype is None else array.astype(dtype, copy=False)
 
 
@@ -143,7 +143,7 @@ def shape_of(name: str, value: Any, most: int) -> tuple[int, ...]:
 
 
 def _listed(value: Any) -> Any:
-    """What `np.ndim` can be asked of: lists of lists of unlike lengths have none."""
+    """A value that `np.ndim` accepts. Nested lists of different lengths are not accepted."""
     try:
         np.ndim(value)
     except ValueError:

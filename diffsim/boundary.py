@@ -1,7 +1,7 @@
-"""What a field is outside the grid: a rule for each side.
+"""Boundary rules: the values of a field outside the grid, one rule for each side.
 
-A rule says what the cells beyond a side hold (ghost cells): a combination of cells inside on the same line, and a given value times a
-weight. All else follows from that, here and in the kernels: how a halo is filled, the transpose of that, the tangent. To add a rule,
+A rule defines the values of cells beyond a side (ghost cells): a combination of cells inside on the same line, plus a given value times a
+weight. Everything else is derived from that, here and in the kernels: filling a halo, its transpose, and its tangent. To add a rule,
 write a subclass of `Rule`.
 """
 
@@ -22,18 +22,18 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
 Value: TypeAlias = float | str
-"""What a rule is given: a number, or the name of a coefficient, a profile or a series of the equation."""
+"""The given value of a rule: a number, or the name of a coefficient, a profile or a series of the equation."""
 
 Combination: TypeAlias = tuple[tuple[tuple[int, float], ...], float]
-"""Cells inside, counted from the side, with a weight each; and the weight of the rule's value."""
+"""Cells inside, counted from the side, with their weights; and the weight of the rule's value."""
 
 HIGHEST_EXTRAPOLATION = 3
-"""Order: it reads one cell more, and kernels let the cells beyond a side depend on four."""
+"""Highest order. It reads one cell more, and kernels allow cells beyond a side to depend on four."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rule acts.
+    """The side on which a rule acts.
 
     Attributes:
         axis: the axis across the side.
@@ -67,11 +67,11 @@ class Place:
 
 
 class Rule(ABC):
-    """What a field is beyond one side of the grid."""
+    """The values of a field beyond one side of the grid."""
 
     @property
     def given(self) -> Value:
-        """The value that it is given; 0 if it takes none."""
+        """Its given value; 0 if it has none."""
         return 0.0
 
     @property
@@ -81,20 +81,20 @@ class Rule(ABC):
 
     @property
     def joins(self) -> bool:
-        """Whether it joins the two ends of an axis, so that both sides have it, or none."""
+        """Whether it joins the two ends of an axis. Then either both sides have it, or none."""
         return False
 
     @abstractmethod
     def ghost(self, q: int, n: int, place: Place) -> Combination:
-        """What the ghost cell `q` holds, 0 the first beyond the side, on a line of `n` cells."""
+        """The value of ghost cell `q` on a line of `n` cells; 0 is the first cell beyond the side."""
 
     def edge(self, now: Any, place: Place, dt: float, given: Any) -> Any:
-        """What the outermost cell of the grid becomes in a step, in place of what the step says; None: what the step says.
+        """The next value of the outermost cell of the grid, which replaces that of the step; None: the step's value is used.
 
         Args:
             now: the field before the step, a symbol; None for a stage of a step.
-            place: where.
-            dt: of the step.
+            place: the side.
+            dt: time step.
             given: the value of the rule, a number or a symbol.
         """
         return None
@@ -136,7 +136,7 @@ class Condition(Rule):
     """a u + b ∂u/∂n = value on the side, n pointing outward, to second order.
 
     A ghost cell and the cell as far inside have the mean and the slope of the side between them. Where the values lie on faces, the last
-    one lies on the high side. With b = 0 it is given then, otherwise the step says what it becomes. None lies on the low side, so the
+    one lies on the high side. With b = 0 the rule gives it, otherwise the step computes it. None lies on the low side, so the
     value there follows from the two cells next to it.
     """
 
@@ -268,10 +268,10 @@ class EvenImage(Condition):
 
 @dataclass(frozen=True)
 class Extrapolate(Rule):
-    """The polynomial through the cells next to the side goes on.
+    """The polynomial through the cells next to the side continues beyond it.
 
     Args:
-        order: of the polynomial, 0 (the last cell's value) to 3.
+        order: order of the polynomial, 0 (the last cell's value) to 3.
     """
 
     order: int = 0
@@ -291,9 +291,9 @@ class Extrapolate(Rule):
 
 @dataclass(frozen=True)
 class Outflow(Rule):
-    """What reaches the side leaves with a given speed: ∂u/∂t + speed ∂u/∂n = 0 for the outermost cell of the grid.
+    """Waves leave through the side with a given speed: ∂u/∂t + speed ∂u/∂n = 0 for the outermost cell of the grid.
 
-    That cell follows the upwind difference, of first order, in place of what the step says; beyond it, the field goes on linearly.
+    The first-order upwind difference replaces the step's value in that cell. Beyond it, the field is extrapolated linearly.
 
     Args:
         speed: outward, in cells' unit of length over that of time; speed dt <= spacing.
@@ -324,7 +324,7 @@ WORDS: Mapping[str, Rule] = {"zero": Zero(), "periodic": Periodic(), "mirror": E
 
 Named: TypeAlias = "Rule | str"
 Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
-"""What is outside the grid, as a user writes it: one rule, or one an axis, where a pair is that of the low and that of the high side."""
+"""A boundary as a user writes it: one rule, or one for each axis, where a pair is for the low and the high side."""
 
 
 def _check_value(name: str, value: Any) -> None:
@@ -333,10 +333,10 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
-    """The rules of a boundary, a pair an axis; a single one stands for any number of axes.
+    """The rules of a boundary, a pair for each axis. A single rule applies to all axes.
 
     Raises:
-        ParameterError: something that is no rule, or on one side only what joins both.
+        ParameterError: an entry is no rule, or a rule that joins both sides is on one side only.
     """
     entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
     single = len(entries) == 1 and entries[0] is boundary
@@ -369,7 +369,8 @@ def _rule(given: Any, what: str) -> Rule:
 
 @dataclass(frozen=True)
 class Ghost:
-    """A cell outside the grid: its position along the axis (0 the first cell of the grid), the cells that it is made of, and a constant."""
+    """A cell outside the grid: its position along the axis (0 is the first cell of the grid), the cells that it combines, and a
+    constant."""
 
     position: int
     cells: tuple[tuple[int, float], ...]
@@ -378,12 +379,12 @@ class Ghost:
 
 @dataclass(frozen=True)
 class Side:
-    """A rule where it acts.
+    """A rule at its side.
 
     Attributes:
         rule: the rule.
-        place: where.
-        homogeneous: its value counts as 0, as for a tangent.
+        place: the side.
+        homogeneous: whether its value counts as 0, as for a tangent.
     """
 
     rule: Rule
@@ -392,13 +393,13 @@ class Side:
 
     @property
     def fills(self) -> bool:
-        """Whether there is anything beyond it."""
+        """Whether cells beyond it are nonzero."""
         return not isinstance(self.rule, Zero)
 
     def ghosts(self, n: int, reach: int) -> list[Ghost]:
-        """What is beyond it, as far as `reach`.
+        """The cells beyond it, up to `reach`.
 
-        Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
+        Farther out than the width of the grid there is no cell to copy. Only products with zero cotangents read such cells.
         """
         out = []
         for q in range(min(reach, n) if self.fills else 0):
@@ -415,7 +416,7 @@ class Side:
         return self.rule.named
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
-        """Of each cell beyond it, as far as `reach`: what it holds of a field that is 1 inside, and of a value that is 1."""
+        """For each cell beyond it, up to `reach`: its value for a field that is 1 inside, and for a given value of 1."""
         found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
         return [(sum(weight for _, weight in cells), given) for cells, given in found]
 
@@ -432,7 +433,7 @@ Rules: TypeAlias = tuple[Sides, ...]
 
 
 def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
-    """The rules of a boundary of a grid of so many axes.
+    """The rules of a boundary on a grid of `ndim` axes.
 
     Raises:
         ParameterError: see `rules_of`.
@@ -465,7 +466,7 @@ def unplaced(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
 
 
 def _side(rule: Rule, place: Place) -> Side:
-    """A rule at its place; those that act alike everywhere are equal."""
+    """A rule at its side. Rules that act alike on all sides compare equal."""
     return Side(rule, Place(place.axis, place.high) if rule.joins or isinstance(rule, Zero) else place)
 
 
@@ -480,18 +481,18 @@ def linear(rules: Rules) -> Rules:
 
 
 def fills(sides: Sides) -> bool:
-    """Whether there is anything beyond one of two sides."""
+    """Whether cells beyond one of two sides are nonzero."""
     return any(side.fills for side in sides)
 
 
 def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
-    """What is beyond both sides of an axis of `n` cells, as far as `reach`."""
+    """The cells beyond both sides of an axis of `n` cells, up to `reach`."""
     low, high = (side.ghosts(n, reach) for side in sides)
     return [ghost for pair in zip_longest(low, _inside(high, low)) for ghost in pair if ghost is not None]
 
 
 def _inside(high: list[Ghost], low: list[Ghost]) -> list[Ghost]:
-    """Ghost cells of the high side; one as far outside as the grid is wide may be made of the first ghost cell of the low side."""
+    """Ghost cells of the high side. One as far outside as the grid is wide may depend on the first ghost cell of the low side."""
     out = []
     for ghost in high:
         within = tuple((cell, weight) for cell, weight in ghost.cells if cell >= 0)
@@ -505,7 +506,7 @@ def _inside(high: list[Ghost], low: list[Ghost]) -> list[Ghost]:
 
 
 def depth(sides: Sides, n: int, reach: int) -> int:
-    """How far from a side the cells are on which a ghost cell depends together, at most; 1 where each depends on one."""
+    """The largest distance from a side of the cells that a ghost cell combines; 1 if each depends on one cell."""
     several = [ghost for ghost in ghosts(sides, n, reach) if len(ghost.cells) > 1]
     return max((1 + cell if ghost.position < 0 else n - cell for ghost in several for cell, _ in ghost.cells), default=1)
 
@@ -533,7 +534,7 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
 
 
 def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Exact transpose of `extend`: add what lies in the halo to the cells it was made of, and clear the halo."""
+    """Exact transpose of `extend`: add the halo to the cells that filled it, and clear the halo."""
     for axis in range(extended.ndim):
         h, view = halo[axis], np.moveaxis(extended, axis, 0)
         n = view.shape[0] - 2 * h

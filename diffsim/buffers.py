@@ -1,8 +1,8 @@
-"""Memory of large arrays, used again.
+"""Reuse the memory of large arrays.
 
-C's allocator gives the memory of an array of megabytes back to the system, and the next one is made of pages that the system clears
-when they are first touched: often that takes longer than what is computed. So the memory of large arrays is kept here when the last of
-their views is gone, for the next arrays of about that size.
+C's allocator returns the memory of an array of megabytes to the system, and the system clears the pages of the next one when they are
+first touched. Often that takes longer than the computation. So this module keeps the memory of large arrays after their last view is
+deleted, for the next arrays of about that size.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from diffsim.errors import PlanError
 from diffsim.system import total_memory
 
 SMALLEST = 1 << 18
-"""Bytes from which memory is kept: 64 pages cost more than keeping account of them."""
+"""Least bytes of memory that is kept: 64 pages cost more than the bookkeeping."""
 STEPS = 8
-"""Sizes between powers of two, so that arrays of similar sizes share memory; an eighth of it is unused at most."""
+"""Sizes between powers of two, so that arrays of similar sizes share memory. At most an eighth of it is unused."""
 SHARE, MOST = 16, 1 << 30
-"""What nobody uses is at most the sixteenth part of the machine's memory, and so many bytes."""
+"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes."""
 ALIGNMENT = 64
 
 Block = npt.NDArray[np.uint8]
 
 
 class Pool:
-    """Blocks of memory that nobody uses at present, at most `limit` bytes.
+    """Unused blocks of memory, at most `limit` bytes.
 
-    The last view of an array may die anywhere, in a garbage collection within these methods too. So nothing waits for the lock: what
-    comes back lies in `_returned` until whoever holds it is done, and who wants a block meanwhile gets a new one.
+    The last view of an array may be deleted anywhere, also in a garbage collection within these methods. So no call waits for the lock:
+    returned blocks stay in `_returned` until the holder of the lock is done, and a request meanwhile gets a new block.
     """
 
     def __init__(self, limit: int) -> None:
@@ -48,7 +48,7 @@ class Pool:
         self._clock = 0
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """A C-contiguous array with any content, whose memory comes back when its last view is gone."""
+        """A C-contiguous array with any content. Its memory returns to the pool when its last view is deleted."""
         dtype = np.dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         size = math.prod(shape) * dtype.itemsize
@@ -57,19 +57,19 @@ class Pool:
         return np.asarray(_Lease(self, self._take(size_class(size)), shape, dtype))
 
     def give(self, block: Block) -> None:
-        """Take a block back."""
+        """Return a block to the pool."""
         self._returned.append(block)
         self._settle()
 
     def release(self) -> None:
-        """Give what nobody uses back to the system."""
+        """Return unused memory to the system."""
         with self._lock:
             dropped, self._free, self.held = self._free, {}, 0
         self._settle()
-        del dropped  # not while the lock is held: it takes time
+        del dropped  # after the lock is released, because it takes time
 
     def forked(self) -> None:
-        """In a child process: the thread that held the lock is not there."""
+        """Reset the lock in a child process, where its holder does not exist."""
         self._lock = threading.Lock()
         self._free, self.held = {}, 0
 
@@ -93,7 +93,7 @@ class Pool:
             return _new(size)
 
     def _settle(self) -> None:
-        """Put away what came back. What comes back while the lock is held is seen by the next turn of its holder."""
+        """Store returned blocks. Blocks that return while the lock is held are stored by the holder's next turn."""
         while self._returned and self._lock.acquire(blocking=False):
             try:
                 dropped = self._put_away()
@@ -102,7 +102,7 @@ class Pool:
             del dropped
 
     def _put_away(self) -> list[Block]:
-        """Returns the blocks that are too many, those first that have not been used for longest."""
+        """Remove and return the blocks beyond the limit, the least recently used first."""
         dropped = []
         while self._returned:
             block = self._returned.popleft()
@@ -117,7 +117,7 @@ class Pool:
 
 
 class _Lease:
-    """Owner of a block, as long as there are arrays on it: NumPy keeps it as their base."""
+    """Owner of a block while arrays use it. NumPy keeps it as their base."""
 
     __slots__ = ("__array_interface__", "_block", "_pool")
 
@@ -136,7 +136,7 @@ class _Lease:
 
 
 def size_class(size: int) -> int:
-    """The size of the block for so many bytes: a multiple of an eighth of the power of two below it."""
+    """The size of the block for `size` bytes: a multiple of an eighth of the power of two below it."""
     step = 1 << max((size + ALIGNMENT).bit_length() - STEPS.bit_length(), 0)
     return -(-(size + ALIGNMENT) // step) * step
 
@@ -146,7 +146,7 @@ def _new(size: int) -> Block:
 
 
 def _limit() -> int:
-    """Bytes that the pool keeps at most; where the system does not tell its memory, 1 GiB is not known to be little of it."""
+    """Most bytes that the pool keeps: 1 GiB if the system does not report its memory."""
     with contextlib.suppress(PlanError):
         return min(MOST, total_memory() // SHARE)
     return MOST
@@ -165,7 +165,7 @@ def empty_like(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def copy(array: Any) -> npt.NDArray[Any]:
-    """What `numpy.array(array)` gives."""
+    """The same result as `numpy.array(array)`."""
     if not isinstance(array, np.ndarray) or array.nbytes < SMALLEST or not array.flags.c_contiguous:
         return np.array(array)
     out = _pool.empty(array.shape, array.dtype)
@@ -174,15 +174,15 @@ def copy(array: Any) -> npt.NDArray[Any]:
 
 
 def is_lease(owner: object) -> bool:
-    """Whether an array with this base has its memory from here, and is not a view of another array."""
+    """Whether an array with this base has its memory from this pool, and is not a view of another array."""
     return type(owner) is _Lease
 
 
 def reusing(function: np.ufunc) -> Callable[..., Any]:
-    """A function that gives what `function` does, large results in memory from here.
+    """A function with the same results as `function`, and large results in memory of this pool.
 
     Args:
-        function: one whose result has the type of its arguments if they are of one floating-point type.
+        function: a function whose result has the type of its arguments if they are of one floating-point type.
     """
 
     def evaluate(*args: Any) -> Any:

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             action: Callable[[argparse.Namespace], int] = options.action
             return action(options)
     except (DiffsimError, OSError, MemoryError) as error:
-        if interrupt.asked is not None:  # a terminal that was closed cannot be written to either
+        if interrupt.asked is not None:  # a closed terminal cannot be written to
             return _ended(interrupt.asked)
         text = str(error) or "expected more memory than there is, got none; make the grid, the steps or the shots fewer"
         print(f"diffsim: {message_shown(text)}", file=sys.stderr)

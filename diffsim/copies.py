@@ -1,4 +1,4 @@
-"""Functions that diffsim returns, as `copy` and `pickle` see them: made again from what they were made of, or said not to be."""
+"""Copying and pickling of functions that diffsim returns: they are rebuilt from their arguments, or refused with a message."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Function = Callable[..., Any]
 
 
 class Remade:
-    """A function made of others. Pickled it is what it was made of; its copies are itself, as those of functions are.
+    """A function built by a public function. Its pickle contains the arguments that built it. Like any function, it is its own copy.
 
     Args:
-        function: what it does.
-        make: a public function that made it.
-        args: of `make`.
-        kwargs: of `make`.
+        function: the function to call.
+        make: the public function that built it.
+        args: arguments of `make`.
+        kwargs: keyword arguments of `make`.
     """
 
     def __init__(self, function: Function, make: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -27,7 +27,7 @@ class Remade:
 
     @property
     def made_of(self) -> list[Any]:
-        """The arguments that it was made of."""
+        """The arguments that built it."""
         return [*self._made[1], *self._made[2].values()]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ def _make(make: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def remade(make: Callable[P, Function]) -> Callable[P, Function]:
-    """For a public function that makes functions: what it makes can be pickled if its arguments can."""
+    """Decorate a public function that returns functions: its results can be pickled if its arguments can."""
 
     @functools.wraps(make)
     def making(*args: P.args, **kwargs: P.kwargs) -> Function:
@@ -66,12 +66,12 @@ def remade(make: Callable[P, Function]) -> Callable[P, Function]:
 
 
 class Bound:
-    """A function that refers to what a process has in its memory. Its copies are itself, and it cannot be pickled.
+    """A function that refers to objects in the memory of a process. It is its own copy, and cannot be pickled.
 
     Args:
-        function: what it does.
-        name: of the function, in messages.
-        instead: what to pickle in its place.
+        function: the function to call.
+        name: name of the function, for messages.
+        instead: the objects it refers to, and what to pickle in its place.
     """
 
     def __init__(self, function: Function, name: str, instead: str) -> None:

@@ -1,4 +1,4 @@
-"""Every error that diffsim raises on purpose: what was expected, what was found, what to do about it."""
+"""Every error that diffsim raises on purpose. Messages name the expected value, the given value and a remedy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ShapeError(DiffsimError, ValueError):
 
 
 class StabilityError(DiffsimError, ValueError):
-    """The time step exceeds what the explicit scheme can bear."""
+    """The time step exceeds the stability limit of the explicit scheme."""
 
 
 class ParameterError(DiffsimError, ValueError):
-    """A value outside what it may be: negative depth, unknown option, NaN."""
+    """A value that is not allowed: negative depth, unknown option, NaN."""
 
 
 class TraceError(DiffsimError, TypeError):
@@ -34,7 +34,7 @@ class ConvergenceError(DiffsimError, ArithmeticError):
 
 
 class StaleValueError(DiffsimError, RuntimeError):
-    """A value is used after what it depends on was changed."""
+    """A value is used after data that it depends on were changed."""
 
 
 class ReadOnlyError(DiffsimError, ValueError):
@@ -42,26 +42,26 @@ class ReadOnlyError(DiffsimError, ValueError):
 
 
 class ScheduleError(DiffsimError, ValueError):
-    """A checkpointing schedule that cannot be, or an action that is not legal now."""
+    """A checkpointing schedule is invalid, or an action is illegal at its place."""
 
 
 class PlanError(DiffsimError, ValueError):
-    """A memory budget that cannot work."""
+    """A memory budget is too small, or a plan is impossible."""
 
 
 class ReplayError(DiffsimError, RuntimeError):
-    """A step that was run again did not do what it did the first time, so a gradient would be wrong."""
+    """A repeated step gave another result than the first time, so the gradient would be wrong."""
 
 
 class StorageError(DiffsimError, OSError):
-    """A file or a disk does not hold what it should, or cannot."""
+    """A file has the wrong contents, or the system cannot read or write it."""
 
     def __str__(self) -> str:
         return self.strerror or super().__str__()  # without the system's number
 
 
 class SceneError(DiffsimError, ValueError):
-    """A scene file, or a data file that it names, is not as it should be."""
+    """A scene file, or a data file that it names, is invalid."""
 
 
 class DivergenceError(DiffsimError, ArithmeticError):
@@ -73,9 +73,9 @@ class BackendError(DiffsimError, RuntimeError):
 
 
 class DerivativeError(DiffsimError, RuntimeError):
-    """A derivative that does not exist, or that diffsim cannot give and will not guess.
+    """A derivative that does not exist, or that diffsim cannot compute and does not guess.
 
-    No TypeError: NumPy would hide it behind a message of its own.
+    It is no TypeError, because NumPy would replace the message of that.
     """
 
 
@@ -84,8 +84,8 @@ class SingularError(DiffsimError, np.linalg.LinAlgError):
 
 
 class GradientError(DiffsimError, AssertionError):
-    """A derivative differs from what differences give."""
+    """A derivative differs from finite differences."""
 
 
 class KernelError(DiffsimError, TypeError):
-    """A user's own Taichi kernel that cannot be run or differentiated as it is written or called."""
+    """A user's Taichi kernel cannot be run or differentiated in the way it is written or called."""

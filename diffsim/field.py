@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 Location: TypeAlias = tuple[int, ...]
-"""Where in its cell a field's values sit, an entry an axis: 0 the centre, 1 the upper face."""
+"""Location of a field's values on the cell, with an entry for each axis: 0 the centre, 1 the upper face."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Slim:
     """A field that varies along some axes of the grid only: a number, a profile, values along a side.
 
     Attributes:
-        axes: along which it varies, in increasing order.
-        series: whether it has values of its own for each time step.
+        axes: axes along which it varies, in increasing order.
+        series: whether it has a value for each time step.
     """
 
     axes: tuple[int, ...]
@@ -35,10 +35,10 @@ class Slim:
 
 @dataclass(frozen=True)
 class Region:
-    """The cells in which a field exists; in all others it is 0.
+    """The cells in which a field exists. It is 0 in all others.
 
     Attributes:
-        inside: which they are, shape of the grid, bool.
+        inside: True in these cells, shape of the grid, bool.
     """
 
     inside: npt.NDArray[np.bool_] = field(repr=False, compare=False)
@@ -50,15 +50,16 @@ class Region:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cells of a field lie in its storage.
+    """The places of a field's cells in its storage.
 
     Attributes:
         shape: cells along each axis of the grid.
-        halo: cells kept outside the grid along each axis, on both sides.
+        halo: cells stored outside the grid along each axis, on both sides.
         lanes: values in a tile of the last axis.
         dtype: element type.
-        margin: tiles beside those of the halo, for kernels that compute whole tiles there.
-        joined: rows (in three dimensions, planes) next to a side that one worker has, since a cell beyond it depends on all of them.
+        margin: tiles in addition to those of the halo, for kernels that compute whole tiles there.
+        joined: rows (planes in three dimensions) next to a side that belong to one worker, because a cell beyond the side depends on
+            all of them.
     """
 
     shape: tuple[int, ...]
@@ -111,7 +112,7 @@ class Layout:
 
     @property
     def _first(self) -> int:
-        """Where the halo of a row begins in its tiles."""
+        """The place of the first halo value of a row in its tiles."""
         return self.halo_tiles * self.lanes - self.halo[-1]
 
     @property
@@ -119,7 +120,7 @@ class Layout:
         return math.prod(self.storage) * self.dtype.itemsize
 
     def extended(self, stored: npt.NDArray) -> npt.NDArray:
-        """View of the cells with their halo, shape + 2 halo; `stored` may have leading axes of its own."""
+        """View of the cells with their halo, shape + 2 halo. `stored` may have more leading axes."""
         lead = stored.ndim - len(self.storage)
         flat = stored.reshape(*stored.shape[:lead], *self.storage[: len(self.rows)], self.stride * self.lanes)
         first = self._first
@@ -142,7 +143,7 @@ class Layout:
         return (*(math.prod(sizes[place + 1 :]) for place in range(len(sizes))), math.prod(sizes))
 
     def slim_extended(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
-        """View of a slim field's values with their halo; `stored` may have leading axes of its own."""
+        """View of a slim field's values with their halo. `stored` may have more leading axes."""
         if not self.tiled(slim):
             return stored
         flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
@@ -150,7 +151,7 @@ class Layout:
         return flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
 
     def go_on(self, slim: Slim, stored: npt.NDArray) -> None:
-        """Let the end values of a slim field go on into what fills its last tiles up, so that what is computed there is finite."""
+        """Continue the end values of a slim field into the padding of its last tiles, so that values computed there are finite."""
         if self.tiled(slim):
             flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
             first = self._first

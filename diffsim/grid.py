@@ -1,4 +1,4 @@
-"""The grid: how many cells, how large, where, and what the axes are called."""
+"""The grid: number, size and position of the cells, and names of the axes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3
 AXES = ("z", "y", "x")
-"""Names of axes that were given none, from the last one on."""
+"""Default names of axes, counted from the last one."""
 EVEN = 1e-9
-"""Cells whose widths differ by less than this part are of one size."""
+"""Cells whose widths differ relatively by less than this count as of one size."""
 
 
 @dataclass(frozen=True, init=False, repr=False)

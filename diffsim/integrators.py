@@ -1,14 +1,14 @@
 """Time steps from a rate: a step calls one of them instead of writing its stages.
 
-A rate is a function of the state, `rate({"u": u}) -> {"u": du_dt}`; the state is a dict of fields of the step. What a method computes in
-between is stored, so that a neighbour's value is read and not computed again, and has the boundary rule and the place of the field that it
-stands for. Each evaluates the rate once a stage.
+A rate is a function of the state, `rate({"u": u}) -> {"u": du_dt}`. The state is a dict of fields of the step. Intermediate states are
+stored, so that a neighbour's value is read and not computed again. They have the boundary rule and the location of their field. Each
+method evaluates the rate once a stage.
 
     def step(self, u, s):
         return rk4(lambda now: {"u": s - div([flux(now["u"], axis) for axis in range(2)])}, {"u": u}, self.dt)
 
-Where a part of the rate is linear and stiff, such as diffusion, an implicit-explicit method takes that part implicitly, by one linear
-system a stage for each field that has such a part (`diffsim.solve`):
+If a part of the rate is linear and stiff, such as diffusion, an implicit-explicit method treats that part implicitly. It solves one linear
+system a stage for each field with such a part (`diffsim.solve`):
 
     def step(self, u, nu):
         return imex_ars222(lambda now: {"u": -advection(now["u"])}, {"u": lambda x: nu * laplacian(x)}, {"u": u}, self.dt)
@@ -49,7 +49,8 @@ def euler(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
 
 
 def ssp_rk2(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
-    """Heun's method, second order with two stages: convex sums of Euler steps, so it keeps what an Euler step of this dt keeps.
+    """Heun's method, second order with two stages: convex sums of Euler steps, so it has the stability properties of an Euler step of this
+    dt.
 
     Arguments, result and errors are those of `euler`.
 
@@ -157,9 +158,9 @@ def imex_euler(
         operators: field -> L: the implicit part of its du/dt, a linear function of this field whose weights may be any expressions of
             the step. It is taken with the boundary rules of the field. Fields that are left out have no implicit part.
         state: fields of the step: states, coefficients or stages.
-        dt: time step, seconds. What limits it is f; L does not, as long as its eigenvalues have no positive real part.
-        method: of the linear systems, see `diffsim.solve`.
-        tolerance: likewise.
+        dt: time step, seconds. Only f limits it, as long as the eigenvalues of L have no positive real part.
+        method: method for the linear systems, see `diffsim.solve`.
+        tolerance: tolerance of the linear systems, see `diffsim.solve`.
 
     Returns:
         The state one step later.
@@ -228,7 +229,7 @@ def _moved(state: State, rates: State, dt: float) -> dict[str, Symbol]:
 
 
 def _stored(values: State, state: State) -> dict[str, Symbol]:
-    """An intermediate state, stored by the rules of the state."""
+    """An intermediate state, stored with the rules of the state."""
     return {name: stage(value, boundary=state[name]) for name, value in values.items()}
 
 
@@ -239,7 +240,7 @@ def _rates(rate: Rate, state: State) -> dict[str, Symbol]:
 
 
 def _matching(what: str, found: Any, state: State) -> dict[str, Symbol]:
-    """What was found for each field of the state, in the state's order."""
+    """The entries for each field of the state, in the state's order."""
     if not isinstance(found, Mapping) or set(found) != set(state):
         got = f"entries {', '.join(map(str, found))}" if isinstance(found, Mapping) else f"a {type(found).__name__}"
         raise TraceError(

@@ -1,6 +1,6 @@
-"""The first thing that `import diffsim` does, where the process is the command `diffsim`: end it quietly on a signal.
+"""The first import of `diffsim`: if the process is the command `diffsim`, end it quietly on a signal.
 
-Importing takes a second or two. Ctrl-C in there would leave a page of tracebacks of whatever was being imported.
+Importing takes a second or two. Ctrl-C during that time would print a page of tracebacks.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from pathlib import Path
 from types import FrameType
 
 ENDINGS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that ask a process to end."""
+"""Signals that request the end of a process."""
 _SIGNALLED = 128
-"""A shell's exit code for a process that a signal has ended is this and the signal's number."""
+"""A shell's exit code for a process that a signal ended is this plus the signal's number."""
 
 
 def exit_code(number: int) -> int:
-    """Of a process that ends because of a signal."""
+    """The exit code of a process that ends because of a signal."""
     return _SIGNALLED + number
 
 
 def how(number: int) -> str:
-    """What ended it, in words."""
+    """The cause of the end, as text."""
     return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
 
 
 def is_command() -> bool:
-    """Whether this process is `diffsim` or `python -m diffsim`, and this thread the one that has its signals.
+    """Whether this process is `diffsim` or `python -m diffsim`, and this thread receives its signals.
 
-    A script of a user's that is called diffsim.py is not, nor is a program that has `-m diffsim` among its own arguments.
+    A user's script with the name diffsim.py does not count, nor does a program with `-m diffsim` in its own arguments.
     """
     if not sys.argv or threading.current_thread() is not threading.main_thread():
         return False
@@ -41,13 +41,13 @@ def is_command() -> bool:
 
 
 def leave(number: int, frame: FrameType | None = None) -> None:
-    """End the process at once: what is being imported might take an exception for one of its own."""
+    """End the process at once. A module that is being imported could catch an exception."""
     os.write(2, f"diffsim: {how(number)}\n".encode())
     os._exit(exit_code(number))
 
 
 def begin() -> None:
-    """Leave on every signal whose handling nobody has changed."""
+    """Leave on every signal that has its default handler."""
     for number in ENDINGS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, leave)

@@ -1,7 +1,7 @@
-"""What depends on the operating system: cores, registers, memory, files.
+"""Everything that depends on the operating system: cores, registers, memory, files.
 
-Every question has an answer on every system. What a system lacks (`fcntl`, `resource`, `/proc`, thread affinities, direct or positioned
-input and output) makes an answer less sharp, but never fails at import. No other module asks the system in a way of its own.
+Every function works on every system. If a system lacks a feature (`fcntl`, `resource`, `/proc`, thread affinities, direct or positioned
+input and output), results are less precise, but the import never fails. No other module calls the operating system directly.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def usable_cores() -> int:
 
 
 def core_numbers() -> list[int]:
-    """The cores of this process's affinity mask; empty where the system does not tell, or cannot change it."""
+    """The cores of this process's affinity mask; empty if the system does not report it, or cannot change it."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") and hasattr(os, "sched_setaffinity") else []
 
 
 def own_threads() -> set[tuple[int, int]]:
-    """Start and number of each thread of this process; empty where the system does not tell."""
+    """Start and number of each thread of this process; empty if the system does not report them."""
     found = set()
     with contextlib.suppress(OSError):
         for task in (ROOT / "proc/self/task").iterdir():
@@ -68,7 +68,7 @@ def own_threads() -> set[tuple[int, int]]:
 
 
 def pin_thread(thread: int, core: int) -> None:
-    """Let a thread run on one core only, where the system can do that."""
+    """Pin a thread to one core, if the system supports that."""
     if hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(thread, {core})
@@ -87,8 +87,8 @@ def _cgroup_quota(root: Path) -> float | None:
 def register_bytes() -> int:
     """Width of the CPU's vector registers in bytes, as NumPy finds it: 64 with AVX-512, 32 with AVX2, else 16.
 
-    The environment variable DIFFSIM_REGISTER_BYTES (16, 32 or 64) is taken instead if it is set. Code for wider registers than the CPU has
-    works too, as the compiler splits them.
+    The environment variable DIFFSIM_REGISTER_BYTES (16, 32 or 64) overrides it. Code for wider registers than the CPU's
+    works too, because the compiler splits them.
 
     Raises:
         BackendError: the variable is something else.
@@ -128,7 +128,7 @@ def available_memory() -> int:
     kernel can drop do not count as used.
 
     Raises:
-        PlanError: the system tells nothing.
+        PlanError: the system does not report its memory.
     """
     room = [limit - used for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
@@ -137,14 +137,14 @@ def available_memory() -> int:
 
 
 def resident_memory() -> int:
-    """Bytes of this process that are in memory now; where the system does not tell, the most that there were so far."""
+    """Resident bytes of this process; if the system does not report them, their peak so far."""
     with contextlib.suppress(OSError, psutil.Error):
         return int(psutil.Process().memory_info().rss)
     return peak_memory()
 
 
 def peak_memory() -> int:
-    """The most bytes of this process that were in memory at once since it began, or since `forget_peak`."""
+    """Peak resident bytes of this process since its start, or since `forget_peak`."""
     found = _status("VmHWM")
     if found is not None:
         return found
@@ -157,14 +157,14 @@ def peak_memory() -> int:
 
 
 def give_back_memory() -> None:
-    """Let Python and the C library return what is not in use to the system, where they can."""
+    """Return unused memory of Python and the C library to the system, if they support that."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or another system
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_peak() -> bool:
-    """Count `peak_memory` from now on; returns whether the system can do that."""
+    """Restart the count of `peak_memory`. Return whether the system supports that."""
     try:
         (ROOT / "proc/self/clear_refs").write_text("5")
     except OSError:
@@ -198,8 +198,8 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
         else:
             continue
         group = mount / path.strip("/")
-        # The limit of any ancestor binds too, and above the mount there is none to be found. Inside a container the path may be the
-        # host's and lead nowhere: the mount itself is then ours.
+        # The limit of any ancestor applies too. None is visible above the mount. Inside a container the path may be the
+        # host's and not exist there: then the mount itself is ours.
         for folder in (group, *group.parents):
             limit, usage = _text(folder / names[0]).strip(), _text(folder / names[1]).strip()
             if limit.isdecimal() and usage.isdecimal():  # not "max", and there
@@ -223,10 +223,10 @@ def _text(path: Path) -> str:
 
 
 def free_disk(path: str | os.PathLike[str]) -> int:
-    """Bytes that may be written to the disk of a path, which need not be there yet; some systems keep a part for their owner.
+    """Bytes that may be written to the disk of a path, which need not exist yet. Some systems reserve a part for their owner.
 
     Raises:
-        OSError: not even the path's root is there.
+        OSError: not even the path's root exists.
     """
     place = Path(path).absolute()
     while not place.exists() and place != place.parent:
@@ -251,14 +251,14 @@ def lock_file(descriptor: int) -> bool:
 
 
 def choose_way(descriptor: int, way: int) -> None:
-    """Have a descriptor go through the cache (`CACHED`) or past it (`DIRECT`), where there is a choice."""
+    """Make a descriptor use the cache (`CACHED`) or bypass it (`DIRECT`), if the system has this choice."""
     if fcntl is not None and DIRECT != CACHED:
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~DIRECT | way)
 
 
 def read_at(descriptor: int, view: memoryview, place: int) -> int:
-    """Fill a buffer from a place in a file; returns how many bytes there were. One thread at a time may use the descriptor."""
+    """Read from a place in a file into a buffer. Return the number of bytes. One thread at a time may use the descriptor."""
     if hasattr(os, "preadv"):
         return os.preadv(descriptor, [view], place)
     os.lseek(descriptor, place, os.SEEK_SET)
@@ -267,7 +267,7 @@ def read_at(descriptor: int, view: memoryview, place: int) -> int:
 
 
 def write_at(descriptor: int, data: memoryview, place: int) -> int:
-    """Write at a place in a file; returns how many bytes were taken. One thread at a time may use the descriptor."""
+    """Write at a place in a file. Return the number of bytes written. One thread at a time may use the descriptor."""
     if hasattr(os, "pwrite"):
         return os.pwrite(descriptor, data, place)
     os.lseek(descriptor, place, os.SEEK_SET)
@@ -275,7 +275,7 @@ def write_at(descriptor: int, data: memoryview, place: int) -> int:
 
 
 def allocate_file(descriptor: int, path: Path, nbytes: int) -> None:
-    """Make the open file at a path so many bytes long, all of which the disk has room for.
+    """Make the open file at a path `nbytes` long, with space for all bytes on the disk.
 
     Raises:
         OSError: from the system; `ENOSPC` if there is too little room.
@@ -289,7 +289,7 @@ def allocate_file(descriptor: int, path: Path, nbytes: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a renaming in a folder is on disk, where the system can do that."""
+    """Wait until a rename in a folder is on disk, if the system supports that."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:  # not on Windows

@@ -1,4 +1,4 @@
-"""Types that several floors share."""
+"""Types that several parts share."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_every_question_has_an_answer_without(what: str, tmp_path: Path) -> None
     assert found["disk"] > 0 and found["peak"] >= 0
     assert found["states on disk"] is True
     if "fcntl" in MISSING[what]:
-        assert "expected a POSIX system for states on disk that are to be found again" in found["states to be found again"]
+        assert "expected a POSIX system for states on disk with resume" in found["states to be found again"]
         assert "resume = 0" in found["states to be found again"]
     else:
         assert found["states to be found again"] is True

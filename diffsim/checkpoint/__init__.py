@@ -1,4 +1,4 @@
-"""Checkpointing: schedules that reverse many steps in bounded memory, their planner, their proof and their driver."""
+"""Checkpointing: schedules that reverse many steps in bounded memory, a planner, a checker and a driver."""
 
 from diffsim.checkpoint.actions import Action as Action
 from diffsim.checkpoint.actions import Advance as Advance

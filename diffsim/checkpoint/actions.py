@@ -1,10 +1,10 @@
-"""The vocabulary of a checkpointing schedule: what may be done next to a primal run and to its adjoint.
+"""The actions of a checkpointing schedule, which run the primal and its adjoint.
 
-*State n* is what the primal holds before step n, so step n takes state n to state n + 1 and a run of `steps` steps ends in
-state `steps`. The *working state* is the one the primal runs on. A *slot* keeps a copy of one state; slots are counted from 0 in
-each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* keeps what the adjoints of consecutive steps need, in
-memory of its own; a *kept run* is the states of consecutive steps, in free slots of tier 0. Both form one stack: the newest is
-reversed first.
+*State n* is the state of the primal before step n. So step n takes state n to state n + 1, and a run of `steps` steps ends in
+state `steps`. The *working state* is the state that the primal runs on. A *slot* stores a copy of one state. Slots are counted from 0 in
+each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* stores the values that the adjoints of consecutive
+steps need, in memory of its own. A *kept run* consists of the states of consecutive steps, in free slots of tier 0. Records and kept
+runs form one stack: the newest is reversed first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeAlias
 class Advance:
     """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after.
 
-    Of an `OnlineSchedule` the primal may end before `stop`, and the working state is then the final one.
+    In an `OnlineSchedule` the primal may end before `stop`. Then the working state is the final state.
     """
 
     start: int
@@ -26,7 +26,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Run the primal as `Advance` does, and keep states start..stop-1 until their steps are reversed."""
+    """Run the primal as `Advance` does, and record steps start..stop-1 until they are reversed."""
 
     start: int
     stop: int
@@ -36,7 +36,7 @@ class Record:
 class Keep:
     """Run the primal as `Advance` does, and keep states start..stop-1, each in a free slot of tier 0, until their steps are reversed.
 
-    Only for steps whose adjoint needs no more than the step's input.
+    It is allowed only for steps whose adjoint needs no values but the step's input.
     """
 
     start: int
@@ -45,7 +45,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may go on writing afterwards."""
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may continue to write afterwards."""
 
     step: int
     slot: int
@@ -54,7 +54,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Make the working state a copy of state `step`, which `slot` of a tier keeps and goes on keeping."""
+    """Copy state `step` from `slot` of a tier to the working state. The slot keeps its state."""
 
     step: int
     slot: int
@@ -63,7 +63,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Begin to bring state `step` from a slow tier, for the next `Load` of that slot; the primal need not wait for it."""
+    """Start to read state `step` from a slow tier, for the next `Load` of that slot. The primal need not wait for it."""
 
     step: int
     slot: int
@@ -80,7 +80,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class EndForward:
-    """The working state is the final one, state `step`: the loss and the cotangent it starts from are evaluated here."""
+    """The working state is the final one, state `step`. The loss and the first cotangent are evaluated here."""
 
     step: int
 
@@ -89,9 +89,9 @@ class EndForward:
 class Reverse:
     """Run the adjoint of steps stop-1 down to `start`.
 
-    It needs the newest record or kept run to be of these steps, which it drops; or a kept run of all but the last of them, with the
-    working state at that last one. The working state is undefined afterwards: load one before the next use. Or else stop == start + 1
-    and the working state is state `start`, and stays so.
+    There are three cases. The newest record or kept run has these steps. Or a kept run has all of them but the last, and the working
+    state is the state of that last step. In both cases the record or run is freed, and the working state is undefined afterwards: load
+    a state before the next use. Or stop == start + 1 and the working state is state `start`, which does not change.
     """
 
     start: int
@@ -100,7 +100,7 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Run the primal backwards: the working state is state `stop` before and, but for round-off, state `start` after."""
+    """Run the primal backwards: the working state is state `stop` before and, except for round-off, state `start` after."""
 
     start: int
     stop: int

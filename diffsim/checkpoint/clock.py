@@ -1,4 +1,4 @@
-"""How long the kinds of work of a sweep take, measured on the way, and so how long the rest will take."""
+"""Measure the time of each kind of work in a sweep, and predict the time of the rest."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Clock:
         self.done = dict.fromkeys(total, 0)
         self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
         self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
-        self._advances_left: float | None = None  # seconds, where steps take unlike times
+        self._advances_left: float | None = None  # seconds, where step times differ
         self._times: StepTimes | None = None
 
     def expect_advances(self, seconds: float, times: StepTimes) -> None:
-        """The advances that are left will take so long, each as long as the first run did there."""
+        """Set the predicted time of the remaining advances. Each step takes as long as in the first run."""
         self._advances_left, self._times = seconds, times
 
     def note(self, kind: str, start: int, stop: int, seconds: float) -> None:
-        """Steps start..stop-1 are done, in so much time."""
+        """Note that steps start..stop-1 took `seconds`."""
         steps = stop - start
         self.done[kind] += steps
         if kind == "advance" and self._times is not None and self._advances_left is not None:
@@ -41,7 +41,7 @@ class Clock:
             self._timed[kind] = count + steps, sum_ + seconds
 
     def step_seconds(self, kind: str) -> float | None:
-        """Seconds of a step of this kind, or None while nothing like it was done."""
+        """Seconds of a step of this kind, or None before the first one."""
         if kind in self._timed or kind in self._first:
             steps, seconds = self._timed.get(kind) or self._first[kind]
             return seconds / steps
@@ -59,7 +59,7 @@ class Clock:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time that the rest of the sweep will take at the pace measured so far; None before the first step."""
+        """Predicted seconds of the rest of the sweep, at the pace measured so far; None before the first step."""
         left = 0.0
         for kind, total in self.total.items():
             steps = max(total - self.done[kind], 0)
@@ -77,14 +77,14 @@ MOST_TIMES = 256
 
 
 class StepTimes:
-    """What each part of the first run took: at most 256 rows of steps, however long it is."""
+    """Seconds of each part of the first run, in at most 256 rows of steps for any length of the run."""
 
     def __init__(self) -> None:
         self.bounds = [0]
         self.seconds: list[float] = []
 
     def note(self, start: int, stop: int, seconds: float) -> None:
-        """Steps start..stop-1 took so long; rows come in order."""
+        """Note that steps start..stop-1 took `seconds`. Rows are noted in order."""
         if start != self.bounds[-1]:
             return
         self.bounds.append(stop)
@@ -94,7 +94,7 @@ class StepTimes:
             self.seconds = [sum(self.seconds[k : k + 2]) for k in range(0, len(self.seconds), 2)]
 
     def excess(self, factor: float) -> float:
-        """Share of the time that went beyond `factor` times the middle pace; the first row compiles kernels, and counts as the second."""
+        """Share of the time beyond `factor` times the median pace. The first row compiles kernels, and counts like the second."""
         each = self._each()
         if len(each) <= 3:
             return 0.0
@@ -103,7 +103,7 @@ class StepTimes:
         return beyond / sum(t * n for t, n in zip(each, lengths, strict=True))
 
     def costs(self, most: float = float("inf")) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """The rows' bounds and seconds, the first with the pace of the second, and none with more than `most` times the middle pace."""
+        """The rows' bounds and seconds. The first has the pace of the second, and no row counts more than `most` times the median pace."""
         each = self._each()
         highest = most * median(each)
         return tuple(self.bounds), tuple(min(t, highest) * (b - a) for t, (a, b) in zip(each, pairwise(self.bounds), strict=True))

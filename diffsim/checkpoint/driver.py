@@ -1,4 +1,4 @@
-"""Run a schedule on a model: the one place where actions become calls."""
+"""Run a schedule on a model: only here actions become calls of the stepper."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from diffsim.checkpoint.storage.store import Store
 from diffsim.engine import clock
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
-MOST_DRIFT = 1e-3  # relative error that undone steps may make in the gradient, if neither schedule nor stepper says
+MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if neither schedule nor stepper sets one
 UNEVEN = 1.5  # a step that takes more than this many times the usual time counts as costly
-SHARE = 0.1  # share of the first run's time in excess of that, from which on a new plan is tried: planning takes a while itself
+SHARE = 0.1  # share of the first run's time beyond that, from which on a new plan is tried, since planning costs time
 SAVING = 0.05  # share of the advances' time that a new plan must save
-PIECES = 128  # the first run is timed in so many pieces, where its length is known
+PIECES = 128  # the number of timed pieces of the first run, if its length is known
 PIECE_SECONDS = 1e-3  # a timed piece takes at least this long
 WORTH = 0.5  # seconds that a new plan must save
-REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were chance
-DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # measured times are cut at so many times the usual one: each is tried until a plan passes
-TURN_SECONDS = 0.25  # after which `on_piece` gets its turn
-RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed whole
+REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were noise
+DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # caps of measured times, relative to the usual time: each is tried until a plan passes
+TURN_SECONDS = 0.25  # after this time `on_piece` is called
+RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
 SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
-FEW_STEPS = 100  # with fewer, growth would say little, and records stay in one piece
-LEAST_PIECES, MOST_PIECES = 24, 200  # a record is cut into so many, as far as it has steps
+FEW_STEPS = 100  # with fewer steps growth cannot be measured, and records stay in one piece
+LEAST_PIECES, MOST_PIECES = 24, 200  # a record is cut into this many pieces, if it has enough steps
 
 
 class _Phase(enum.Enum):
@@ -57,25 +57,26 @@ class Sweep:
     On leaving the `with` block, early or not, slots still in use are freed.
 
     Args:
-        schedule: what to do; `simulate` proves one legal beforehand, the sweep itself checks no more than the two ends.
-        stepper: what does it. Its working state is state 0. With slow tiers it must be `Portable`, to undo steps `Undoable`.
+        schedule: the actions to run. The sweep checks only the two ends; `simulate` checks every action beforehand.
+        stepper: the model that runs the actions. Its working state is state 0. Slow tiers need a `Portable` stepper, and schedules that
+            undo steps an `Undoable` one.
         stores: one for each tier of the schedule after the first.
-        guard: compares states that are computed again with those of the first run.
-        on_action: called with each action after it is done, for a display. It may raise to stop the run.
-        on_piece: called likewise, but with the parts of `Advance`, `Record`, `Keep` and `Reverse`, which are then cut so that it gets
-            its turn every quarter of a second, and some 24 to 200 times on the way back over a long record. Needs a stepper that keeps
-            several records.
+        guard: compares repeated states with those of the first run.
+        on_action: called after each action, for a display. It may raise to stop the run.
+        on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
+            called every quarter of a second, and 24 to 200 times in the reversal of a long record. It needs a stepper that keeps several
+            records.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
 
     Attributes:
-        clock: work done, and time left.
+        clock: the work done, and the time left.
         drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
-        resumable: whether files of states are left for another process when Ctrl-C ends the sweep.
-        replanned: the plan for the way back, where steps took unlike times and another one than the schedule's was faster.
+        resumable: whether files of states remain for another process when Ctrl-C ends the sweep.
+        replanned: the new plan of the reverse sweep, if step times differed and a new plan was faster than the schedule's; else None.
 
     Raises:
-        ParameterError: `schedule` is none, `reverse_weight` is not a positive number, or stores are missing.
-        ScheduleError: the schedule undoes steps, which the stepper cannot.
+        ParameterError: `schedule` is not a schedule, `reverse_weight` is not a positive number, or stores are missing.
+        ScheduleError: the schedule undoes steps, and the stepper cannot undo them.
     """
 
     def __init__(
@@ -101,14 +102,14 @@ class Sweep:
         self.end = schedule.steps if isinstance(schedule, Schedule) else None
         self.drift = 0.0
         self._stepper: Any = stepper if hasattr(stepper, "keep") else OneByOne(stepper, schedule.slots, guard)
-        # which of the protocols is needed depends on the actions
+        # the required protocol depends on the actions
         self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
         self._actions = schedule.actions_until(lambda: self.end)
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
-        self._records: list[tuple[int, int, bool]] = []  # pieces of records (True) and kept runs to be reversed, the newest last
+        self._records: list[tuple[int, int, bool]] = []  # pieces of records (True) and of kept runs (False), the newest last
         self._since = 0  # the state that the working one was computed from
         self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
@@ -124,9 +125,9 @@ class Sweep:
 
     @property
     def progress(self) -> float:
-        """Fraction of the work done, from 0 to 1: steps run forward, plus steps reversed times their weight, over their sum.
+        """Fraction of the work done, from 0 to 1. The work is the steps run forward plus the weighted steps reversed.
 
-        While the number of steps is unknown it is 0.
+        It is 0 while the number of steps is unknown.
         """
         if self._phase is _Phase.DONE:
             return 1.0
@@ -134,12 +135,12 @@ class Sweep:
 
     @property
     def kept(self) -> dict[tuple[int, int], int]:
-        """(tier, slot) -> number of the state that is kept there now."""
+        """(tier, slot) -> number of the state that is stored there now."""
         return dict(self._in_use)
 
     @property
     def exact(self) -> bool:
-        """Whether the working state is one of the forward run to the bit: it is not while steps are undone."""
+        """Whether the working state equals that of the forward run bit for bit. It does not while steps are undone."""
         return not self._undone
 
     @property
@@ -167,12 +168,12 @@ class Sweep:
         raise ScheduleError("expected EndForward, got the end of the schedule; check the schedule with simulate()")
 
     def reverse(self) -> None:
-        """Run the adjoint from the final state back to the initial one, and use the schedule up.
+        """Run the adjoint from the final state back to the initial one, to the end of the schedule.
 
         Raises:
             StaleValueError: `forward` has not been run to its end, or `reverse` was called before.
             ScheduleError: the schedule ends before all steps are reversed or with slots in use.
-            ReplayError: a step that was run again did not do what it did the first time.
+            ReplayError: a repeated step gave another result than the first time.
         """
         if self._phase is not _Phase.AT_END:
             raise self._stale("reverse")
@@ -198,9 +199,9 @@ class Sweep:
         self._phase = _Phase.DONE
 
     def _replan(self, times: StepTimes) -> None:
-        """Go back another way if the steps took unlike times and that saves enough: the states that are kept may be used in any order.
+        """Plan the reverse sweep anew if step times differed and the new plan saves enough. Stored states may be used in any order.
 
-        One pause of the machine looks like costly steps. So a plan that would cost much more if all steps were alike is not taken.
+        One pause of the machine looks like costly steps. So a plan that would cost much more with equal step times is rejected.
         """
         if times.excess(UNEVEN) < SHARE:
             return
@@ -222,13 +223,13 @@ class Sweep:
         self.clock.expect_advances(seconds, times)
 
     def close(self, keep: bool = False) -> None:
-        """Free the slots still in use; the sweep cannot go on afterwards. Closing twice is harmless.
+        """Free the slots still in use. The sweep cannot continue afterwards. Closing twice is harmless.
 
         Args:
-            keep: leave the files of states for a run that goes on with this one.
+            keep: leave the files of states for a process that resumes this run.
         """
         self._phase = _Phase.DONE
-        with ExitStack() as stack:  # whatever one of them raises, the others are closed and freed
+        with ExitStack() as stack:  # if one of them raises, the others are still closed and freed
             for store in self._stores:
                 stack.callback(store.close, keep)
             for tier, slot in sorted(self._in_use, reverse=True):
@@ -245,7 +246,7 @@ class Sweep:
         try:
             self.close(keep=self.resumable and isinstance(error, KeyboardInterrupt))
         except Exception:
-            if error is None:  # else what went wrong first is the news
+            if error is None:  # else the first error is raised
                 raise
 
     def _execute(self, action: Action) -> None:
@@ -287,7 +288,7 @@ class Sweep:
             self._on_action(action)
 
     def _require_at(self, step: int, action: Action) -> None:
-        """Refuse an action that takes the working state for another than it is: a gradient would be wrong."""
+        """Refuse an action that expects another working state, because the gradient would be wrong."""
         if step != self._at:
             where = "undefined" if self._at is None else f"at {self._at}"
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
@@ -329,7 +330,7 @@ class Sweep:
                 self._on_piece(type(action)(begin, end))
 
     def _reverse(self, start: int, stop: int) -> None:
-        """Reverse the pieces of the newest record or kept run, or one step from the working state, with the kept run below it."""
+        """Reverse the pieces of the newest record or kept run, or one step from the working state and then the kept run before it."""
         while start < stop:
             begin, end, recorded = self._records[-1] if self._records else (-1, -1, True)
             held = start <= begin and (end == stop or (end == stop - 1 == self._at and not recorded))
@@ -346,7 +347,7 @@ class Sweep:
             stop = begin
 
     def _pieces(self, kind: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut an action where the guard compares states, where the steps of the first run are timed, and where others want a turn."""
+        """Cut an action where the guard compares states, where the first run is timed, and where `on_piece` is called."""
         whole = stop - start
         while start < stop:
             end = stop
@@ -360,7 +361,7 @@ class Sweep:
             start = end
 
     def _timed_steps(self) -> int:
-        """Steps of the first run that are timed together, where timing costs little."""
+        """The number of steps of the first run that are timed together, so that timing costs little."""
         if self.end is not None and self.end < PIECES:
             return self.end
         pace = self.clock.step_seconds("advance")
@@ -368,7 +369,7 @@ class Sweep:
         return max((self.end or 0) // PIECES, least, 1)
 
     def _steps_a_turn(self, kind: str, whole: int) -> int:
-        """Steps of a piece of an action of `whole` steps."""
+        """The number of steps in a piece of an action of `whole` steps."""
         pace = self.clock.step_seconds("record" if kind == "record" else "advance")
         if pace is None:
             return whole if whole < FEW_STEPS else whole // MOST_PIECES + 1

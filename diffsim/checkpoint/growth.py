@@ -1,4 +1,4 @@
-"""Notice a cotangent that grows exponentially along the reverse sweep: the gradient of a chaotic run."""
+"""Detect a cotangent that grows exponentially in the reverse sweep: the gradient of a chaotic run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import numpy as np
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
-SAMPLES = 50  # the cotangent's size is taken so often: each time takes as long as a step or two
-STATES = 6  # samples of the state's size at most: they are taken ever more rarely, so that they cost little
-ALARM = 1e6  # growth over the run that is worth a warning
+SAMPLES = 50  # samples of the cotangent's size: each takes as long as a step or two
+STATES = 6  # at most this many samples of the state's size, at growing distances, so that they cost little
+ALARM = 1e6  # growth over the run from which on a warning is given
 STEADY = 0.9  # correlation of the logarithm with the step beyond which growth counts as exponential
 
 
 class ChaosWarning(UserWarning):
-    """The adjoint grows exponentially: the gradient is right, but of little use beyond its horizon."""
+    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Growth:
     """Exponential growth of a cotangent backwards in time.
 
     Attributes:
-        rate: by which its logarithm grows in a step, beyond the growth of the state itself.
-        factor: by which it grew over the steps seen, likewise.
+        rate: growth of its logarithm in a step, minus that of the state.
+        factor: growth over the sampled steps, relative to that of the state.
         horizon: steps after which rounding errors of the state have grown to its own size.
     """
 
@@ -43,13 +43,13 @@ class Growth:
 
 
 class GrowthMonitor:
-    """Called with each piece of a sweep, it samples the size of the state on the way forward, and of its cotangent on the way back.
+    """A callback for each piece of a sweep, which samples the size of the state (forward) and of its cotangent (in reverse).
 
-    A state that grows by itself, as of u' = a u with a > 1, has a cotangent that grows alike. What counts is how much faster that grows.
+    If the state itself grows, as in u' = a u with a > 1, the cotangent grows at the same rate. Only faster growth counts.
 
     Args:
-        size: the cotangent's size now.
-        state_size: the state's; None: it is taken not to grow.
+        size: returns the present size of the cotangent.
+        state_size: returns that of the state; None: the state is assumed not to grow.
         precision: relative rounding error of the state.
     """
 
@@ -73,7 +73,7 @@ class GrowthMonitor:
         elif isinstance(action, (Advance, Record)) and not self._ended and self._state_size is not None:
             if action.stop >= self._state_interval * (1 + len(self._states)):
                 _note(self._states, action.stop, self._state_size())
-            if len(self._states) == STATES:  # the run is longer than was thought
+            if len(self._states) == STATES:  # the run is longer than expected
                 self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
     def found(self) -> Growth | None:
@@ -96,7 +96,7 @@ class GrowthMonitor:
         return max(median(slopes), 0.0) if slopes else 0.0
 
     def warn(self) -> None:
-        """Warn, at the line outside of this package that asked for the gradient, if the growth was exponential."""
+        """Warn if the growth was exponential. The warning names the line outside of this package that requested the gradient."""
         growth = self.found()
         if growth is not None:
             _warn_user(
@@ -107,7 +107,7 @@ class GrowthMonitor:
 
 
 def largest(arrays: Iterable[Any]) -> float:
-    """The largest entry of floating-point arrays, without a copy of them; NaN if one is not a number."""
+    """The largest magnitude in floating-point arrays, without a copy of them; NaN if an entry is NaN."""
     found = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
     return max(found, default=0.0)
 
@@ -118,7 +118,7 @@ def _note(series: list[tuple[int, float]], step: int, size: float) -> None:
 
 
 def _warn_user(text: str) -> None:
-    """As `warnings.warn` does with `skip_file_prefixes`, which there is from Python 3.12 on only."""
+    """Like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Refuse a gradient of steps that did not do again what they did the first time."""
+"""Refuse a gradient if a repeated step gives another result than the first time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.engine import clock
 from diffsim.errors import ReplayError
 
-SHARE = 0.02  # share of the first run's time spent on the grid, as much on saved states, and again on comparing: 2 to 4 % of a sweep
+SHARE = 0.02  # share of the first run's time for the grid, for saved states, and for comparing, each: 2 to 4 % of a sweep
 MOST_KNOWN = 1024  # fingerprints kept, each of 8 bytes
 COARSEST = 2**40
 
@@ -19,16 +19,16 @@ Arrays = Callable[[], Sequence[npt.NDArray]]
 
 
 class ReplayGuard:
-    """Fingerprints of states of the first run, which every later run over them must meet again.
+    """Fingerprints of states of the first run. Every repeated run must give the same fingerprints.
 
-    A grid of states is compared: every `stride`-th, whether they are advanced to or recorded. Of the states that the first run saves, as
-    many as 2 % of its time allow are compared when they are first loaded, the first of them always.
+    Every `stride`-th state is compared, both in advances and in records. States that the first run saves are compared when they are first
+    loaded: the first of them always, and as many others as 2 % of the run's time allow.
 
     Args:
-        state: gives the working state's arrays.
-        outputs: gives what the run has recorded beside its state, such as traces, which replays must leave as it is; or None.
-        stride: of the grid; None: as fine as 2 % of the time of the first run allows, and at most 1024 states. If it is given, all
-            states that are saved are compared.
+        state: returns the arrays of the working state.
+        outputs: returns the other results of the run, such as traces, which replays must not change; or None.
+        stride: steps between compared states; None: as few as 2 % of the first run's time allow, with at most 1024 states. If it is
+            given, all saved states are compared.
     """
 
     def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:
@@ -36,7 +36,7 @@ class ReplayGuard:
         self._adapts = stride is None
         self.stride = 1 if stride is None else require_count("stride", stride)
         self._known: dict[int, int] = {}
-        self._saved: dict[tuple[int, int], int] = {}  # tier and slot: fingerprint of what the first run saved there
+        self._saved: dict[tuple[int, int], int] = {}  # tier and slot: fingerprint of the state that the first run saved there
         self._reached = 0  # the farthest state of the first run
         self._outputs_before: int | None = None
         self._ended = False
@@ -48,16 +48,16 @@ class ReplayGuard:
 
     @property
     def seconds(self) -> float:
-        """Time that fingerprints have taken."""
+        """Time spent on fingerprints."""
         return self._spent
 
     def next(self, start: int, stop: int) -> int:
-        """Where a run from state `start` to state `stop` is to pause, for `reached`: at the next state that is compared, or its end."""
+        """The next state at which a run from `start` to `stop` pauses for `reached`: one that is compared, or `stop`."""
         self._began = start, clock()
         return min(stop, (start // self.stride + 1) * self.stride)
 
     def reached(self, step: int, since: int) -> None:
-        """The working state is state `step`, computed from state `since`; `next` was asked before."""
+        """Note that the working state is state `step`, computed from state `since`. Call `next` before."""
         if not self._ended and self._began is not None and step > self._reached:
             start, began = self._began
             if self._pieces:
@@ -80,7 +80,7 @@ class ReplayGuard:
             )
 
     def saved(self, step: int, slot: int, tier: int) -> None:
-        """The working state, state `step`, was saved."""
+        """Note that the working state, state `step`, was saved."""
         self._saved.pop((tier, slot), None)
         if self._ended:
             return
@@ -91,7 +91,7 @@ class ReplayGuard:
             self._kept += 1
 
     def loaded(self, step: int, slot: int, tier: int) -> None:
-        """State `step` was loaded."""
+        """Note that state `step` was loaded, and compare it."""
         before = self._saved.pop((tier, slot), None)
         if before is not None and self._fingerprint(self._state) != before:
             raise ReplayError(
@@ -100,13 +100,13 @@ class ReplayGuard:
             )
 
     def ended(self) -> None:
-        """The first run is over."""
+        """Note that the first run is over."""
         self._ended = True
         if self._outputs is not None:
             self._outputs_before = self._fingerprint(self._outputs)
 
     def finished(self) -> None:
-        """The reverse sweep is over."""
+        """Note that the reverse sweep is over, and compare the outputs."""
         if self._outputs is not None and self._fingerprint(self._outputs) != self._outputs_before:
             raise ReplayError(
                 "what the run recorded changed when steps were run again: something is added up in each run of a step; let records be "
@@ -123,7 +123,7 @@ class ReplayGuard:
         return found
 
     def _coarsen(self) -> None:
-        """Make the grid so coarse that a fingerprint takes no more than its share of the steps between two."""
+        """Coarsen the grid until a fingerprint takes no more than its share of the time between two compared states."""
         before = self.stride
         if self._steps and self._least < float("inf"):
             while self._least > SHARE * self.stride * self._worked / self._steps and self.stride < COARSEST:

@@ -1,4 +1,4 @@
-"""A simulated machine that executes a schedule on step numbers alone and refuses whatever a model could not do."""
+"""A simulated machine that executes a schedule on step numbers alone, and refuses actions that a model could not run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diffsim.errors import ScheduleError
 
 @dataclass(frozen=True)
 class Summary:
-    """What executing a schedule took.
+    """Counts of an executed schedule.
 
     Attributes:
         advances: steps run by `Advance` and `Keep`.
@@ -24,8 +24,8 @@ class Summary:
         peak_slots: most slots in use at a time, those of kept runs included, one entry a tier.
         peak_record: most steps in records at a time.
         peak_states: most states kept in slots of the first tier and records together at a time.
-        starts: of runs over consecutive steps: the number of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
-        cost: steps run forward or undone, and saves and loads at the cost of their tiers, in steps of the primal.
+        starts: number of runs over consecutive steps: of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
+        cost: steps run forward or undone, plus saves and loads at the cost of their tiers, in steps of the primal.
     """
 
     advances: int
@@ -43,20 +43,25 @@ class Summary:
 def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
     """Execute `schedule`, check that every action is legal, and count.
 
-    Legal means: the primal starts where the working state is and never runs past the steps still to be reversed; a slot is within the
-    limit of its tier, empty when saved to and full when fetched, loaded or freed; a shared memory is never exceeded; the loss is
-    evaluated once, on the final state, before any reversal; what the reversed steps need is present; steps are reversed once each, from
-    the last to the first; and at the end no slot and no record is in use and the declared counts have come true.
+    A schedule is legal if:
 
-    Takes O(actions) time and O(slots) memory.
+    - the primal starts at the working state, and never runs past the steps still to be reversed;
+    - a slot is within the limit of its tier, empty before a save, and full before a fetch, load or free;
+    - a shared memory is never exceeded;
+    - the loss is evaluated once, on the final state, before any reversal;
+    - the values that reversed steps need are present;
+    - each step is reversed once, from the last to the first;
+    - at the end no slot and no record is in use, and the declared counts are right.
+
+    It takes O(actions) time and O(slots) memory.
 
     Args:
-        schedule: what to execute.
-        steps: at which the primal ends, for an online schedule.
+        schedule: the schedule to execute.
+        steps: the step at which the primal ends, for an online schedule.
 
     Raises:
-        ParameterError: it is no schedule.
-        ScheduleError: an action is not legal when its turn comes, the schedule ends too early or late, or a declared count is wrong.
+        ParameterError: `schedule` is no schedule.
+        ScheduleError: an action is illegal at its place, the schedule ends too early or late, or a declared count is wrong.
     """
     machine = _Machine(schedule, steps)
     for action in machine.actions():
@@ -65,7 +70,7 @@ def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
 
 
 class _Machine:
-    """Holds step numbers where a model holds states."""
+    """A model that stores step numbers in place of states."""
 
     def __init__(self, schedule: AnySchedule, steps: int | None) -> None:
         self.schedule = require_schedule(schedule)

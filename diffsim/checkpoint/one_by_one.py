@@ -1,4 +1,4 @@
-"""Runs of states for a stepper that keeps one state at a time."""
+"""Kept runs for a stepper that stores one state at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from diffsim.checkpoint.stepper import Stepper
 
 
 class OneByOne:
-    """A stepper with `keep`, made of one without: each state of a run is saved in a slot that is free.
+    """Add `keep` to a stepper that lacks it: each state of a run is saved in a free slot.
 
     Args:
-        stepper: what is run. All that is not here is its own.
-        slots: that it has.
-        guard: compares the states of runs like others that are saved; None: nobody does.
+        stepper: the stepper to run. Other attributes are its own.
+        slots: the number of its slots.
+        guard: compares the states of runs like other saved states; None: they are not compared.
     """
 
     def __init__(self, stepper: Stepper, slots: int, guard: ReplayGuard | None = None) -> None:
@@ -31,7 +31,7 @@ class OneByOne:
         self._free.remove(slot)
 
     def free(self, slot: int) -> None:
-        """Give up the state in `slot`."""
+        """Free the state in `slot`."""
         self._stepper.free(slot)
         self._free.append(slot)
 
@@ -60,6 +60,6 @@ class OneByOne:
             self._stepper.reverse(step, step + 1)
 
     def close(self) -> None:
-        """Give up the runs that are kept."""
+        """Free the kept runs."""
         while self._kept:
             self.free(self._kept.popitem()[1])

@@ -1,4 +1,4 @@
-"""What a user asks of checkpointing."""
+"""The user's settings for checkpointing."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from diffsim.errors import ParameterError
 
 @runtime_checkable
 class Planned(Protocol):
-    """What has been decided already, such as a `Plan`."""
+    """A finished plan, such as a `Plan`."""
 
     def as_policy(self) -> Policy:
-        """The policy that carries it out."""
+        """The policy that runs the plan."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How the states that a reverse sweep needs are kept.
+    """How to store the states that a reverse sweep needs.
 
     Args:
         memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available
@@ -40,18 +40,18 @@ class Policy:
         slots: states kept in memory, instead of what `memory` allows.
         schedule: "auto" (the fastest within the memory), the name of a kind (one of `diffsim.checkpoint.KINDS`), a `Schedule`, or an
             `OnlineSchedule`.
-        disk: the most that states may take on disk, or None for memory alone.
-        host: the most that states may take in the host's memory beside `memory`, for models that run on another device, or None.
-        folder: where the file of the disk's states goes, and that of an interrupted sweep.
-        compression: how states on disk are made smaller; None: not at all.
-        verify: compare states that are computed again with those of the first run.
-        resume: seconds between copies of the reverse sweep in `folder`, from which the same call goes on after the process was
-            killed; 0: none. Refused for runs that end by a condition (`until=`), and for all but simulations.
-        progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`: for runs
-            that are differentiated by `diffsim.grad` and the like, which take no `on_progress`.
+        disk: the most bytes for states on disk; None: states stay in memory.
+        host: the most bytes for states in the host's memory, in addition to `memory`, for models on another device; None: no states there.
+        folder: folder for the file of states on disk, and for the copies of the reverse sweep.
+        compression: compression of states on disk; None: no compression.
+        verify: compare repeated states with those of the first run.
+        resume: seconds between copies of the reverse sweep in `folder`, from which the same call resumes after the process was
+            killed; 0: no copies. Only simulations accept it, and not if their run ends by a condition (`until=`).
+        progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`. It is for
+            runs that `diffsim.grad` and the like differentiate, which have no `on_progress`.
 
     Raises:
-        ParameterError: what cannot be, or does not go together.
+        ParameterError: a value is invalid, or two contradict each other.
     """
 
     memory: str | int | None = None
@@ -82,7 +82,7 @@ class Policy:
             raise ParameterError("expected a folder for the copies of the reverse sweep, got none; give folder=")
 
     def _check_kinds(self) -> None:
-        """Refuse values that are not of the kind that is wanted."""
+        """Refuse values of the wrong type."""
         if not isinstance(self.schedule, str):
             require_schedule(self.schedule, f"a kind of schedule ({', '.join(NAMES)}) or a schedule")
         elif self.schedule not in NAMES:
@@ -104,7 +104,7 @@ class Policy:
 
     @classmethod
     def of(cls, checkpoint: Any) -> Policy:
-        """The policy that a `checkpoint=` argument stands for: one already, "auto", a size, a number of slots, a schedule, or a plan.
+        """The policy for a `checkpoint=` argument: a policy, "auto", a size, a number of slots, a schedule, or a plan.
 
         Raises:
             ParameterError: none of these.
@@ -124,13 +124,13 @@ class Policy:
 
     @property
     def runs_backwards(self) -> bool:
-        """Whether it asks for a schedule that undoes steps."""
+        """Whether the requested schedule undoes steps."""
         if isinstance(self.schedule, str):
             return self.schedule != AUTO and KINDS[self.schedule].runs_backwards
         return self.schedule.runs_backwards
 
     def for_rest(self, steps: int) -> Policy:
-        """The policy for the first `steps` steps of the run that it was made for."""
+        """The same policy for the first `steps` steps of the run."""
         if not isinstance(self.schedule, Schedule):
             return self if self.slots is None else replace(self, slots=min(self.slots, steps))
         shorter = self.schedule.shortened(steps)
@@ -139,11 +139,11 @@ class Policy:
         return replace(self, schedule=shorter)
 
     def file(self, name: str) -> Path:
-        """A file of this name in the folder, which is made if it is not there."""
+        """The path of a file in the folder. The folder is created if necessary."""
         return self.writable_folder() / name
 
     def writable_folder(self) -> Path:
-        """The folder, which is made if it is not there; without one that of the system for temporary files, for files without a name."""
+        """The folder, created if necessary. If none was given: the system's folder of temporary files, for files without a name."""
         folder = Path(tempfile.gettempdir()) if self.folder is None else self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Progress of a sweep, with a time left that comes from the work left."""
+"""Progress of a sweep, with the time left computed from the work left."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from diffsim.checkpoint.driver import Sweep
 
 OnProgress = Callable[[float, float | None], None]
-"""(share of the work that is done, from 0 to 1, seconds that the rest will take or None while that is not known)."""
+"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown."""
 
 TELL_SECONDS = 0.1
 
 
 class Teller:
-    """Called with each piece of a sweep, it reports the progress now and then, and when all is done."""
+    """A callback for each piece of a sweep. It reports the progress now and then, and at the end."""
 
     def __init__(self, sweep: Sweep, tell: OnProgress) -> None:
         self._sweep, self._tell = sweep, tell
@@ -42,7 +42,7 @@ class ProgressBar:
     ```
 
     Args:
-        text: what stands before the bar.
+        text: the text before the bar.
     """
 
     def __init__(self, text: str = "gradient") -> None:

@@ -1,4 +1,4 @@
-"""What every checkpointing schedule offers, independent of any model."""
+"""The base classes of checkpointing schedules, independent of any model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from diffsim.errors import ParameterError, ScheduleError, ShapeError
 
 @dataclass(frozen=True)
 class Tier:
-    """A kind of storage: the memory that the primal runs in, the host's, a disk.
+    """A kind of storage: the memory that the primal runs in, the host's memory, or a disk.
 
     Attributes:
         name: "device", "host" or "disk".
         slots: states it may keep at a time.
-        write_cost: what a `Save` takes, in steps of the primal.
-        read_cost: what a `Load` takes, in steps of the primal.
+        write_cost: cost of a `Save`, in steps of the primal.
+        read_cost: cost of a `Load`, in steps of the primal.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Tier:
 
 @dataclass(frozen=True)
 class Shared:
-    """One memory for slots of the first tier and for records, of which each may have the whole.
+    """One memory for slots of the first tier and for records. Either may use all of it.
 
     Attributes:
-        total: what there is, in any unit.
-        state: what a slot takes.
-        record: what a recorded step takes.
+        total: its size, in any unit.
+        state: size of a slot.
+        record: size of a recorded step.
     """
 
     total: int
@@ -49,15 +49,15 @@ class Shared:
 
 
 class AnySchedule(ABC):
-    """What schedules have in common: use `Schedule` for a known number of steps, `OnlineSchedule` for an unknown one.
+    """The base of all schedules: use `Schedule` for a known number of steps, and `OnlineSchedule` for an unknown one.
 
-    The counts are known before the first action, so a plan can say what a gradient will cost, and a driver how far it is.
+    The counts are known before the first action, so a plan can predict the cost of a gradient, and a driver can report its progress.
 
     Attributes:
-        reorders: whether the kept states are in slots of the first tier and may be used in another order on the way back.
-        states_only: whether it keeps states in slots and nothing else. With a slot for each step, `StoreAll` takes its place.
-        takes_slots: whether a number of slots says how much it may keep.
-        needs_slow_tiers: whether it is of use only with a disk, or the host's memory beside a device's.
+        reorders: whether all kept states are in slots of the first tier, and the reverse sweep may use them in another order.
+        states_only: whether it keeps states in slots and nothing else. With a slot for each step, `StoreAll` replaces it.
+        takes_slots: whether a number of slots limits its storage.
+        needs_slow_tiers: whether it needs a disk, or the host's memory for a model on another device.
         runs_backwards: whether it has `Undo` actions.
         online: whether the run may end anywhere.
     """
@@ -73,7 +73,7 @@ class AnySchedule(ABC):
 
         @property
         def slots(self) -> int:
-            """Most states kept in slots of the first tier at a time; the working state and records do not count."""
+            """Most states in slots of the first tier at a time, without the working state and records."""
 
     @property
     @abstractmethod
@@ -92,7 +92,7 @@ class AnySchedule(ABC):
 
     @property
     def slow_tiers(self) -> tuple[Tier, ...]:
-        """Storage for states beside the first tier; their numbers in actions are 1, 2, ..."""
+        """Storage for states in addition to the first tier. Actions number these tiers 1, 2, ..."""
         return ()
 
     @property
@@ -112,7 +112,7 @@ class AnySchedule(ABC):
 
     @property
     def tolerance(self) -> float | None:
-        """Largest relative error of the gradient that undone steps may make; None: as the stepper says."""
+        """Largest allowed relative error of the gradient by undone steps; None: the stepper's default."""
         return None
 
     @abstractmethod
@@ -121,18 +121,18 @@ class AnySchedule(ABC):
 
     @abstractmethod
     def starts_of(self, steps: int) -> int:
-        """How often a run of consecutive steps begins, forward or backwards, in a run of `steps` steps."""
+        """How many runs over consecutive steps the schedule starts, forward or backwards, if the run takes `steps` steps."""
 
     @abstractmethod
     def actions_until(self, ended: Callable[[], int | None]) -> Iterator[Action]:
         """Return a fresh iterator over the actions of a run.
 
         Args:
-            ended: asked after each `Advance` of the forward run of an online schedule; see `OnlineSchedule.online_actions`.
+            ended: called after each `Advance` of the forward run of an online schedule; see `OnlineSchedule.online_actions`.
         """
 
     def forward_of(self, steps: int) -> int:
-        """Steps run forward, those that are recorded included, if the run takes `steps` steps."""
+        """Steps run forward, including recorded ones, if the run takes `steps` steps."""
         return self.advances_of(steps) + self.all_recorded
 
     def cost_of(self, steps: int) -> float:
@@ -143,8 +143,8 @@ class AnySchedule(ABC):
 class Schedule(AnySchedule):
     """A plan to reverse `steps` steps with `slots` kept states. Inherit from it to write a schedule of your own.
 
-    A subclass has attributes `steps`, the number of primal steps, and `slots`, and the method `actions`. All else has defaults: the counts
-    are found by running through the actions once, 0.4 us each, unless the subclass overrides them with closed forms.
+    A subclass has attributes `steps`, the number of primal steps, and `slots`, and the method `actions`. All other members have defaults:
+    the counts are found by iterating over the actions once, 0.4 us each, unless the subclass overrides them with closed forms.
     """
 
     if TYPE_CHECKING:  # as `slots`
@@ -155,7 +155,7 @@ class Schedule(AnySchedule):
 
     @abstractmethod
     def actions(self) -> Iterator[Action]:
-        """Return a fresh iterator over the actions, which holds no list of all steps."""
+        """Return a fresh iterator over the actions. It does not store a list of all steps."""
 
     @property
     def advances(self) -> int:
@@ -179,7 +179,7 @@ class Schedule(AnySchedule):
 
     @property
     def starts(self) -> int:
-        """How often a run of consecutive steps begins, forward or backwards."""
+        """How many runs over consecutive steps the schedule starts, forward or backwards."""
         return self._counted.starts
 
     @property
@@ -206,7 +206,7 @@ class Schedule(AnySchedule):
         return self.actions()
 
     def shortened(self, steps: int) -> Schedule | None:
-        """The schedule for the first `steps` steps of its run; None: it is for its own number of steps alone."""
+        """The schedule for the first `steps` steps of its run; None if it works only for its own number of steps."""
         if not is_dataclass(self):
             return None
         names = {field.name for field in fields(self)}
@@ -216,28 +216,28 @@ class Schedule(AnySchedule):
 
 
 class RecordsLast(Schedule):
-    """A schedule that records the last step alone, as it cannot be reversed before the final state is reached."""
+    """A schedule that records only the last step, because that cannot be reversed before the final state is reached."""
 
     @property
     def recorded(self) -> int:
-        """1: only the last step is recorded, while the primal goes on to the final state."""
+        """1: only the last step is recorded, when the primal runs to the final state."""
         return 1
 
     @property
     def all_recorded(self) -> int:
-        """1, likewise."""
+        """1: the last step."""
         return 1
 
 
 class OnlineSchedule(AnySchedule):
-    """A plan for a run whose number of steps is not known before it ends."""
+    """A plan for a run whose number of steps is unknown before it ends."""
 
     reorders = True
     online = True
 
     @property
     def recorded(self) -> int:
-        """0: a step is reversed from its state, which is the working state then."""
+        """0: each step is reversed from its state, in the working state."""
         return 0
 
     @abstractmethod
@@ -245,8 +245,8 @@ class OnlineSchedule(AnySchedule):
         """Return a fresh iterator over the actions.
 
         Args:
-            ended: asked after each `Advance` of the forward run: the step at which the primal has ended, or None if it goes on. An
-                `Advance` that the end cuts short leaves the primal in its final state.
+            ended: called after each `Advance` of the forward run. It returns the step at which the primal ended, or None if the run
+                continues. An `Advance` that the end cuts short leaves the primal in its final state.
         """
 
     def starts_of(self, steps: int) -> int:
@@ -258,7 +258,7 @@ class OnlineSchedule(AnySchedule):
 
 @dataclass(frozen=True)
 class _Counts:
-    """Counts of a schedule, by its actions."""
+    """Counts of a schedule, from its actions."""
 
     advances: int
     recorded: int
@@ -269,7 +269,7 @@ class _Counts:
     @classmethod
     def of(cls, actions: Iterator[Action]) -> _Counts:
         advances = all_recorded = undone = starts = held = most_held = 0
-        records: list[int] = []  # starts of records that are not reversed yet, and of kept runs
+        records: list[int] = []  # first steps of records and kept runs that are not reversed yet
         for action in actions:
             match action:
                 case Advance(start, stop) | Keep(start, stop):
@@ -292,14 +292,15 @@ class _Counts:
 
 
 def require_schedule(given: Any, wanted: str = "a schedule") -> AnySchedule:
-    """Return what was given if it is a schedule.
+    """Return `given` if it is a schedule.
 
     Args:
-        given: whatever it is.
-        wanted: what there may be instead, for the error.
+        given: any object.
+        wanted: the accepted values, for the error.
 
     Raises:
-        ParameterError: it is none: another object, the class itself, or one with the methods of a schedule that does not inherit from it.
+        ParameterError: it is not a schedule. It is another object, the class itself, or an object with the methods of a schedule whose
+            class does not inherit from it.
     """
     if isinstance(given, AnySchedule) and not isinstance(given, type) and not _lacking(given):
         return given
@@ -307,7 +308,7 @@ def require_schedule(given: Any, wanted: str = "a schedule") -> AnySchedule:
 
 
 def _unfit(given: Any) -> str:
-    """What was given where a schedule is wanted, and what to give instead: the end of a message."""
+    """The end of a message: the wrong value, and what to give in place of it."""
     if isinstance(given, type):
         if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
             return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"
@@ -334,11 +335,11 @@ def require_count(name: str, value: int | None) -> int:
     """Return `value` as a plain int of at least one.
 
     Args:
-        name: what the value is, for the error.
-        value: an int, or something that is one by `__index__` such as a NumPy integer.
+        name: name of the value, for the error.
+        value: an int, or an object with `__index__` such as a NumPy integer.
 
     Raises:
-        ScheduleError: it is no integer, a bool, or below one.
+        ScheduleError: it is not an integer, is a bool, or is below one.
     """
     try:
         count = 0 if value is None else operator.index(value)
@@ -350,15 +351,15 @@ def require_count(name: str, value: int | None) -> int:
 
 
 def require_truth(name: str, value: Any) -> bool:
-    """Return a condition's answer as a plain bool.
+    """Return the result of a condition as a plain bool.
 
     Args:
-        name: what the condition is called, for the error.
-        value: a truth value of Python or NumPy, or an array of one.
+        name: name of the condition, for the error.
+        value: a truth value of Python or NumPy, or an array with one truth value.
 
     Raises:
         ShapeError: an array of another number of elements.
-        ParameterError: anything else that Python takes for true or false, such as a text: "no" would be true.
+        ParameterError: any other object that Python can treat as true or false, such as a text: "no" would be true.
     """
     shape = tuple(getattr(value, "shape", ()))
     if prod(shape) != 1:

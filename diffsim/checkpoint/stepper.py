@@ -1,4 +1,4 @@
-"""A model as a schedule sees it."""
+"""The interface of a model for a schedule."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy.typing as npt
 
 
 class Stepper(Protocol):
-    """A working state, slots in the memory it runs in, records, and a cotangent that `reverse` carries back.
+    """A working state, slots in the same memory, records, and a cotangent that `reverse` propagates.
 
-    The cotangent and the gradients of parameters belong to the stepper and are touched by `reverse` alone. A copy in a slot must hold
-    all that `advance` reads: every field, and every earlier time level of a multistep scheme.
+    The cotangent and the gradients of parameters belong to the stepper, and only `reverse` changes them. A copy in a slot must hold
+    all values that `advance` reads: every field, and every earlier time level of a multistep scheme.
     """
 
     def advance(self, start: int, stop: int) -> int | None:
         """Run the primal from state `start` to state `stop`.
 
         Returns:
-            None; or, where the run decides itself when it is over, the final state's number once that is reached.
+            None. If the run itself decides its end: the number of the final state when that is reached.
         """
 
     def record(self, start: int, stop: int) -> None:
-        """Do what `advance` does, bit for bit, and keep what the adjoints of these steps need."""
+        """Do the same as `advance`, bit for bit, and keep the values that the adjoints of these steps need."""
 
     def save(self, step: int, slot: int) -> None:
         """Copy the working state into `slot`."""
@@ -32,12 +32,12 @@ class Stepper(Protocol):
         """Copy the state in `slot` into the working state."""
 
     def free(self, slot: int) -> None:
-        """Give up the state in `slot`."""
+        """Free `slot`."""
 
     def reverse(self, start: int, stop: int) -> None:
         """Run the adjoint of steps stop-1 down to `start`.
 
-        If they are the newest record, drop that. Otherwise it is a single step whose input is the working state, which stays.
+        If they are the newest record, free it. Otherwise there is a single step, whose input is the working state. That state is kept.
         """
 
 
@@ -45,39 +45,40 @@ class Keeping(Stepper, Protocol):
     """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one."""
 
     def keep(self, start: int, stop: int) -> None:
-        """Do what `advance` does, bit for bit, and keep states start..stop-1, each in the memory of a slot that is free."""
+        """Do the same as `advance`, bit for bit, and keep states start..stop-1, each in the memory of a free slot."""
 
     def reverse(self, start: int, stop: int) -> None:
-        """Run the adjoint of steps stop-1 down to `start`, as any `Stepper` does.
+        """Run the adjoint of steps stop-1 down to `start`, like any `Stepper`.
 
-        If they are the newest kept run, or that and the step above it, whose input is the working state, drop the run.
+        If they are the newest kept run, or that run and the next step, whose input is the working state, free the run.
         """
 
 
 class Portable(Stepper, Protocol):
-    """A stepper whose state can be kept elsewhere: in slower tiers, and in the file of an interrupted run."""
+    """A stepper whose state can be stored in slower tiers, and in the file of an interrupted run."""
 
     def state_arrays(self) -> Sequence[npt.NDArray]:
-        """The working state: always as many arrays of the same shapes and types. May be views, valid until the stepper goes on."""
+        """The working state: always the same number of arrays, with the same shapes and types. Views are valid until the stepper runs
+        on."""
 
     def set_state(self, arrays: Sequence[npt.NDArray]) -> None:
-        """Make a copy of such arrays the working state."""
+        """Copy such arrays to the working state."""
 
     def cotangent_arrays(self) -> Mapping[str, npt.NDArray]:
-        """Copies of all that `reverse` carries on: cotangents of the state, and what was added up for parameters."""
+        """Copies of all values that `reverse` propagates: cotangents of the state, and sums for parameters."""
 
     def set_cotangent(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Go on reversing from such arrays."""
+        """Continue the reverse sweep from such arrays."""
 
 
 class Undoable(Stepper, Protocol):
     """A stepper whose steps can be undone."""
 
     def undo(self, start: int, stop: int) -> None:
-        """Run the primal backwards from state `stop` to state `start`, exact but for round-off."""
+        """Run the primal backwards from state `stop` to state `start`, exactly except for round-off."""
 
     def compare(self, step: int, slot: int) -> None:
-        """Note how far the working state is from the true state `step`, in `slot`."""
+        """Note the difference between the working state and the true state `step` in `slot`."""
 
     def drift(self) -> float:
-        """Relative error that undone steps make in the gradient, as estimated so far; NaN if a number is not one."""
+        """Estimated relative error of the gradient by undone steps so far; NaN if a value is NaN."""

@@ -24,18 +24,18 @@ def open_stores(
     key: str = "",
     again: bool = False,
 ) -> list[Store]:
-    """A store for each tier of a schedule after the first; tiers named "disk" are files, the others in host memory.
+    """Open a store for each tier of a schedule after the first. Tiers named "disk" are files, others are in host memory.
 
     Args:
-        schedule: whose tiers.
-        state: gives the arrays of a state.
-        policy: says where files go, and how they are compressed.
-        key: what tells this run from others, so that it finds its own file again after a crash; "": it will not look for one, and its
-            files have no names.
-        again: take files that a run of this key left as they are, with the states that are whole.
+        schedule: the schedule with the tiers.
+        state: returns the arrays of a state.
+        policy: contains the folder of files, and their compression.
+        key: identifies this run, so that it finds its own file again after a crash; "": it does not search for one, and its files have
+            no names.
+        again: open the files that a run of this key left, with their complete states.
 
     Raises:
-        StorageError: a file cannot be made, or is not what it should be.
+        StorageError: a file cannot be created, or has the wrong contents.
     """
     if not schedule.slow_tiers:
         return []
@@ -56,13 +56,13 @@ def open_stores(
 
 
 def _found(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str) -> DiskStore | None:
-    """What a killed run left at a path, if it is of use."""
+    """The store that a killed run left at a path, if it is usable."""
     try:
         return DiskStore.reopen(path, layout, slots, key, policy.compression) if path.exists() else None
     except StorageError:
-        return None  # of another number of slots, or damaged: a new file tells if it cannot take its place
+        return None  # of another number of slots, or damaged: creating a new file raises if it cannot replace this one
 
 
 def found_states(stores: Sequence[Store]) -> tuple[Kept, ...]:
-    """What the stores of slow tiers hold."""
+    """The states in the stores of slow tiers."""
     return tuple(Kept(step, slot, tier) for tier, store in enumerate(stores, 1) for slot, step in store.kept().items())

@@ -3,8 +3,8 @@
 Both transformations take graph nodes and give graph nodes of the same graph, so they can be applied to their own
 results: a Hessian-vector product is `jvp` of `vjp`.
 
-What a condition cuts off has the derivative 0, whatever the partial derivatives behind it: 0 times infinity would be NaN. So where a
-factor may be infinite, the product as a whole is selected by the condition.
+A value that a condition does not choose has the derivative 0, even if its partial derivatives are infinite: 0 times infinity would be NaN.
+So where a factor may be infinite, the condition selects the whole product.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHOICES = {"select", "min", "max"}
 
 
 class _Singular:
-    """Whether expressions may be infinite or NaN where what they read is finite."""
+    """Tests whether expressions may be infinite or NaN although the fields that they read are finite."""
 
     def __init__(self) -> None:
         self._known: dict[int, bool] = {}
@@ -32,12 +32,12 @@ class _Singular:
 
 
 def singular(node: Node) -> bool:
-    """Whether an expression may be infinite or NaN where what it reads is finite."""
+    """Whether an expression may be infinite or NaN although the fields that it reads are finite."""
     return any(inner.op in SINGULAR for inner in ordered([node]))
 
 
 def _condition(graph: Graph, node: Node) -> Node:
-    """Where a choice takes the first of its last two arguments."""
+    """The condition under which a choice takes the first of its last two arguments."""
     first = node.args[0]
     if node.op == "select":
         return first
@@ -113,9 +113,9 @@ def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: _Singula
 
 
 def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], bool]) -> dict[str, dict[Offset, Node]]:
-    """Cotangents of every wanted read, given those of the roots: field -> offset -> expression.
+    """Cotangents of every wanted read, from those of the roots: field -> offset -> expression.
 
-    The expression is taken at the cell that reads, not at the one that is read: the gather adjoint of a field is the
+    The expression is evaluated at the reading cell, not at the cell that is read: the gather adjoint of a field is the
     sum over offsets o of the expression shifted by -o (see `diffsim.stepping.adjoint`).
     """
     zero = graph.const(0)

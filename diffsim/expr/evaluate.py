@@ -1,4 +1,4 @@
-"""Expressions evaluated by NumPy: for what runs once (coefficients), and as the independent check of generated kernels.
+"""Evaluate expressions by NumPy: for computations that run once (coefficients), and as an independent check of generated kernels.
 
 The adjoint here *scatters* (each reading cell adds to the cells it read, then the halo is folded back), where generated
 kernels gather: the two share no code beyond the partial derivatives.
@@ -71,7 +71,7 @@ def pullback(
     shape: tuple[int, ...],
     halo: tuple[int, ...],
 ) -> dict[str, Array]:
-    """Cotangents of the wanted fields, given those of the outputs.
+    """Cotangents of the wanted fields, from those of the outputs.
 
     Args:
         graph: the graph of the outputs.

@@ -1,7 +1,7 @@
 """Sums of products with common factors taken out: k a - k b becomes k (a - b).
 
-What a cell gives to its neighbours in a conservation law is the flux through the faces between them, so the cotangents of both sides have
-the same factors. Signs and order follow from where the terms lie relative to each other, so that two cells write what they share alike.
+In a conservation law a cell exchanges with its neighbours the flux through the faces between them, so the cotangents of both sides have
+the same factors. Signs and order follow from the relative positions of the terms, so two cells write shared expressions in the same form.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def factored(graph: Graph, terms: Sequence[tuple[float, Node]]) -> Node:
 
 
 def unfactored(graph: Graph, terms: Sequence[tuple[float, Node]]) -> Node:
-    """The same with the products as they are, grouped by weights."""
+    """The sum of the terms without factored products, grouped by weights."""
     return _by_weight(graph, [(weight, [node]) for weight, node in terms])
 
 
 def _factors(node: Node) -> list[Node]:
-    """The factors of a product, others than numbers."""
+    """The factors of a product, without numbers."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()
@@ -37,7 +37,8 @@ def _factors(node: Node) -> list[Node]:
 
 
 def _sum(graph: Graph, terms: list[Term]) -> Node:
-    """The most common factor is taken out of its terms, then that of the others; what has none is grouped by weights."""
+    """Factor the most common factor out of its terms, then continue with the others. Terms without a common factor are grouped by
+    weights."""
     total, rest = graph.const(0), terms
     while True:
         counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Functions of values at one cell, under NumPy's names. All take and give `Symbol`s; numbers may stand for all but one argument."""
+"""Functions of values at one cell, under NumPy's names. Arguments and results are `Symbol`s. All arguments but one may be numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from diffsim.expr.symbol import Operand, Symbol
 
 
 def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
-    """a where the condition holds, b elsewhere; the condition is read, not differentiated."""
+    """a where the condition holds, b elsewhere. The condition is not differentiated."""
     return _symbol(condition, "where").combine("select", a, b)
 
 
 def minimum(a: Operand, b: Operand) -> Symbol:
-    """The smaller; a tie gives the whole derivative to `a`."""
+    """The smaller of two values. A tie gives the whole derivative to `a`."""
     return _lifted(a, b, "minimum").combine("min", b)
 
 
 def maximum(a: Operand, b: Operand) -> Symbol:
-    """The larger; a tie gives the whole derivative to `a`."""
+    """The larger of two values. A tie gives the whole derivative to `a`."""
     return _lifted(a, b, "maximum").combine("max", b)
 
 
@@ -33,7 +33,7 @@ def sign(f: Symbol) -> Symbol:
 
 
 def floor(f: Symbol) -> Symbol:
-    """The largest whole number that is not larger; the derivative is 0."""
+    """The largest whole number that is at most f. The derivative is 0."""
     return _symbol(f, "floor").combine("floor")
 
 

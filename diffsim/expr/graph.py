@@ -3,7 +3,7 @@
 The same operation on the same arguments is the same node, so a shared subexpression exists once. A node's id is larger
 than those of its arguments: increasing ids are an evaluation order, decreasing ids a reverse sweep.
 
-This layer knows nothing of grids or of locations on the cell; `diffsim.expr.symbol` adds them.
+This layer has neither grids nor locations on the cell. `diffsim.expr.symbol` adds them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Operation:
-    """What an operation is: in NumPy, in Taichi source, and its partial derivatives as graph expressions.
+    """An operation: its NumPy function, its Taichi source, and its partial derivatives as graph expressions.
 
     `source` is a format with {0}, {1}, ... for the arguments, {data}, and {call} before functions that Taichi cannot apply
     to a tile of lanes (they abort the process): see LANEWISE. `partials(graph, node)` gives one node an
@@ -77,7 +77,7 @@ class Graph:
         return self._intern("read", (), (field, tuple(offset)))
 
     def apply(self, op: str, *args: Node, data: Any = None) -> Node:
-        """The node of an operation, simplified where that changes a value by no more than rounding."""
+        """The node of an operation, simplified where that changes values only by rounding."""
         if all(a.op == "const" for a in args):
             with np.errstate(all="ignore"):
                 values = [a.data for a in args] + ([data] if data is not None else [])
@@ -90,7 +90,7 @@ class Graph:
         return self._intern(op, args, data)
 
     def apply_exactly(self, op: str, *args: Node, data: Any = None, dtype: npt.DTypeLike = float) -> Node:
-        """The node of an operation, simplified only where that changes no bit of a finite value but the sign of 0.
+        """The node of an operation, simplified only where that changes no bit of a finite value except the sign of 0.
 
         So no constants are moved, and conditions compare numbers of the type that kernels have.
         """
@@ -204,14 +204,14 @@ class Graph:
         return self.mul(self.const(-1), a)
 
     def remainder(self, a: Node, b: Node) -> Node:
-        """a - b floor(a / b), with the sign of b and smaller than b: a quotient that rounding took across a whole number is put right."""
+        """a - b floor(a / b), with the sign of b and smaller than b. A quotient that was rounded across a whole number is corrected."""
         rest = self.sub(a, self.mul(b, self.apply("floor", self.div(a, b))))
         product = self.mul(rest, b)
         below, above = self.apply("lt", product, self.const(0)), self.apply("le", self.mul(b, b), product)
         return self.apply("select", below, self.add(rest, b), self.apply("select", above, self.sub(rest, b), rest))
 
     def all_zero(self, nodes: Iterable[Node]) -> Node:
-        """The condition that every node is 0; there must be one."""
+        """The condition that every node is 0. There must be at least one node."""
         first, *others = [self.apply("eq", node, self.const(0)) for node in nodes]
         for other in others:
             first = self.apply("and", first, other)
@@ -384,12 +384,12 @@ OPERATIONS: dict[str, Operation] = {
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
 }
-"""Every operation, one entry each: to add one is to add a line here."""
+"""Every operation. To add an operation, add a line here."""
 
 LOGIC = ("and", "or", "not")
 """Operations on conditions."""
 CONDITIONS = ("lt", "le", "eq", *LOGIC)
-"""Operations whose value is a condition, no number."""
+"""Operations whose value is a condition, not a number."""
 
 COMMUTATIVE = ("add", "mul")
 """Operations whose arguments may be exchanged without a change of a bit."""

@@ -1,7 +1,7 @@
-"""Slopes that make no new extrema, and values at faces between cells, for conservation laws with steep fronts.
+"""Limited slopes, which create no new extrema, and values at faces between cells, for conservation laws with steep fronts.
 
-A limiter takes the differences to both neighbours, or other slopes, and gives one; where they differ in sign it gives 0. At such kinks,
-and where all slopes are 0, the derivative is 0.
+A limiter combines the differences to both neighbours, or other slopes, into one slope. Where they differ in sign it returns 0. At such
+kinks, and where all slopes are 0, the derivative is 0.
 
 References: Sweby (1984), High resolution schemes using flux limiters for hyperbolic conservation laws, SIAM J. Numer. Anal. 21, 995-1011,
     doi:10.1137/0721062; LeVeque (2002), Finite Volume Methods for Hyperbolic Problems, section 6.12, doi:10.1017/CBO9780511791253.
@@ -50,14 +50,14 @@ def muscl(f: Symbol, axis: int, limiter: Limiter = mc) -> tuple[Symbol, Symbol]:
 
     Args:
         f: cell means at centres along `axis`; or values on faces, then the results lie at the centres.
-        axis: the axis whose faces are meant.
-        limiter: of the differences to the cell below and the cell above.
+        axis: the axis across the faces.
+        limiter: limiter of the differences to the cell below and the cell above.
 
     Returns:
-        At each upper face of the axis: the value as the cell below sees it (for flow upwards), and as the cell above sees it.
+        At each upper face of the axis: the value from the cell below (for flow upwards), and the value from the cell above.
 
     Raises:
-        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+        ShapeError: the grid does not have the axis, or `f` does not vary along it.
 
     Reference: van Leer (1979), Towards the ultimate conservative difference scheme V, J. Comput. Phys. 32, 101-136,
         doi:10.1016/0021-9991(79)90145-1.
@@ -87,15 +87,15 @@ def weno5(f: Symbol, axis: int, eps: float = 1e-6) -> tuple[Symbol, Symbol]:
 
     Args:
         f: cell means at centres along `axis`; or values on faces, then the results lie at the centres.
-        axis: the axis whose faces are meant.
+        axis: the axis across the faces.
         eps: keeps weights finite where `f` is flat; about (1e-3 of the variation of `f`)².
 
     Returns:
-        At each upper face of the axis: the value as the cell below sees it (from two cells below that one to two above), and as the cell
-        above sees it (the mirror image).
+        At each upper face of the axis: the value from the cell below (with the two cells on each side of it), and the value from the cell
+        above (the mirror image).
 
     Raises:
-        ShapeError: an axis that the grid has not, that is stretched, or along which `f` does not vary.
+        ShapeError: the grid does not have the axis, the axis is stretched, or `f` does not vary along it.
         ParameterError: `eps` is not positive.
 
     Reference: Jiang and Shu (1996), Efficient implementation of weighted ENO schemes, J. Comput. Phys. 126, 202-228,
@@ -110,7 +110,7 @@ def weno5(f: Symbol, axis: int, eps: float = 1e-6) -> tuple[Symbol, Symbol]:
 
 
 def _jiang_shu(cells: list[Symbol], eps: float) -> Symbol:
-    """At the face between the third and the fourth of five cells in a row."""
+    """The value at the face between the third and the fourth of five cells in a row."""
     a, b, c, d, e = cells
     roughness = (
         13 / 12 * (a - 2 * b + c) ** 2 + 0.25 * (a - 4 * b + 3 * c) ** 2,

@@ -1,7 +1,7 @@
 """Differences and interpolation of second order along axes whose cells differ in size.
 
-Operators read figures of the cells as fields of one axis. Widths w are those of cells, gaps d the distances of neighbouring centres; the
-centre of a cell is half-way between its faces.
+Operators read sizes of the cells as fields of one axis: widths w of the cells, and gaps d between neighbouring centres. The centre of a
+cell is half-way between its faces.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of each cell, or of each upper face, made from the widths of three cells.
+    """A size of each cell, or of each upper face, computed from the widths of three cells.
 
     Attributes:
         location: 0 for cells, 1 for upper faces.
-        formula: of the widths of the cell below, the cell and the cell above.
+        formula: a function of the widths of the cell below, the cell and the cell above.
     """
 
     location: int
     formula: Callable[[Array, Array, Array], Array]
 
     def of(self, widths: Array) -> Array:
-        """The figures of all cells but the first and the last."""
+        """The sizes of all cells but the first and the last."""
         return self.formula(widths[:-2], widths[1:-1], widths[2:])
 
 
@@ -38,17 +38,17 @@ KINDS = {
     "face share": Figure(1, lambda below, here, above: here / (here + above)),
     "centre share": Figure(0, lambda below, here, above: (below + here) / (below + 2 * here + above)),
 }
-"""Shares are how far something lies between two places, from the lower one: a face between two centres, and a centre between the points
+"""A share is a relative position between two places, from the lower one: of a face between two centres, or of a centre between the points
 half-way to its neighbours."""
 
 
 def metric_name(kind: str, axis: int) -> str:
-    """Name under which a figure is read; no field of an equation has a space in its name."""
+    """Name under which a size is read. No field of an equation has a space in its name."""
     return f"{kind} {axis}"
 
 
 def metric(f: Symbol, kind: str, axis: int) -> Symbol:
-    """A figure of the cells of the grid that `f` lives on."""
+    """A size of the cells of the grid of `f`."""
     location = tuple(KINDS[kind].location if a == axis else None for a in range(f.ndim))
     return f.like(f.graph.read(metric_name(kind, axis), (0,) * f.ndim), location)
 
@@ -74,7 +74,7 @@ def stretched_interpolate(f: Symbol, axis: int) -> Symbol:
 
 
 def stretched_diff_centred(f: Symbol, axis: int) -> Symbol:
-    """Derivative at the same place: that of the parabola through three values."""
+    """Derivative at the same location, of the parabola through three values."""
     slope = stretched_diff(f, axis).across(axis)
     below, above = (slope.shifted(axis, -1), slope) if not f.location[axis] else (slope, slope.shifted(axis, 1))
     share = metric(f, "face share" if f.location[axis] else "centre share", axis)

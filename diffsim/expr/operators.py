@@ -1,6 +1,6 @@
-"""Discrete operators that a step is written with: differences and interpolations.
+"""Discrete operators for steps: differences and interpolations.
 
-All take and give `Symbol`s. Operators whose result lies elsewhere on the cell say so. Orders are even, 2 to 12;
+Arguments and results are `Symbol`s. If the result has another location on the cell, the docstring says so. Orders are even, 2 to 12;
 along stretched axes 2.
 """
 
@@ -50,7 +50,7 @@ def diff(f: Symbol, axis: int, order: int = 2) -> Symbol:
 def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """f half a cell away along `axis`: from the centre to the upper face, or from the faces to the centre.
 
-    What does not vary along the axis is the same there.
+    A field that does not vary along the axis is returned unchanged.
     """
     if isinstance(f, Symbol) and f.location[f.axis(axis)] is None:
         check_order(order)
@@ -81,10 +81,10 @@ def add(terms: Iterable[Symbol]) -> Symbol:
 
 
 def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
-    """The axis, counted from 0, and where along it `f` lies: 0 the centre, 1 the upper face.
+    """The axis, counted from 0, and the location of `f` along it: 0 the centre, 1 the upper face.
 
     Raises:
-        ShapeError: an axis that the grid has not, or along which `f` does not vary.
+        ShapeError: the grid does not have the axis, or `f` does not vary along it.
     """
     axis = f.axis(axis)
     place = f.location[axis]

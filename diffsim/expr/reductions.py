@@ -1,4 +1,4 @@
-"""Numbers of all cells of a field, under NumPy's names. A step can use them as it uses other numbers."""
+"""Numbers computed from all cells of a field, under NumPy's names. A step can use them like other numbers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ def sum(field: Symbol) -> Symbol:
         field: any expression of a step.
 
     Returns:
-        A number that the same step can use, wherever in the cell.
+        A number that the same step can use, at any location on the cell.
 
     Raises:
-        TraceError: of something else than an expression of a step, or of a condition.
+        TraceError: `field` is no expression of a step, or is a condition.
     """
     return _reduced(field, "sum")
 
 
 def mean(field: Symbol) -> Symbol:
-    """The mean over all cells of the grid, each of which counts alike, also where axes are stretched; see `sum`."""
+    """The mean over all cells of the grid; see `sum`. All cells have equal weight, also on stretched axes."""
     return _reduced(field, "mean")
 
 
 def max(field: Symbol) -> Symbol:
-    """The largest value in any cell of the grid; see `sum`. Cells that share it share the derivative in equal parts.
+    """The largest value in any cell of the grid; see `sum`. Cells with this value share the derivative in equal parts.
 
     NaN if a value is NaN.
     """

@@ -1,4 +1,5 @@
-"""What a step cannot do with a symbolic field, and what to write instead: NumPy's functions, conversions to numbers, loops over cells."""
+"""Errors for operations that a symbolic field does not support, with a remedy: NumPy's functions, conversions to numbers, loops over
+cells."""
 
 from __future__ import annotations
 
@@ -41,11 +42,11 @@ INSTEAD = {
     "full_like": "the number itself",
 } | {name: f"diffsim.expr.{name}({arguments})" for name, arguments in ELEMENTARY.items()}
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "dot", "vdot", "trapezoid", "norm")
-"""What joins the values of many cells."""
+"""Functions that combine the values of many cells."""
 
 
 def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
-    """A function of NumPy's was called on a field.
+    """The error for a NumPy function that was called on a field.
 
     Args:
         function: the function, or ufunc.
@@ -64,12 +65,12 @@ def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
 
 
 def of_kind(what: str, condition: bool, value: Any = None) -> TraceError:
-    """A number where a condition is expected, or a condition where a number is.
+    """The error for a number in place of a condition, or a condition in place of a number.
 
     Args:
-        what: what takes it.
+        what: the operation.
         condition: whether a condition is expected.
-        value: what was given, if it is no field.
+        value: the given value, if it is no field.
     """
     if condition:
         got = "numbers" if value is None else type(value).__name__
@@ -81,10 +82,10 @@ def of_kind(what: str, condition: bool, value: Any = None) -> TraceError:
 
 
 def of_numbers(what: str) -> TraceError:
-    """A field was used as one number, or as numbers.
+    """The error for a field that is used as one number, or as numbers.
 
     Args:
-        what: what asked for them.
+        what: the operation that needs numbers.
     """
     return TraceError(
         f"{what} of a field of a step, expected numbers, got an expression that stands for every cell; write functions of "
@@ -93,10 +94,10 @@ def of_numbers(what: str) -> TraceError:
 
 
 def of_cells(what: str) -> TraceError:
-    """A field was taken apart.
+    """The error for access to single cells of a field.
 
     Args:
-        what: what asked for its entries.
+        what: the operation that needs its entries.
     """
     return TraceError(
         f"{what} of a field of a step, expected one expression for every cell, got a use of single cells; f.shifted(axis, cells) is a "

@@ -1,4 +1,4 @@
-"""Expressions as Taichi source: once for a tile of lanes (or a scalar, when there is one lane), once for a single cell."""
+"""Taichi source of expressions, for a tile of lanes (or a scalar if there is one lane) and for a single cell."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class ExpressionWriter:
     """Writes each node once, arguments first, in the order in which the roots need them.
 
     Args:
-        text: where the lines go.
-        load: the source of a read; it may write lines of its own.
-        lanes: values in what is read.
-        prefix: of the variables, so that several writers can share a scope.
+        text: receives the lines.
+        load: returns the source of a read. It may write lines itself.
+        lanes: number of values in a read.
+        prefix: prefix of the variables, so that several writers can share a scope.
     """
 
     def __init__(self, text: Text, load: Callable[[str, Offset], str], lanes: int, prefix: str = "v") -> None:
@@ -92,7 +92,7 @@ class ExpressionWriter:
 
 @dataclass(frozen=True)
 class SlimSource:
-    """How a field that varies along some axes only is written.
+    """The source of a field that varies along some axes only.
 
     Attributes:
         array: its identifier.
@@ -107,25 +107,25 @@ class SlimSource:
     step: int
 
     def lead(self, rows: Sequence[str], offset: Offset) -> str:
-        """Where the values of the row at `offset` start, as source that ends in " + "."""
+        """The start of the row at `offset`, as source that ends in " + "."""
         terms = [_times("n", self.step)] if self.step else []
         terms += [_times(_plus(rows[axis], offset[axis]), stride) for axis, stride in self.rows.items()]
         return "".join(f"{term} + " for term in terms)
 
     def value(self, rows: Sequence[str], offset: Offset) -> str:
-        """The value in the row at `offset` of a field that does not vary along the last axis."""
+        """The value in the row at `offset`, for a field that does not vary along the last axis."""
         return f"{self.array}[{self.lead(rows, offset).removesuffix(' + ') or '0'}]"
 
 
 @dataclass(frozen=True)
 class StoredSource:
-    """How a stored field is written.
+    """The source of a stored field.
 
     Attributes:
         array: its identifier.
         lead: start of its level, such as "p_at_1 + ", or "".
-        chunks: of a sparse field, the array that says where each chunk of tiles is stored; "" for others.
-        chunk: tiles of a chunk, a power of two.
+        chunks: for a sparse field: the array with the address of each chunk of tiles; "" for others.
+        chunk: number of tiles in a chunk, a power of two.
     """
 
     array: str
@@ -134,11 +134,11 @@ class StoredSource:
     chunk: int = 1
 
     def chunk_of(self, index: str) -> str:
-        """Where the chunk of a tile is stored, which is at 0 if it is not."""
+        """The address of the chunk of a tile; 0 if it is not stored."""
         return f"{self.chunks}[{index}]" if self.chunk == 1 else f"{self.chunks}[({index}) >> {self.chunk.bit_length() - 1}]"
 
     def address(self, index: str) -> str:
-        """Where in a level a tile is stored."""
+        """The address of a tile within a level."""
         if not self.chunks:
             return index
         if self.chunk == 1:
@@ -146,7 +146,7 @@ class StoredSource:
         return f"{self.chunk_of(index)} * {self.chunk} + (({index}) & {self.chunk - 1})"
 
     def tile(self, index: str) -> str:
-        """A tile by its number in a field that is stored everywhere."""
+        """A tile, by its number in a field that is stored at all cells."""
         return f"{self.array}[{self.lead}{self.address(index)}]"
 
     def cell(self, row: str, x: str, lanes: int) -> str:
@@ -159,17 +159,17 @@ class StoredSource:
 
 @dataclass(frozen=True)
 class Sources:
-    """How the fields of expressions are written.
+    """The sources of all fields in expressions.
 
     Attributes:
-        arrays: stored field -> where it is.
-        slim: field that varies along some axes only -> where its values are.
+        arrays: stored field -> its source.
+        slim: field that varies along some axes only -> its source.
         inline: field that is not stored -> its expression, which reads stored fields at the same cell.
         rows: names of the row indices, one a leading storage axis.
         strides: tiles from one row to the next along each leading storage axis.
         lanes: lanes of a tile.
         ndim: axes of the grid.
-        rings: field that is kept for a few rows (of three dimensions, planes) -> (source of its first tile, rows less one, tiles of a row).
+        rings: field that is kept for a few rows (planes in three dimensions) -> (source of its first tile, rows less one, tiles of a row).
     """
 
     arrays: Mapping[str, StoredSource]
@@ -187,7 +187,7 @@ class Sources:
 
 
 class TileLoader:
-    """Reads of whole tiles around the present one, which is number `at` of its level; others are spliced from two of them.
+    """Reads whole tiles around the present one, number `at` of its level. Reads across tiles are spliced from two of them.
 
     Fields are flat arrays of tiles: a neighbour is a constant away, which costs one addition. (With an index an axis, Taichi
     multiplies strides again for each read: the order-4 step ran at 0.75 of the speed.)
@@ -246,7 +246,7 @@ class TileWriter(ExpressionWriter):
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Lines in a block of their own, whose variables others do not see."""
+        """Lines in a separate block with local variables."""
         names, loaded = dict(self.names), dict(self._tiles.loaded)
         with self.text.block(header):
             yield
@@ -298,7 +298,7 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
     """Source of an operation on named arguments, tiles of `lanes` values."""
     data = None if node.data is None else literal(node.data)
     args = [names[a.id] for a in node.args]
-    if node.op == "arctan2" and lanes > 1:  # it takes its lanes from two tiles
+    if node.op == "arctan2" and lanes > 1:  # it reads lanes of two tiles
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
     return OPERATIONS[node.op].source.format(*args, data=data, call="ti." if lanes == 1 else "tile_")
 

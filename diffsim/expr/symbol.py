@@ -1,4 +1,4 @@
-"""What a user's step sees: expressions that know where on the cell they live.
+"""Symbolic expressions of a user's step, with their location on the cell.
 
 A location has an entry an axis: 0 the centre of the cell, 1 its upper face, None any (a constant, or a profile along
 another axis). Arithmetic between different locations raises: interpolate first.
@@ -25,12 +25,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne, "remainder": operator.mod,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
 }  # fmt: skip
-"""What NumPy calls the operators of its numbers, such as * in np.float64(2) * f."""
+"""NumPy's names of the operators of its numbers, such as * in np.float64(2) * f."""
 SIGNS = {
     "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/",
     "lt": "a comparison", "le": "a comparison", "select": "where()", "min": "minimum()", "max": "maximum()", "abs": "abs()",
 }  # fmt: skip
-"""What a step writes for operations of the graph."""
+"""Operation of the graph -> its form in a step."""
 
 
 class Symbol:
@@ -75,24 +75,24 @@ class Symbol:
 
     @property
     def is_condition(self) -> bool:
-        """Whether the value is a condition, such as f > 0, and no number."""
+        """Whether the value is a condition, such as f > 0, not a number."""
         return self.node.op in CONDITIONS
 
     def expect(self, condition: bool, what: str) -> None:
-        """Raise unless the value is a condition, or unless it is a number. A constant is both.
+        """Raise unless the value is a condition, or a number, as expected. A constant counts as both.
 
         Args:
             condition: whether a condition is expected.
-            what: what takes it, for the message.
+            what: the operation, for the message.
 
         Raises:
-            TraceError: it is the other.
+            TraceError: it is a number in place of a condition, or the reverse.
         """
         if self.node.op != "const" and self.is_condition is not condition:
             raise refusals.of_kind(what, condition)
 
     def axis(self, axis: int) -> int:
-        """An axis of the grid, which may be counted from the last, counted from the first.
+        """The number of an axis, counted from the first. A negative number counts from the last.
 
         Raises:
             ShapeError: the grid has no such axis.
@@ -102,13 +102,13 @@ class Symbol:
         return operator.index(axis) % self.ndim
 
     def shifted(self, axis: int, cells: int) -> Symbol:
-        """The value `cells` cells further along `axis`, which may be counted from the last."""
+        """The value `cells` cells further along `axis`. A negative axis counts from the last."""
         axis = self.axis(axis)
         offset = tuple(cells if a == axis else 0 for a in range(self.ndim))
         return self.like(self.graph.shift(self.node, offset))
 
     def across(self, axis: int) -> Symbol:
-        """The same values, said to lie on the faces of `axis` instead of the centres, or the other way round."""
+        """The same values, moved from the centres to the faces of `axis`, or from the faces to the centres, without interpolation."""
         axis = self.axis(axis)
         return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
 
@@ -210,7 +210,7 @@ class Symbol:
         return OPERATORS[ufunc.__name__](*map(self._operand, inputs))
 
     def _operand(self, value: Any) -> Operand:
-        """An operand without NumPy's operators, which would lead back here."""
+        """An operand without NumPy's operators, which would call this method again."""
         if isinstance(value, np.bool_):
             return bool(value)
         if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:

@@ -1,13 +1,13 @@
 """Vectors and tensors on the staggered grid: gradient, divergence, curl and strain.
 
-A vector is a tuple with a component an axis, in the order of the axes. A tensor is a tuple of rows, each a vector. Where values sit:
+A vector is a tuple with a component for each axis, in the order of the axes. A tensor is a tuple of rows, each a vector. Locations:
 
     scalar                    centres
     vector, as of `grad`      component a on the faces of axis a
     vector, as of its `curl`  component a on the edges along axis a, the upper faces of all other axes
     tensor, as of `strain`    entry (a, a) at centres, entry (a, b) on the edges that are upper faces of a and b
 
-Each operator takes half a step along the grid, so all of them also work from the places on the right to those on the left, as in the
+Each operator moves half a cell. So all of them also work from staggered locations back to the others, as in the
 schemes of Yee (1966), IEEE Trans. Antennas Propag. 14, 302-307, doi:10.1109/TAP.1966.1138693, and Virieux (1986), Geophysics 51, 889-901,
 doi:10.1190/1.1442147.
 """
@@ -35,7 +35,7 @@ def div(u: Vector, order: int = 2) -> Symbol: ...
 @overload
 def div(u: Tensor, order: int = 2) -> tuple[Symbol, ...]: ...
 def div(u: Vector | Tensor, order: int = 2) -> Symbol | tuple[Symbol, ...]:
-    """∇·u of a vector on faces, at the centres; of a tensor, the vector of the divergences of its rows, on faces.
+    """∇·u of a vector on faces, at the centres. For a tensor: the vector of the divergences of its rows, on faces.
 
     Raises:
         ShapeError: not a component, or a row, for each axis.
@@ -66,14 +66,14 @@ def curl(u: Symbol | Vector, order: int = 2) -> Symbol | tuple[Symbol, ...]:
 
     Args:
         u: in three dimensions a vector on faces, or on edges. In two dimensions a vector in the plane, or the component across the plane.
-        order: of the differences.
+        order: order of the differences.
 
     Returns:
-        In three dimensions a vector, on edges if `u` lies on faces and on faces if it lies on edges. In two dimensions, of a vector the
-        component across the plane, ∂u_y/∂x - ∂u_x/∂y, and of a component f the vector (-∂f/∂x, ∂f/∂y).
+        In three dimensions a vector, on edges if `u` lies on faces and on faces if it lies on edges. In two dimensions, the component
+        across the plane, ∂u_y/∂x - ∂u_x/∂y, of a vector, and the vector (-∂f/∂x, ∂f/∂y) of a component f.
 
     Raises:
-        ShapeError: one dimension, or not a component for each axis.
+        ShapeError: the grid has one dimension, or `u` does not have a component for each axis.
     """
     if isinstance(u, Symbol):
         if u.ndim != 2:
@@ -83,7 +83,7 @@ def curl(u: Symbol | Vector, order: int = 2) -> Symbol | tuple[Symbol, ...]:
         return -diff(u, 1, order), diff(u, 0, order)
     u = _checked(u, "curl")
     if len(u) == 1:
-        raise ShapeError("curl on a 1-D grid, expected 2 or 3 dimensions; write diff(f, 0) for the one derivative that there is")
+        raise ShapeError("curl on a 1-D grid, expected 2 or 3 dimensions; write diff(f, 0) for the only derivative")
 
     def across(a: int, b: int) -> Symbol:
         return diff(u[a], b, order) - diff(u[b], a, order)

@@ -1,8 +1,9 @@
-"""One cycle of multigrid for a symmetric sparse matrix on a grid: nearly its inverse.
+"""One multigrid cycle for a symmetric sparse matrix on a grid, as an approximate inverse.
 
-Each coarser grid has half as many cells along an axis. Values go down by linear interpolation between cell centres, residuals up by its
-transpose, and the coarse matrix is the product of the three, so it needs no coefficients of its own. Before and after, errors that vary
-from cell to cell are damped by Jacobi's method with the row sums of magnitudes as its diagonal, which never amplifies.
+Each coarser grid has half as many cells along an axis. Values are interpolated linearly between cell centres to the finer grid, residuals
+are restricted by the transpose, and the coarse matrix is the product of transpose, matrix and interpolation, so it needs no coefficients.
+Before and after, Jacobi's method damps errors that vary from cell to cell. Its diagonal is the row sums of magnitudes, so it never
+amplifies.
 
 Reference: Briggs, Henson, McCormick, A multigrid tutorial, 2nd ed. (2000), chapters 3 and 8; Baker et al., Multigrid smoothers for
 ultraparallel computing, SIAM Journal on Scientific Computing 33 (2011) 2864 - 2887, doi:10.1137/100798806, for the diagonal.
@@ -15,11 +16,11 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array, eye_array, kron
 
 COARSEST = 300
-"""Unknowns of the coarsest grid, at most: there a dense inverse is used."""
+"""Most unknowns of the coarsest grid, which uses a dense inverse."""
 SMOOTHINGS = 2
-"""Before, and as many after."""
+"""Smoothing steps before the coarser grid, and as many after it."""
 FEWEST = 4
-"""Cells along an axis that is halved."""
+"""Fewest cells along an axis that is halved."""
 
 
 class Galerkin:
@@ -27,7 +28,7 @@ class Galerkin:
 
     Args:
         matrix: symmetric, positive or negative definite, or with constants as its null space.
-        shape: of the grid.
+        shape: shape of the grid.
     """
 
     def __init__(self, matrix: csr_array, shape: tuple[int, ...]) -> None:
@@ -58,7 +59,7 @@ class Galerkin:
 
 
 def _interpolation(shape: tuple[int, ...]) -> tuple[csr_array, tuple[int, ...]]:
-    """From a coarser grid to the cells of one, and the shape of the former."""
+    """The interpolation from a coarser grid, and the shape of that grid."""
     total, coarse = None, []
     for n in shape:
         along = _halved(n) if n >= FEWEST else eye_array(n, format="csr")
@@ -68,7 +69,7 @@ def _interpolation(shape: tuple[int, ...]) -> tuple[csr_array, tuple[int, ...]]:
 
 
 def _halved(n: int) -> csr_array:
-    """Linear interpolation from cells twice as wide to n cells; beyond the last centre the value stays."""
+    """Linear interpolation from cells twice as wide to n cells. Beyond the last centre the value is constant."""
     cells, wide = np.arange(n), (n + 1) // 2
     near = cells // 2
     far = np.clip(near + np.where(cells % 2, 1, -1), 0, wide - 1)

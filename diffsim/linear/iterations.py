@@ -1,7 +1,7 @@
-"""Conjugate gradients and their relative for matrices without symmetry, for one right side.
+"""Conjugate gradients, and stabilised biconjugate gradients for matrices without symmetry, for one right side.
 
-They are not SciPy's, whose inner products go through BLAS: there the threads of other libraries decide on the bits, and where cores are
-busy each product waits for them (at 256 x 256 cells on two busy cores, 0.45 ms a product instead of 0.02 to 0.1).
+SciPy's versions are not used, because their inner products call BLAS: its threads change bits, and each product waits for busy cores
+(at 256 x 256 cells on two busy cores, 0.45 ms a product instead of 0.02 to 0.1).
 
 Reference: Saad, Iterative methods for sparse linear systems, 2nd ed. (2003), algorithms 9.1 and 7.7 (with a preconditioner on the right).
 """
@@ -33,12 +33,12 @@ def norm(a: npt.NDArray) -> float:
 
 @dataclass(frozen=True)
 class End:
-    """Where an iteration ends.
+    """The end of an iteration.
 
     Attributes:
         residual: norm of the residual.
-        relative: likewise, relative to the norm of the solution: what round-off leaves.
-        most: iterations.
+        relative: norm of the residual relative to the norm of the solution, at the level of round-off.
+        most: largest number of iterations.
     """
 
     residual: float
@@ -46,19 +46,19 @@ class End:
     most: int
 
     def reached(self, left: npt.NDArray, x: npt.NDArray) -> bool:
-        """Whether a residual is small enough; one that is not a number ends an iteration too."""
+        """Whether a residual is small enough. NaN ends an iteration too."""
         size = norm(left)
         return not size > self.residual or size <= self.relative * norm(x)
 
 
 def conjugate_gradients(matrix: csr_array | Neighbours, right_side: npt.NDArray, nearly: Product, end: End) -> npt.NDArray:
-    """What the iteration comes to from 0, at its end or where it breaks down.
+    """The result of the iteration from 0, at its end or at a breakdown.
 
     Args:
-        matrix: symmetric.
-        right_side: of the system.
-        nearly: product with an approximate inverse of the matrix, symmetric too.
-        end: of the iteration.
+        matrix: a symmetric matrix.
+        right_side: right side of the system.
+        nearly: product with an approximate inverse of the matrix, also symmetric.
+        end: end of the iteration.
     """
     x, left, scratch = np.zeros_like(right_side), right_side.copy(), np.empty_like(right_side)
     near = nearly(left)

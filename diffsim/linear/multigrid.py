@@ -1,11 +1,11 @@
-"""One cycle of multigrid for a matrix of next neighbours: nearly its inverse.
+"""One multigrid cycle for a matrix of next neighbours, as an approximate inverse.
 
-The matrix is read as conductances between cells, and losses of each cell. A coarser grid has half as many cells along an axis; a cell
-has the losses of its cells, and is joined to the next by the fine lines between both centres: conductances in series along a line, and
-lines side by side. Where one axis conducts more than twice as well as another, it alone is halved: then damping cell by cell is enough
-for anisotropic matrices too. Values go down by linear interpolation between cell centres, residuals up by its transpose. Errors that vary
-from cell to cell are damped by three steps of Jacobi's method before and three after, with the weights of Chebyshev's polynomial.
-All of that is in f32, which a preconditioner may be.
+The matrix is treated as conductances between cells, and losses of each cell. A coarser grid has half as many cells along an axis. A coarse
+cell has the sum of the losses of its cells. It is connected to the next one by the fine lines between both centres: conductances in series
+along a line, and lines in parallel. If one axis conducts more than twice as well as another, only that axis is halved: then pointwise
+damping is enough for anisotropic matrices too. Values are interpolated linearly between cell centres to the finer grid, and residuals are
+restricted by the transpose. Three steps of Jacobi's method before and three after, with weights of Chebyshev's polynomial, damp errors
+that vary from cell to cell. The arithmetic is in f32, which is enough for a preconditioner.
 
 Reference: Briggs, Henson, McCormick, A multigrid tutorial, 2nd ed. (2000), chapters 3, 7 and 8; Adams et al., Parallel multigrid
 smoothing: polynomial versus Gauss-Seidel, J. Comput. Phys. 188 (2003) 593 - 610, doi:10.1016/S0021-9991(03)00194-3, for the weights.
@@ -22,13 +22,13 @@ import numpy.typing as npt
 from diffsim.linear.neighbours import Neighbours
 
 COARSEST = 40
-"""Unknowns of the coarsest grid, at most: there a dense inverse is used."""
+"""Most unknowns of the coarsest grid, which uses a dense inverse."""
 STEPS = 3
-"""Of Jacobi's method, before and after."""
+"""Steps of Jacobi's method before the coarser grid, and as many after it."""
 DAMPED = (0.3, 2.0)
 """Eigenvalues of the matrix over its diagonal whose errors are damped. None is larger where the diagonal dominates."""
 ALIKE = 0.5
-"""An axis is halved where it conducts at least this part of what the best one conducts."""
+"""An axis is halved if its conductance is at least this part of the best one's."""
 TYPE = np.dtype(np.float32)
 
 WEIGHTS = [2 / (sum(DAMPED) + (DAMPED[1] - DAMPED[0]) * math.cos(math.pi * (2 * step + 1) / (2 * STEPS))) for step in range(STEPS)]
@@ -36,12 +36,12 @@ WEIGHTS = [2 / (sum(DAMPED) + (DAMPED[1] - DAMPED[0]) * math.cos(math.pi * (2 * 
 
 @dataclass
 class Level:
-    """A grid, and room to work on it.
+    """A grid with its working memory.
 
     Attributes:
-        matrix: on this grid.
+        matrix: matrix on this grid.
         halved: axes that have half as many cells on the next grid.
-        rings: for each axis whether it is one.
+        rings: for each axis, whether its ends are connected.
         x: two fields.
         right_side: cells, flat.
         left: likewise.
@@ -58,8 +58,8 @@ class Level:
 class Multigrid:
     """The grids below a matrix, which is definite, or has constants as its null space.
 
-    Where neighbours have a weight of the sign of the diagonal, or a row has more beside the diagonal than on it, a matrix without that
-    takes its place.
+    If neighbours have a weight with the sign of the diagonal, or the diagonal of a row does not dominate, the matrix is replaced by one
+    without these defects.
 
     Args:
         diagonal: of the matrix, see `Neighbours`.
@@ -84,7 +84,7 @@ class Multigrid:
         self._found = np.empty(diagonal.size)
 
     def __call__(self, values: npt.NDArray) -> npt.NDArray:
-        """One cycle, for flat cells. The result is overwritten by the next one."""
+        """One cycle, for flat cells. The next call overwrites the result."""
         size = max(float(values.max()), -float(values.min()))
         if not size or not self._levels:
             self._found[:] = np.einsum("ij,j->i", self._last.astype(float), values) / self._size if size else 0
@@ -146,7 +146,7 @@ def _coarser(loss: npt.NDArray, conductances: list[npt.NDArray], halved: tuple[i
 
 
 def _pairs(values: npt.NDArray, axis: int) -> npt.NDArray:
-    """Sums of two cells; a last one alone stays as it is."""
+    """Sums of pairs of cells. A single last cell does not change."""
     moved = np.moveaxis(values, axis, 0)
     out = moved[::2].copy()
     out[: len(moved) // 2] += moved[1::2]
@@ -154,9 +154,10 @@ def _pairs(values: npt.NDArray, axis: int) -> npt.NDArray:
 
 
 def _in_series(values: npt.NDArray, axis: int) -> npt.NDArray:
-    """Conductances from the centre of two cells to that of the next two: what lies between, and half of what lies inside of both."""
+    """Conductances between the centres of neighbouring pairs of cells: in series, the link between them and half of the links inside of
+    both."""
     moved = np.moveaxis(values, axis, 0)
-    if len(moved) % 2:  # inside of a cell alone nothing resists
+    if len(moved) % 2:  # a single cell has no inner resistance
         moved = np.concatenate([moved[:-1], np.full_like(moved[:1], np.inf), moved[-1:]])
     with np.errstate(divide="ignore", over="ignore"):
         inside = 0.5 / moved[::2]
@@ -165,7 +166,7 @@ def _in_series(values: npt.NDArray, axis: int) -> npt.NDArray:
 
 
 def _down(coarse: npt.NDArray, n: int, axis: int, ring: bool) -> npt.NDArray:
-    """Linear interpolation from cells twice as wide to n cells; beyond the last centre the value stays."""
+    """Linear interpolation from cells twice as wide to n cells. Beyond the last centre the value is constant."""
     given = np.moveaxis(coarse, axis, 0)
     shape = list(coarse.shape)
     shape[axis] = n

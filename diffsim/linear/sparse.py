@@ -1,4 +1,4 @@
-"""Systems with any weights: factored, or by conjugate gradients and its kin."""
+"""Systems with any weights: sparse factors, conjugate gradients and stabilised biconjugate gradients."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from diffsim.linear.neighbours import SYMMETRIC, Neighbours
 Matrix: TypeAlias = csr_array | Neighbours
 
 CHEAP = 60
-"""Iterations with the diagonal that are worth a try."""
+"""Iterations that are tried with the diagonal as preconditioner."""
 CYCLES = 500
 """Cycles of multigrid after which the diagonal alone is tried."""
 SINGULAR = 1e-13
 """A right side this much smaller than matrix times solution shows that the matrix has no inverse in this precision."""
 COMPATIBLE = 1e-6
-"""Part of a right side that may lie where a matrix without inverse has none of its values: round-off, in f32 as well."""
+"""Largest part of a right side outside the range of a matrix without inverse: round-off, also in f32."""
 ROUND_OFF = 8 * np.finfo(float).eps
 """A residual this much smaller than matrix times solution is as small as it can be."""
 REACHABLE = 1e-9
-"""A tolerance that round-off puts out of reach is raised to this at most; what comes no closer has all but no inverse."""
+"""If round-off makes a tolerance unreachable, it is raised to at most this. A matrix that does not reach it is almost singular."""
 ITERATIONS = 10
-"""An iteration is given up after this many times the root of the number of unknowns, and after 1000 at least."""
+"""An iteration stops after this many times the square root of the number of unknowns, but not before 1000 iterations."""
 
 
 class Solver(ABC):
-    """A matrix that is ready to be solved with."""
+    """A prepared matrix for solutions."""
 
     @abstractmethod
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
-        """The solution for the matrix, or for its transpose, of the shape of the right side."""
+        """The solution for the matrix, or for its transpose, in the shape of the right side."""
 
 
 class Factored(Solver):
-    """Solved by elimination, with pivoting.
+    """A solver by elimination with pivoting.
 
     Raises:
         SingularError: the matrix has no inverse.
@@ -74,11 +74,11 @@ def _singular() -> SingularError:
 
 
 class Iterated(Solver):
-    """Solved by steps that begin at 0, so that the same system gives the same bits.
+    """A solver by iterations that start at 0, so that the same system gives the same bits.
 
     Args:
-        matrix: of the system.
-        tolerance: largest norm of what is left of the right side, relative to its own.
+        matrix: matrix of the system.
+        tolerance: largest norm of the residual, relative to that of the right side.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Iterated(Solver):
 
     @abstractmethod
     def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
-        """What is nearly the inverse, and how many iterations are tried with it: the cheapest first."""
+        """The preconditioners, cheapest first, and the number of iterations to try with each."""
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
         given = right_side.ravel().astype(float)
@@ -121,9 +121,9 @@ class Iterated(Solver):
 
 
 class ConjugateGradients(Iterated):
-    """Conjugate gradients, preconditioned by the diagonal, and where that takes many iterations, by a cycle of multigrid.
+    """Conjugate gradients, preconditioned by the diagonal or, if that takes many iterations, by a multigrid cycle.
 
-    A matrix that gives nothing of a constant field has its solution with mean zero, and the right side must have mean zero.
+    If the matrix maps constant fields to 0, the solution has mean zero, and the right side must have mean zero.
 
     Args:
         matrix: of the system.
@@ -168,7 +168,7 @@ class ConjugateGradients(Iterated):
             yield without_mean(found) if self._open else found, most
 
     def _cheap(self) -> bool:
-        """Whether few iterations with the diagonal may do; of a sparse matrix, whose multigrid takes long to prepare, always.
+        """Whether few iterations with the diagonal may be enough. Always True for a sparse matrix, whose multigrid takes long to prepare.
 
         By Gershgorin's theorem eigenvalues of the matrix over its diagonal are within 1 ± (1 - dominance).
         """
@@ -182,7 +182,7 @@ class ConjugateGradients(Iterated):
 
 
 class BiConjugateGradients(Iterated):
-    """Stabilised biconjugate gradients, preconditioned by the diagonal, and where that does not do, by incomplete factors."""
+    """Stabilised biconjugate gradients, preconditioned by the diagonal or, if that is not enough, by incomplete factors."""
 
     name = "bicgstab"
     remedy = "raise tolerance=, or choose method='lu'"
@@ -205,7 +205,7 @@ class BiConjugateGradients(Iterated):
 
 
 def leaves_constants(matrix: Matrix) -> bool:
-    """Whether a matrix gives nothing of a constant field, but for round-off."""
+    """Whether a matrix maps constant fields to 0, except for round-off."""
     sums = matrix.row_sums() if isinstance(matrix, Neighbours) else np.asarray(matrix.sum(axis=1))
     largest = np.abs(matrix.diagonal()).max() if isinstance(matrix, Neighbours) else abs(matrix).max()
     return bool(np.abs(sums).max() <= ROUND_OFF * largest)
@@ -217,7 +217,7 @@ def _magnitudes(matrix: Matrix) -> npt.NDArray:
 
 
 def require_compatible(part: float, whole: float) -> None:
-    """Raise unless the part of a right side that a matrix without inverse cannot give is small beside all of it."""
+    """Raise unless the part of a right side outside the range of a matrix without inverse is relatively small."""
     if part > COMPATIBLE * whole:
         raise SingularError(
             "expected a right side without the part that the operator cannot give (for a Poisson equation its mean is 0), got one of "
@@ -226,5 +226,5 @@ def require_compatible(part: float, whole: float) -> None:
 
 
 def is_symmetric(matrix: Matrix) -> bool:
-    """Whether a matrix is its own transpose, but for round-off."""
+    """Whether a matrix is symmetric, except for round-off."""
     return isinstance(matrix, Neighbours) or bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())

@@ -16,9 +16,9 @@ Offset = tuple[int, ...]
 
 
 def extension(n: int, reach: int, sides: Sides) -> csr_array:
-    """What lies outside an axis follows from its cells: the matrix from n cells to these with `reach` more at each end.
+    """The matrix that extends n cells of an axis by `reach` cells at each end.
 
-    What boundary rules are given counts as 0.
+    Given values of boundary rules count as 0.
 
     Raises:
         ShapeError: the axis has fewer cells than the stencil's reach.
@@ -39,8 +39,8 @@ class Stencil:
 
     Args:
         shape: cells along each axis.
-        offsets: of the stencil.
-        rules: of x.
+        offsets: offsets of the stencil.
+        rules: boundary rules of x.
     """
 
     def __init__(self, shape: tuple[int, ...], offsets: Sequence[Offset], rules: Rules) -> None:
@@ -49,7 +49,7 @@ class Stencil:
 
     @functools.cached_property
     def along(self) -> list[dict[int, csr_array]]:
-        """For each axis: by how many cells a stencil reaches along it -> the matrix of that shift."""
+        """For each axis: shift in cells -> the matrix of that shift."""
         out = []
         for axis, (n, sides) in enumerate(zip(self.shape, self.rules, strict=True)):
             steps = sorted({o[axis] for o in self.offsets})
@@ -60,7 +60,7 @@ class Stencil:
 
     @functools.cached_property
     def _outside(self) -> npt.NDArray | None:
-        """A field of zeros with what boundary rules are given around it; None if they are given nothing."""
+        """A field of zeros with the given values of boundary rules around it; None if there are no such values."""
         reach = self._reach
         out = np.zeros([n + 2 * h for n, h in zip(self.shape, reach, strict=True)])
         extend(out, reach, self.rules)
@@ -71,7 +71,7 @@ class Stencil:
         return tuple(max(abs(o[axis]) for o in self.offsets) for axis in range(len(self.shape)))
 
     def given(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray | float:
-        """What the boundary rules' values add to the product of the matrix and a field."""
+        """The contribution of the boundary rules' given values to the product of the matrix and a field."""
         if self._outside is None:
             return 0.0
         total = np.zeros(self.shape)

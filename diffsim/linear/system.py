@@ -1,4 +1,4 @@
-"""A system that is solved again and again: which method, and what is kept from one solution to the next."""
+"""Systems that are solved repeatedly: choose the method, and keep factors between solutions."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ METHODS: tuple[Method, ...] = get_args(Method)
 SMALL = 20_000
 """Unknowns up to which a general matrix is factored. At 128 x 128 cells that takes 0.1 s, and a solution 5 ms."""
 TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
-"""Of iterations, if none is given."""
+"""Default tolerance of iterations."""
 
 Weights = Sequence[float | npt.NDArray]
 Prepared = Tridiagonal | Diagonal | Factored | ConjugateGradients | BiConjugateGradients
 
 
 class System:
-    """The systems with one stencil, which differ in their weights.
+    """The systems with one stencil and varying weights.
 
-    What was factored or assembled for the last weights is kept. Arithmetic is in f64, but for transforms, which are in the type of the
+    The factors or matrix of the last weights are kept. Arithmetic is in f64, except for transforms, which use the type of the
     right side.
 
     Args:
-        offsets: of the stencil.
-        rules: what the solution is outside the grid.
+        offsets: offsets of the stencil.
+        rules: boundary rules of the solution.
         method: see `diffsim.stepping.solve.solve`.
-        tolerance: of iterations; None: as exact as the type of the right side.
+        tolerance: tolerance of iterations; None: by the type of the right side.
     """
 
     def __init__(self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None) -> None:
@@ -50,15 +50,15 @@ class System:
         """The solution for the matrix with these weights, a number or an array over the cells for each offset, or for its transpose.
 
         Args:
-            weights: of the stencil.
-            right_side: over the cells.
+            weights: weights of the stencil.
+            right_side: values over the cells.
             transposed: solve with the transpose.
-            given: boundary rules have the values that they are given, and not 0. A transpose has none.
+            given: use the given values of boundary rules, not 0. A transpose has none.
 
         Raises:
             SingularError: the matrix has no inverse.
-            ConvergenceError: an iteration did not come to its tolerance.
-            ParameterError: the method is not one for this matrix.
+            ConvergenceError: an iteration did not reach its tolerance.
+            ParameterError: the method does not work for this matrix.
             ShapeError: the grid is smaller than the stencil.
         """
         prepared = self._for(weights, right_side)
@@ -68,7 +68,8 @@ class System:
         return prepared.solve(right_side, transposed)
 
     def room(self, cells: int) -> int:
-        """Bytes that are kept for the last weights, about; of complete factors, whose size nobody knows beforehand, as if 20 an entry."""
+        """Approximate bytes that are kept for the last weights. The size of complete factors is unknown beforehand: 20 of
+        their entries are assumed for each entry of the matrix."""
         entries = len(self.offsets) * cells
         each = {"tridiagonal": 9 * 8 * cells, "direct": 4 * 8 * cells, "cg": 80 * entries, "bicgstab": 160 * entries}
         return each.get(self.method, 280 * entries if cells <= SMALL or self.method == "lu" else 160 * entries)

@@ -1,7 +1,7 @@
 """Systems with constant weights on a box: sine, cosine and Fourier transforms turn the matrix into numbers.
 
-Which transform does so follows from what lies outside the grid. It is not concluded from the names of rules, but tried out: the candidate
-is taken whose numbers give the same as the stencil does.
+The right transform depends on the boundary rules. It is not derived from their names, but by trial: the candidate is chosen whose numbers
+give the same result as the stencil.
 
 Reference: Strang, The discrete cosine transform, SIAM Review 41 (1999) 135 - 147, doi:10.1137/S0036144598336745.
 """
@@ -23,13 +23,13 @@ from diffsim.linear.stencil import Stencil
 ALIKE = 1e-12
 """Largest relative difference between the stencil and its numbers."""
 ZERO = 1e-14
-"""A number this much smaller than the largest is 0, for each halving of the grid."""
+"""A number this much smaller than the largest counts as 0, for each halving of the grid."""
 REAL: tuple[tuple[str, int], ...] = (("cosine", 2), ("sine", 2), ("sine", 1), ("cosine", 1), ("cosine", 4), ("sine", 4))
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform along each axis: Fourier's along some, a real one along each of the others."""
+    """A transform along each axis: Fourier transforms along some, real transforms along the others."""
 
     shape: tuple[int, ...]
     fourier: tuple[int, ...]
@@ -42,7 +42,7 @@ class Transform:
         return fft.rfftn(values, axes=self.fourier, norm="ortho") if self.fourier else values
 
     def backward(self, values: npt.NDArray) -> npt.NDArray:
-        """The inverse of `forward`. What it is given may be overwritten."""
+        """The inverse of `forward`. It may overwrite its argument."""
         if self.fourier:
             values = fft.irfftn(values, [self.shape[axis] for axis in self.fourier], axes=self.fourier, norm="ortho")
         for axis, (kind, number) in self.real.items():
@@ -51,10 +51,10 @@ class Transform:
 
 
 class Diagonal:
-    """A matrix with constant weights, as numbers. It is solved with in the type of the right side.
+    """A matrix with constant weights, as numbers. Solutions are computed in the type of the right side.
 
-    Along what has the number 0, a constant field as a rule, the solution is 0, and the right side has to be. (It is the solution of
-    least squares, and its transpose is that of the transposed matrix.)
+    For a mode whose number is 0, usually the constant field, the solution is 0, and the right side must be 0. (It is the least-squares
+    solution, and its transpose is that of the transposed matrix.)
     """
 
     def __init__(self, transform: Transform, numbers: npt.NDArray) -> None:
@@ -72,7 +72,7 @@ class Diagonal:
         """The solution for the matrix, or for its transpose.
 
         Raises:
-            SingularError: the right side is not one that the matrix gives; for the transpose, that part of it is left out.
+            SingularError: the right side is not in the range of the matrix. For the transpose, that part is ignored.
         """
         hat = self._transform.forward(right_side)
         if not self.regular:
@@ -103,7 +103,7 @@ def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
 
 
 def _along(stencil: Stencil, axis: int, weights: Sequence[float]) -> str | tuple[str, int] | None:
-    """The transform along an axis: Fourier's, or a real one, which serves for weights that are the same in both directions."""
+    """The transform along an axis: Fourier, or a real one if the weights are the same in both directions."""
     n, shifts = stencil.shape[axis], stencil.along[axis]
     fourier = Transform((n,), (0,), {})
     if all(_numbers(fourier, matrix.__matmul__) is not None for matrix in shifts.values()):
@@ -120,7 +120,7 @@ def _along(stencil: Stencil, axis: int, weights: Sequence[float]) -> str | tuple
 
 
 def _numbers(transform: Transform, apply: Callable[[npt.NDArray], npt.NDArray]) -> npt.NDArray | None:
-    """What a matrix multiplies each coefficient of a transform by; None if it does more than that."""
+    """The number by which a matrix multiplies each coefficient of a transform; None if it is not diagonal."""
     ones = np.ones_like(transform.forward(np.zeros(transform.shape)))
     numbers = transform.forward(apply(transform.backward(ones)))
     random = np.random.default_rng(0).standard_normal(transform.shape)

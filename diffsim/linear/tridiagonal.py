@@ -1,8 +1,8 @@
 """Systems along the lines of one axis, each cell with its two neighbours: all lines at once.
 
-Where the diagonal dominates no pivoting is needed, and many lines are eliminated side by side. Otherwise the lines are put one behind the
-other, with nothing between them: one tridiagonal matrix, which LAPACK factors with pivoting. Ends that know one another (a periodic axis)
-are a change of rank one, for which the formula of Sherman and Morrison gives the solution from two.
+If the diagonal dominates, no pivoting is needed, and many lines are eliminated in parallel. Otherwise the lines are concatenated without
+coupling into one tridiagonal matrix, which LAPACK factors with pivoting. Coupled ends (a periodic axis) are a change of rank one, for
+which the formula of Sherman and Morrison combines two solutions.
 
 Reference: Press et al., Numerical Recipes, 3rd ed. (2007), sections 2.4 and 2.7.2.
 """
@@ -19,13 +19,13 @@ from diffsim.errors import SingularError
 from diffsim.linear.stencil import Stencil
 
 SMALLEST = 3
-"""Cells along a line, at least."""
+"""Fewest cells along a line."""
 MANY = 128
-"""Lines from which on elimination side by side is faster."""
+"""Fewest lines for which parallel elimination is faster."""
 
 
 def axis_of(stencil: Stencil) -> int | None:
-    """The axis along which a stencil has no more than the next neighbours, if there is one, and its ends fit; otherwise None."""
+    """The only axis along which a stencil reads neighbours, if it reads the next ones only and its ends are supported; otherwise None."""
     axes = {axis for offset in stencil.offsets for axis, step in enumerate(offset) if step}
     if len(axes) > 1 or any(abs(step) > 1 for offset in stencil.offsets for step in offset):
         return None
@@ -44,12 +44,12 @@ class Tridiagonal:
     """The factors of a matrix.
 
     Args:
-        stencil: whose `axis_of` is `axis`.
-        axis: of the lines.
+        stencil: a stencil whose `axis_of` is `axis`.
+        axis: axis of the lines.
         weights: for each offset a number, or an array over the cells.
 
     Raises:
-        SingularError: the matrix has no inverse, as far as round-off lets tell.
+        SingularError: the matrix has no inverse, within round-off.
     """
 
     def __init__(self, stencil: Stencil, axis: int, weights: Sequence[float | npt.NDArray]) -> None:
@@ -111,7 +111,7 @@ class Tridiagonal:
 
 
 class InARow:
-    """All lines as one matrix, by LAPACK, with pivoting. What the bands have beyond the ends of lines is 0."""
+    """All lines as one matrix, factored by LAPACK with pivoting. The bands are 0 beyond the ends of lines."""
 
     def __init__(self, lower: npt.NDArray, diagonal: npt.NDArray, upper: npt.NDArray) -> None:
         *self._factors, _ = lapack.dgttrf(lower.T.ravel()[1:], diagonal.T.ravel(), upper.T.ravel()[:-1])
@@ -123,7 +123,7 @@ class InARow:
 
 
 class SideBySide:
-    """Cell by cell along all lines at once, without pivoting: for matrices whose diagonal dominates.
+    """Elimination cell by cell along all lines at once, without pivoting, for matrices whose diagonal dominates.
 
     With 1024 lines of 1024 cells, factors take 6 ms instead of 46 by LAPACK, and a solution 7 ms instead of 22; with 64 of 64, 0.13 ms
     instead of 0.05, and as much.
@@ -131,7 +131,7 @@ class SideBySide:
 
     def __init__(self, lower: npt.NDArray, diagonal: npt.NDArray, upper: npt.NDArray) -> None:
         self.pivots, self._upper, self._lower = diagonal.copy(), upper, lower.copy()
-        with np.errstate(all="ignore"):  # a pivot of 0 is noticed afterwards
+        with np.errstate(all="ignore"):  # a pivot of 0 is detected afterwards
             for i in range(1, len(diagonal)):
                 self._lower[i] /= self.pivots[i - 1]
                 self.pivots[i] -= self._lower[i] * upper[i - 1]

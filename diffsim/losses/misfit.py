@@ -1,6 +1,6 @@
-"""Misfits: how far predicted values are from observed ones.
+"""Misfits: distances of predicted values from observed ones.
 
-A misfit is a program of `diffsim.numpy` that takes an array to a number; its gradient follows from that. A new one is a function, or a
+A misfit is a program of `diffsim.numpy` that maps an array to a number. Its gradient follows from that. A new one is a function, or a
 class with a `__call__` where it has data or weights to check, and an entry in `LOSSES` of tests/losses/test_losses.py.
 """
 

@@ -1,6 +1,6 @@
-"""Regularisers: what is known of a field before any data are seen, as a penalty.
+"""Regularisers: prior knowledge of a field, as a penalty.
 
-A regulariser is a program of `diffsim.numpy` that takes a field to a number; its gradient follows from that. A new one is a function, or a
+A regulariser is a program of `diffsim.numpy` that maps a field to a number. Its gradient follows from that. A new one is a function, or a
 class with a `__call__`, and an entry in `LOSSES` of tests/losses/test_losses.py.
 
 All are integrals over the domain, discretised as a sum over cells times the cell volume V = Π h_a, so that a weight keeps its meaning

@@ -1,4 +1,4 @@
-"""Scenes: from a declarative file to an answer, with its certificate."""
+"""Scenes: a declarative file, the inversion that it describes, and a certificate of its gradient."""
 
 from diffsim.scene.load import scene_files as scene_files
 from diffsim.scene.outcome import Outcome as Outcome

@@ -1,4 +1,4 @@
-"""Whether an answer is good enough: the figures that a scene states, held against their limits."""
+"""Judge an answer: compare the figures that a scene requires with their limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def judge(
         problem: the scene, assembled.
         losses: at the start and at the answer.
         compared: ("traces" or "final", state) -> data and predictions.
-        unknowns: what was found.
+        unknowns: the unknowns that were found.
     """
     return [_judge(number, accept, problem, losses, compared, unknowns) for number, accept in enumerate(problem.scene.accept)]
 
@@ -57,7 +57,7 @@ def _judge(
 
 
 def correlation(found: UnknownField, counts: Mask) -> float:
-    """Of (answer - start) with (truth - start), over the cells that count; 0 if either is the same in all of them."""
+    """Correlation of (answer - start) with (truth - start), over the cells that count; 0 if either is constant."""
     answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
     answer, truth = answer - answer.mean(), truth - truth.mean()
     size = float(np.linalg.norm(answer) * np.linalg.norm(truth))

@@ -1,4 +1,4 @@
-"""Arrays of NumPy files whose content is not trusted: what a header claims is compared with what is wanted before memory is taken."""
+"""Read arrays from untrusted NumPy files: the header is compared with the expected shape before memory is allocated."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from diffsim.typing import Array
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
 NAMES = 10
-"""Of an archive, in a message."""
+"""Most names of an archive in a message."""
 UNREADABLE = (
     *(OSError, ValueError, TypeError, SyntaxError, EOFError, NotImplementedError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
-"""What NumPy and zipfile raise of damaged files; a RuntimeError is an archive that wants a password, or brackets too deep in a header."""
+"""Errors of NumPy and zipfile for damaged files. RuntimeError means an archive with a password, or brackets too deep in a header."""
 
 
 class ArrayError(DiffsimError, ValueError):
-    """A file that does not hold the array that is wanted."""
+    """A file that does not contain the expected array."""
 
 
 class MemberError(ArrayError):
@@ -40,13 +40,13 @@ class MemberError(ArrayError):
 
 
 def load_array(path: Path, member: str | None, shape: tuple[int, ...], longer: bool = False) -> Array:
-    """The array of a `.npy` file, or that of a name in a `.npz` file.
+    """Read the array of a `.npy` file, or a named array of a `.npz` file.
 
     Args:
         path: the file.
         member: the name.
-        shape: that is expected.
-        longer: more along the first axis will do, and is not read.
+        shape: the expected shape.
+        longer: accept more entries along the first axis. They are not read.
 
     Raises:
         MemberError: there is no such array in the archive.
@@ -90,7 +90,7 @@ def _read(file: BinaryIO, where: str, shape: tuple[int, ...], longer: bool) -> A
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ArrayError(f"expected a NumPy file of format 1 to 3, found {version[0]}.{version[1]} in {where}; save it by numpy.save")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+        warnings.simplefilter("ignore")  # headers that Python 2 wrote
         found, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
     if dtype.kind not in "iuf":
         raise ArrayError(f"expected numbers in {where}, found dtype {cut(printable(str(dtype)))}; save it as float64")
@@ -101,9 +101,9 @@ def _read(file: BinaryIO, where: str, shape: tuple[int, ...], longer: bool) -> A
             raise ArrayError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
         raise ArrayError(f"expected the grid's shape {shape} in {where}, found {claimed}; resample it, or change grid.shape")
     if more and fortran and len(shape) > 1:
-        raise ArrayError(f"expected the order of C in {where}, found that of Fortran; save numpy.ascontiguousarray(...) of it")
+        raise ArrayError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")
     content, left = io.BytesIO(), math.prod(shape) * dtype.itemsize
-    while left:  # a piece at a time: a file that is cut off takes no more memory than it has
+    while left:  # piece by piece: a truncated file takes no more memory than its size
         piece = file.read(min(left, PIECE))
         if not piece:
             raise ArrayError(f"expected {math.prod(shape)} numbers in {where}, found the file cut off; save it again")

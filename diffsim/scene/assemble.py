@@ -1,4 +1,4 @@
-"""From a description to a problem: a simulation, its known inputs, and the unknowns as the optimiser sees them."""
+"""Turn a description into a problem: a simulation, its known inputs, and the unknowns in the optimiser's variables."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A scene, assembled.
+    """An assembled scene.
 
     Attributes:
         scene: its description.
         setup: equation, shots and receivers on the scene's own grid.
-        known: inputs that are given, over the cells.
-        start: where the search for each unknown begins.
+        known: given inputs, over the cells.
+        start: start of the search for each unknown.
         free: cells (or times) of each unknown that may change.
         unknowns: theta <-> fields.
-        penalties: label -> unknown, and what it costs.
-        policy: what the scene asks of checkpointing.
-        checkpoint: what comes of that: a policy with its schedule, or a plan.
+        penalties: label -> unknown, and its penalty.
+        policy: the checkpointing policy of the scene.
+        checkpoint: the result of the policy: a policy with its schedule, or a plan.
     """
 
     scene: Description
@@ -54,14 +54,14 @@ class Problem:
 
     @property
     def schedule(self) -> AnySchedule:
-        """Of checkpoints."""
+        """The checkpointing schedule."""
         schedule = Policy.of(self.checkpoint).schedule
         assert not isinstance(schedule, str)  # it was chosen
         return schedule
 
     @property
     def theta(self) -> npt.NDArray[np.float64]:
-        """Where the search begins."""
+        """The start of the search."""
         return self.unknowns.join(self.start)
 
     def inputs(self, fields: Mapping[str, Array]) -> dict[str, Array]:
@@ -76,15 +76,15 @@ class Problem:
 
 
 def assemble(scene: Description, precision: str, folder: Path | None = None) -> Problem:
-    """Build all that a scene describes but its data.
+    """Build everything that a scene describes except its data.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
-        folder: for states on disk; None: that of the system for temporary files.
+        folder: folder for states on disk; None: the system's folder for temporary files.
 
     Raises:
-        SceneError: something in the scene cannot be; names the key.
+        SceneError: an entry of the scene is invalid. The message names the key.
     """
     _check_names(scene)
     require_memory(scene, precision)
@@ -113,7 +113,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
         chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
         with prefix_error(key):
             parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
-            start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # what the search really starts from
+            start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # the actual start of the search
     penalties = {}
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
@@ -135,7 +135,7 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
 
 
 def _check_names(scene: Description) -> None:
-    """What one part of the scene says of another."""
+    """Check the names by which one part of the scene refers to another."""
     for number, misfit in enumerate(scene.misfit):
         if misfit.of == "traces" and misfit.state not in scene.receivers:
             known = ", ".join(scene.receivers) or "none"
@@ -154,7 +154,7 @@ def _check_names(scene: Description) -> None:
 
 
 def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> None:
-    """Refuse receivers where nothing ever moves."""
+    """Refuse receivers in cells where the state never changes."""
     silent = scene.equation.silent(inputs)
     if silent is None:
         return
@@ -184,11 +184,11 @@ def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dty
 
 
 def _regulariser(model: Penalty, start: Array, free: Mask, steps: tuple[float, ...]) -> Regulariser:
-    """Its integral over the free cells, in units of `length`, divided by their volume: a mean.
+    """A penalty: its mean over the free cells, in units of `length`.
 
     Args:
         model: the penalty.
-        start: where the search begins.
+        start: start of the search.
         free: cells that may change.
         steps: distance of cells along each axis, m, or s along time.
     """

@@ -1,6 +1,7 @@
-"""A proof that the gradient of a scene is right: the certificate of its loss, unknowns and shots, at a random place near the start.
+"""The certificate of a scene's gradient, for its loss, unknowns and shots, at a random place near the start.
 
-All in f64. Where the arch has no f64, dot products and checkpoints are measured in f32, with a limit to match, and slopes are left out.
+Everything is measured in f64. If the arch has no f64, dot products and checkpoints are measured in f32, with a matching limit, and slopes
+are left out.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from diffsim.scene.truth import observe
 from diffsim.typing import Array, IntArray
 
 AWAY = 0.1
-"""The gradient is checked at a random place this far from the start, in theta: the start itself may be special."""
+"""Distance in theta from the start to the random place at which the gradient is checked. The start itself may be special."""
 
 
 def certify(scene: Description, on_line: Callable[[Line], None] | None = None) -> Certificate:
     """Measure every line of the certificate.
 
     Args:
-        scene: the scene; its `certificate` says how many steps and directions.
+        scene: the scene. Its `certificate` sets the numbers of steps and directions.
         on_line: called with each line as soon as it is known.
 
     Raises:
@@ -86,7 +87,7 @@ class _Checked:
             yield Sums(f"jvp against vjp of the loss, {name}", name, lambda n=name: self._of_loss(n))  # type: ignore[misc]
 
     def lines(self) -> Iterator[Direction]:
-        """Random directions, and single variables where faults hide: at the edge, at a source or a receiver."""
+        """Random directions, and single variables where faults are likely: at the edge, at a source or a receiver."""
         for k in range(self.directions):
             yield self._direction(f"random {k + 1}", tuple(self.fields), self.rng.standard_normal(self.theta.size))
         for label, (name, direction) in self._localised().items():
@@ -115,7 +116,7 @@ class _Checked:
         return np.concatenate(forward), self.by_cell[name].astype(float) * v, arrives
 
     def _direction(self, label: str, of: tuple[str, ...], direction: Array) -> Direction:
-        """Theta along a direction, each variable no further than to the nearer of its bounds."""
+        """A line in theta along a direction. No variable moves further than to the nearer of its bounds."""
         room = np.minimum(self.theta - self.low, self.high - self.theta)
         direction = np.clip(direction, -room, room)
         slope, parts = float(self.by_theta @ direction), self.by_theta * direction
@@ -126,7 +127,8 @@ class _Checked:
         return Direction(label, of, path)
 
     def _localised(self) -> dict[str, tuple[str, Array]]:
-        """theta along single cells: the outermost free cell that the loss feels most, and the free one nearest to a source or receiver."""
+        """Directions of single cells: the outermost free cell with the largest gradient, and the free cell nearest to a source or
+        receiver."""
         problem, setup = self.problem, self.problem.setup
         grid = setup.grid
         out: dict[str, tuple[str, Array]] = {}
@@ -153,10 +155,10 @@ class _Checked:
 
 
 THETA = "gradient by theta"
-"""Beside the gradients by cell; no unknown has such a name."""
+"""Key of this gradient among the gradients by cell. No unknown can have this name."""
 
 
 def _inside(theta: Array, low: Array, high: Array) -> Array:
-    """What is beyond a bound is mirrored at it, so that hardly any variable lies at its bound."""
+    """Mirror values beyond a bound at the bound, so that hardly any variable lies at its bound."""
     mirrored = np.where(theta < low, 2 * low - theta, np.where(theta > high, 2 * high - theta, theta))
     return np.clip(mirrored, low, high)

@@ -1,4 +1,4 @@
-"""How a scene keeps the states that its gradient needs: the policy that it asks for, and the schedule of it."""
+"""The checkpointing policy and schedule of a scene."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from diffsim.system import available_memory
 
 
 def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
-    """The policy that a scene asks for.
+    """The policy of a scene.
 
     Args:
         model: its table.
-        folder: where files go, those from which a killed run goes on as well; None: states go to files without names in the
-            system's folder for temporary ones, and nothing is kept.
+        folder: folder for files, including those from which a killed run resumes; None: states go to files without names in the
+            system's folder for temporary files, and no file remains.
 
     Raises:
-        SceneError: a value that cannot be, or values that do not go together; names the key.
+        SceneError: a value is invalid, or two contradict each other. The message names the key.
     """
     memory = None if model.memory.strip().lower() == "auto" else model.memory
     for name, size in (("memory", memory), ("disk", model.disk)):
@@ -52,7 +52,7 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     """A policy with its schedule, chosen by memory alone.
 
     Raises:
-        SceneError: the memory, or the number of slots, cannot work; names the key.
+        SceneError: the memory or the number of slots is too small or too large. The message names the key.
     """
     with prefix_error(deciding_key(policy)):
         schedule = setup.simulation.schedule(setup.steps, policy)

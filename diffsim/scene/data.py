@@ -1,4 +1,4 @@
-"""Data sets that are at hand wherever diffsim is installed: samples that Matplotlib ships."""
+"""Data sets that every installation of diffsim has: samples that Matplotlib ships."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Raster:
 
     Attributes:
         quantities: name -> numbers, all of one shape.
-        coordinates: along each axis; None if it has none and is stretched over whatever region a grid covers.
+        coordinates: coordinates along each axis; None if it has none. Then it is stretched over the region of the grid.
     """
 
     quantities: Mapping[str, Array]

@@ -1,4 +1,4 @@
-"""Over what the values of an input lie: the cells of the grid, or for what varies along few axes, these axes and time."""
+"""The domain of an input: the cells of the grid, or for an input that varies along some axes only, these axes and time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from diffsim.scene.rules import TIME
 from diffsim.stepping.equation import Equation
 
 NUMBER = "number"
-"""The one axis, of one entry, of an input that varies along none."""
+"""The axis, with one entry, of an input that is a single number."""
 
 
 def domain(equation: Equation, name: str, steps: int) -> Grid:
-    """The grid over which an input has values: that of the equation, or one of its own, with time in seconds as its first axis.
+    """The grid of an input's values: that of the equation, or a separate one with time in seconds as its first axis.
 
     The value of a time step is that at its beginning, as for sources.
     """
@@ -38,8 +38,8 @@ def lengths(equation: Equation, name: str, metres: tuple[float, ...]) -> tuple[f
     """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds.
 
     Args:
-        equation: whose.
-        name: of the input.
+        equation: the equation.
+        name: name of the input.
         metres: distance of cells along each axis of the grid.
     """
     if everywhere(equation, name):

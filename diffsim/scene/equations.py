@@ -1,4 +1,4 @@
-"""The equations that a scene can name, with their options: one model each."""
+"""The equations that a scene can name, and a model with the options of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from diffsim.typing import Array
 class LongWaveModel(Model):
     """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
 
-    The edges are walls, for what flows through one depends on the depth beyond it, which nothing gives.
+    The edges are walls, because flow through an edge depends on the depth beyond it, which is unknown.
 
     Attributes:
         coordinates: "plane" in metres, or "sphere" with latitude and longitude in degrees.
@@ -43,7 +43,7 @@ class LongWaveModel(Model):
         return given
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        """The equation; `finer` is how many cells there are along an axis for one of the scene's own grid."""
+        """The equation. `finer` is the number of cells along an axis for each cell of the scene's own grid."""
         return LongWave(grid, dt, self.coordinates, round(self.sponge * finer), self.sponge_depth)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
@@ -55,11 +55,11 @@ class LongWaveModel(Model):
         return grid.spacing[0] * degree, float(grid.spacing[1] * degree * middle)
 
     def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        """Cells where nothing ever moves: land."""
+        """Cells where the state never changes: land."""
         return inputs["H"] <= 0
 
     def finer_step(self, finer: float) -> float:
-        """Factor on dt that keeps the stability number on a grid that much finer."""
+        """Factor on dt that keeps the stability number on a grid that is `finer` times finer."""
         return 1 / finer
 
 

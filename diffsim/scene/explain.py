@@ -1,4 +1,4 @@
-"""What is wrong with a part of a scene, in diffsim's words: a line for each problem with key, expected, found, remedy."""
+"""Messages for invalid parts of a scene: a line for each problem with key, expected value, found value and remedy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXPECTED: Mapping[str, str] = {
     "less_than_equal": "a number less than or equal to {le}",
     "literal_error": "{expected}",
 }
-"""pydantic's name of a problem -> what was expected, with the limits that it names."""
+"""pydantic's name of a problem -> the expected value, with its limits."""
 
 
 def explained(kind: type[BaseModel], error: ValidationError) -> str:
@@ -53,12 +53,12 @@ def explained(kind: type[BaseModel], error: ValidationError) -> str:
 
 
 def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-    """The problems, where those with each of the members of a union are one."""
+    """The problems, with those of all members of a union merged into one."""
     last: ErrorDetails | None = None
     for problem in problems:
         name = str(problem["loc"][-1]) if problem["loc"] else ""
         if problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
-            continue  # of items that were told already
+            continue  # its items are already reported
         member = name.startswith("literal[") or "constrained" in name or name in ("float", "int", "str")
         if not member:
             yield problem
@@ -99,7 +99,7 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
 
 
 def _chosen(problem: ErrorDetails) -> str:
-    """The remedy for a word that is not among those expected."""
+    """The remedy for a word that is not one of the expected words."""
     given = problem["input"]
     return nearest(given, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(given, str) else "choose one of these"
 
@@ -112,7 +112,7 @@ def _deeper(model: type[BaseModel] | None) -> dict[str, str]:
 
 
 def _member(kind: Any) -> str:
-    """A member of a union, in words."""
+    """A member of a union, as text."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     return "a number > 0" if kind is float else ", ".join(map(repr, get_args(kind)))
@@ -126,7 +126,7 @@ def _walk(kind: Any, location: Sequence[int | str]) -> tuple[type[BaseModel] | N
         if isinstance(kind, dict):  # a union by tag: this step is the tag
             kind = kind.get(step)
             continue
-        if step == "[key]":  # the name itself is what is wrong
+        if step == "[key]":  # the name itself is wrong
             continue
         holder = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
         key += f"[{step}]" if isinstance(step, int) else f".{name_shown(step)}"

@@ -1,4 +1,4 @@
-"""Fields over the cells of a grid, from what a scene says they are made of: one builder for each kind of part."""
+"""Build fields over the cells of a grid from their parts in a scene: one builder for each kind of part."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ BEYOND = 0.5
 
 @dataclass(frozen=True)
 class Place:
-    """Where a field is wanted.
+    """The grid and the key of a field to build.
 
     Attributes:
-        grid: over these cells.
-        base: the scene's own grid, which covers the same region; files hold values over its cells.
-        key: where in the scene the field stands, for messages.
-        beyond: the grid may reach past given numbers by this many of their cells, where their end values go on.
+        grid: the grid of the field.
+        base: the scene's own grid, which covers the same region. Files hold values over its cells.
+        key: key of the field in the scene, for messages.
+        beyond: the grid may reach past given numbers by this many of their cells. There the end values continue.
     """
 
     grid: Grid
@@ -70,22 +70,22 @@ class Place:
         return self.grid.axes.index(name)
 
     def point(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
-        """`values` if they have an entry an axis."""
+        """Return `values` if they have an entry for each axis."""
         ndim = self.grid.ndim
         if len(values) != ndim:
             raise SceneError(f"{self.key}.{key}: expected {ndim} numbers, one an axis of the grid, found {len(values)}; add or drop some")
         return values
 
     def widths(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
-        """The same, but a single one stands for all."""
+        """Return `values` with an entry for each axis. A single value is repeated."""
         return self.point(values * self.grid.ndim if len(values) == 1 else values, key)
 
     def at(self, key: str) -> Place:
-        """The same, further down in the scene."""
+        """The same place with a longer key."""
         return replace(self, key=f"{self.key}{'' if key.startswith('[') else '.'}{key}")
 
     def under(self, key: str) -> Place:
-        """The same, elsewhere in the scene."""
+        """The same place with another key."""
         return replace(self, key=key)
 
 
@@ -178,7 +178,7 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
     "file": file,
     "wavelet": wavelet,
 }
-"""Kind of part -> what makes an array of it."""
+"""Kind of part -> the function that builds its array."""
 
 
 def build_field(model: FieldModel, place: Place) -> Array:
@@ -197,7 +197,7 @@ def build_field(model: FieldModel, place: Place) -> Array:
 
 
 def read_array(part: DataFile, place: Place) -> Array:
-    """The array of a NumPy file, checked to be finite numbers over the scene's own grid or time steps; nothing else is read."""
+    """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
     key, path, shape = place.key, Path(part.path), place.base.shape
     try:
         loaded = load_array(path, part.key, shape, longer=place.base.axes[0] == TIME)
@@ -212,12 +212,12 @@ def read_array(part: DataFile, place: Place) -> Array:
             f"{key}.path: expected finite numbers in {path_shown(path)}, found {loaded[index]} at {index} and {len(bad) - 1} more; "
             "fill the gaps"
         )
-    with np.errstate(over="ignore"):  # of extended precision
+    with np.errstate(over="ignore"):  # from extended precision
         return loaded.astype(float)
 
 
 def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
-    """Cells that meet the conditions, boolean."""
+    """A boolean mask of the cells that meet the conditions."""
     grid = place.grid
     out = np.ones(grid.shape, bool)
     if where.field is not None and where.field not in known:

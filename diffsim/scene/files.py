@@ -1,4 +1,4 @@
-"""Files of a run, written whole or not at all."""
+"""Write files of a run completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def write_aside(path: Path, content: bytes) -> None:
     """Write to a neighbouring file, wait until it is on disk, and rename it to `path`.
 
     Raises:
-        StorageError: it cannot be written; names the file, the room that it needs and that there is.
+        StorageError: it cannot be written. The message names the file, the needed space and the free space.
     """
     with written_aside(path, "writing the file", len(content)) as file:
         file.write(content)

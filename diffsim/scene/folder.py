@@ -1,4 +1,4 @@
-"""The folder of a run: what it holds, whose it is, and when it may be written to."""
+"""The folder of a run: its contents, its owner, and when it may be written to."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from diffsim.scene.versions import versions
 
 RUN, SCENE, JOURNAL, LAST, LOCK = "run.json", "scene.toml", "journal.bin", "last.npz", "run.lock"
 FREE = ("title", "summary", "accept", "certificate", "checkpoint")
-"""What may change when a run is resumed: it does not touch a bit of the search (but see `_rounding`)."""
+"""Keys that may change when a run is resumed. They do not change a bit of the search (but see `_rounding`)."""
 
 DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
-"""Packages that a bit of the search may depend on; Matplotlib has data sets."""
+"""Packages that can change bits of the search. Matplotlib has data sets."""
 LEFT = ("sweep-*", "shots-*", "states-*")
-"""What a gradient that was cut off leaves."""
+"""Files that an interrupted gradient leaves."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Which run it is.
+    """The identity of a run.
 
     Attributes:
-        search: digest of all that decides the bits of the search; a run can be resumed while it is the same.
-        whole: digest of the whole scene besides.
+        search: digest of all settings that can change bits of the search. A run can be resumed while it is the same.
+        whole: digest of these settings and the whole scene.
     """
 
     search: str
@@ -49,7 +49,7 @@ class Identity:
 
 
 def identify(scene: Description, precision: str) -> Identity:
-    """The identity of a run of this scene, here and now."""
+    """The identity of a run of this scene with the present settings and packages."""
     tables = scene.model_dump(mode="json")
     whole = json.dumps(tables, sort_keys=True)
     decisive = {key: value for key, value in tables.items() if key not in FREE}
@@ -61,7 +61,7 @@ def identify(scene: Description, precision: str) -> Identity:
 
 
 def _rounding(checkpoint: Checkpoint) -> list[str]:
-    """What of the checkpoints changes the bits of a gradient, unlike all else about them."""
+    """The settings of checkpoints that change bits of a gradient. All others do not."""
     kind = KINDS.get(checkpoint.schedule)
     backwards = [checkpoint.schedule] if kind is not None and kind.runs_backwards else []
     return backwards if checkpoint.compression in (None, "lossless") else [*backwards, repr(checkpoint.compression)]
@@ -73,12 +73,12 @@ def precision_dtype(precision: str) -> str:
 
 
 def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
-    """Refuse a folder that this run may not write to; nothing is written yet.
+    """Refuse a folder that this run may not write to. It writes nothing.
 
-    A folder that holds this very run may be written anew (with the same bits).
+    A folder that holds the same run may be overwritten (with the same bits).
 
     Raises:
-        SceneError: it holds another run or other files, or there is nothing to resume.
+        SceneError: it holds another run or other files, or there is no run to resume.
     """
     record = folder / RUN
     if folder.exists() and not folder.is_dir():
@@ -106,7 +106,7 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
 
 
 def what_starts_anew(folder: Path) -> str | None:
-    """What becomes of this same run that a folder holds already, in one line, if it is not resumed; None: it holds none."""
+    """A line that says what happens to the same run in a folder if it is not resumed; None: there is no such run."""
     if not (folder / RUN).is_file():
         return None
     count, seconds = recorded(folder / JOURNAL)
@@ -122,7 +122,7 @@ def what_starts_anew(folder: Path) -> str | None:
 
 
 def _finished(folder: Path, evaluations: int) -> bool:
-    """Whether the results in a folder are those of its journal: when a finished run is begun again and killed, they are older."""
+    """Whether the results in a folder belong to its journal. After a finished run was started again and killed, they are older."""
     try:
         history = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"]
         return evaluations >= history[-1]["evaluations"]
@@ -138,10 +138,10 @@ def start_anew(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, for this process alone. One that was made and in which nothing was left is removed again.
+    """Lock the folder for this process, and create it if necessary. A created folder that stays empty is removed.
 
     Raises:
-        StorageError: another process runs in it, or it cannot be made or written to.
+        StorageError: another process runs in it, or it cannot be created or written to.
     """
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
@@ -154,13 +154,13 @@ def held(folder: Path) -> Iterator[None]:
             yield
     finally:
         for parent in made:
-            with suppress(OSError):  # it has something in it
+            with suppress(OSError):  # it is not empty
                 parent.rmdir()
 
 
 def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
-    """Make the folder that of this run; what it holds of this same run stays until it is replaced."""
-    # the record first: a folder with it is this run's, whatever else is still to be written
+    """Claim the folder for this run. Files of the same run stay until they are replaced."""
+    # the record first: it marks the folder as this run's before other files are written
     write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
     write_aside(folder / SCENE, to_toml(scene).encode())
 

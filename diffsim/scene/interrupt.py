@@ -1,7 +1,7 @@
-"""Ctrl-C, and other signals that ask a run to end, never lost.
+"""Handle Ctrl-C and other signals that end a run, without losing one.
 
-Python raises KeyboardInterrupt wherever it happens to be, and drops it if that is a finaliser or a callback of the garbage
-collector: then a run would go on as if nothing had been asked. So the wish is also noted, and heeded at the next evaluation.
+Python raises KeyboardInterrupt at any place, and drops it in a finaliser or in a callback of the garbage
+collector. Then the run would continue. So the signal is also noted, and handled at the next evaluation.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from diffsim.start import leave
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked this process to end.
+    """A signal requested the end of this process.
 
     Attributes:
-        number: of the signal.
+        number: number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,10 +27,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class Interrupt:
-    """While entered in the main thread, notes that a signal came, and raises `Stopped`. One within another shares what that noted.
+    """Inside of a `with` block in the main thread, notes signals and raises `Stopped`. Nested blocks share the noted signal.
 
     Args:
-        signals: which; those that the surrounding program handles or ignores are left alone.
+        signals: the signals. Those that the surrounding program handles or ignores are not changed.
     """
 
     def __init__(self, signals: tuple[int, ...] = (signal.SIGINT,)) -> None:

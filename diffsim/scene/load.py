@@ -1,4 +1,4 @@
-"""From a TOML file to a description, with one clear line for each thing that is wrong."""
+"""Read a description from a TOML file, with one clear line for each error."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CHECKOUT = Path(__file__).parents[2] / "scenes"
 """Scenes of a source checkout."""
 
 MOST_BYTES = 1 << 20
-"""Of a scene file: a second of reading."""
+"""Largest size of a scene file. Reading it takes a second."""
 LONGEST_INTEGER = 128
-"""Bits."""
+"""Bits of the longest integer."""
 DEEPEST = 16
-"""Tables and lists in one another."""
+"""Most levels of nested tables and lists."""
 
 AnyDescription = TypeVar("AnyDescription", bound=Description)
 
@@ -44,7 +44,7 @@ def scene_files() -> dict[str, Path]:
 
 
 def find_scene(scene: str | Path) -> Path:
-    """The file of a scene, given as a path or as the name of one that comes with diffsim."""
+    """The file of a scene, from a path or the name of a scene that comes with diffsim."""
     if not isinstance(scene, (str, Path)):
         raise SceneError(f"scene: expected the path of a TOML file or the name of a scene, found {shown(scene)}; give one of them")
     path = Path(scene)
@@ -63,7 +63,7 @@ def _is(kind: Callable[[Path], bool], path: Path) -> bool:
     """Whether there is a file or a folder of that name."""
     try:
         return kind(path)
-    except ValueError:  # a NUL in it
+    except ValueError:  # it contains NUL
         return False
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
@@ -104,12 +104,12 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
     except RecursionError:
         raise _too_deep(where) from None
-    except ValueError as error:  # an integer that Python does not read, a date that is none
+    except ValueError as error:  # an integer that Python does not read, or an invalid date
         raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; correct it") from None
 
 
 def _require_modest(data: dict[str, Any], where: str) -> None:
-    """Refuse tables deeper, and integers longer, than Python writes out."""
+    """Refuse tables that are deeper, and integers that are longer, than Python can print."""
     level: list[Any] = [data]
     for _ in range(DEEPEST):
         inner = [value for part in level for value in (part.values() if isinstance(part, dict) else part)]
@@ -129,9 +129,9 @@ def validated(kind: type[AnyDescription], data: Mapping[str, Any], folder: Path,
     """The description that `data` gives.
 
     Args:
-        kind: of description.
-        data: tables.
-        folder: where paths in it start.
+        kind: kind of description.
+        data: its tables.
+        folder: folder to which its paths are relative.
         read_below: files that it names must lie in this folder; None: anywhere.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What all parts of a scene's schema share: strict, frozen models, and the kinds of number and text they hold."""
+"""The base of all parts of a scene's schema: strict, frozen models, and types of numbers and texts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ else:
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """A choice of cells."""
 MOST = 10**15
-"""The largest whole number; beyond, nothing could be counted."""
+"""The largest whole number."""
 LEAST, GREATEST = 1e-50, 1e50
-"""Of a number, without its sign: products of a few of them are numbers still."""
+"""Range of the magnitude of a number, so that products of a few numbers do not overflow."""
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
 LONGEST_PATH = 4096
 
 
 class _Explaining(ModelMetaclass):
-    """Makes models by calling them, and says in diffsim's words what is wrong. pydantic itself makes the parts of a whole otherwise."""
+    """Turns pydantic's errors of a model's constructor into diffsim's messages. Nested parts are built by pydantic without it."""
 
     def __call__(self, *arguments: Any, **tables: Any) -> Any:
         if arguments:
@@ -44,7 +44,7 @@ class _Explaining(ModelMetaclass):
 
 
 class Model(BaseModel, metaclass=_Explaining):
-    """A part of a scene: unknown keys are refused, and it never changes."""
+    """A part of a scene. It refuses unknown keys and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -91,14 +91,14 @@ def _lines(text: str) -> str:
 
 _NO_FILE = re.compile(r'[/\\:*?"<>|]|^[. ]|[. ]$')
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
-"""Names of devices on Windows, with any ending."""
+"""Names of devices on Windows, with any suffix."""
 
 
 def file_name(name: str) -> str:
-    """The name if a file or a folder may be called so on any system, and lies where it is put.
+    """Return a name that is valid for files and folders on every system.
 
     Raises:
-        ValueError: it is a path, hidden, or has characters that some system refuses, or a device is called so on Windows.
+        ValueError: it is a path, hidden, has characters that some system refuses, or is the name of a device on Windows.
     """
     if _DEVICE.fullmatch(name):
         raise ValueError(f"expected a name for a folder, found {shown(name)}, which means a device on Windows; choose another")
@@ -111,7 +111,7 @@ def file_name(name: str) -> str:
 
 
 def whole(name: str, folder: Path | None, below: Path | None) -> str:
-    """The path of a file that a scene names, from the folder of the scene on.
+    """The full path of a file that a scene names, relative to the scene's folder.
 
     Raises:
         ValueError: it is not below the folder that may be read.
@@ -124,7 +124,7 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
         raise ValueError(
             f"expected a file below {below} (--read-below), found {path_shown(Path(name))!r}; move the file, or name another folder"
         )
-    return str(found)  # the file that was looked at, wherever links lead by the time it is read
+    return str(found)  # the file that was checked, even if links change before it is read
 
 
 Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(moderate)]
@@ -137,10 +137,10 @@ Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), A
 FileName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(file_name)]
 PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH), AfterValidator(_plain)]
 Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_lines)]
-"""Of one or more lines."""
+"""A text of one or more lines."""
 Point: TypeAlias = Annotated[tuple[Real, ...], Field(min_length=1, max_length=3)]
-"""A place, an entry an axis, in the grid's units."""
+"""A place in the grid's units, with an entry for each axis."""
 Widths: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
 """Lengths: one number for all axes, or one an axis."""
 CellWidths: TypeAlias = Annotated[tuple[NotNegative, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
-"""Numbers of cells, likewise; 0 is allowed."""
+"""Numbers of cells: one number for all axes, or one an axis; 0 is allowed."""

@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Loss and gradient at one place.
+    """Loss and gradient at one value of theta.
 
     Attributes:
         parts: each misfit and penalty -> its value.
-        gradient: by theta.
-        by_cell: unknown -> gradient by the value of each cell.
+        gradient: gradient with respect to theta.
+        by_cell: unknown -> gradient with respect to the value of each cell.
         predicted: ("traces" or "final", state) -> prediction, shots first.
     """
 
@@ -50,14 +50,14 @@ class Objective:
     """theta -> loss and its gradient.
 
     Args:
-        problem: the scene, assembled.
+        problem: the assembled scene.
         observed: its data.
-        on_progress: told how far a gradient is, and the seconds left.
+        on_progress: called with the progress of a gradient and the seconds left.
 
     Attributes:
-        evaluations: how often it was evaluated.
-        seconds: that the gradient took each time.
-        peak: bytes by which the first one exceeded what was resident before.
+        evaluations: number of evaluations.
+        seconds: time of each gradient.
+        peak: bytes of memory that the first gradient needed in addition to the resident memory before it.
     """
 
     def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None) -> None:
@@ -92,8 +92,8 @@ class Objective:
         """Loss, its parts, its gradients and the predictions at theta.
 
         Args:
-            theta: where.
-            schedule: of checkpoints; None: what the problem has.
+            theta: the optimiser's variables.
+            schedule: checkpointing schedule; None: that of the problem.
         """
         problem = self.problem
         self.evaluations += 1
@@ -102,7 +102,7 @@ class Objective:
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
-        gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now: what it keeps would lie beside the states
+        gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
         return Evaluation(sums.parts | penalties, gradient, sums.by_cell, sums.predicted)
 
     def value(self, theta: Array) -> float:
@@ -119,7 +119,7 @@ class Objective:
         return _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
-        """Each penalty, and the gradient of their sum by each unknown field, f64."""
+        """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
         return _gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
 
     def _misfits_of(self, solution: Solution, shot: int) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Objective:
         return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
 
     def _compared(self, solution: Solution) -> Solution:
-        """Of a solution what has data."""
+        """The part of a solution that has data."""
         parts: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
         for (of, state), _ in self._misfits.values():
             parts[of][state] = getattr(solution, of)[state]
@@ -162,14 +162,14 @@ class Objective:
         return sums
 
     def _teller(self, shot: int, began: float) -> OnProgress | None:
-        """Tells the progress of one shot as that of all."""
+        """Converts the progress of one shot to that of all shots."""
         tell, shots = self.on_progress, len(self.problem.setup.shots)
         if tell is None:
             return None
 
         def told(share: float, left: float | None) -> None:
             whole = (shot + share) / shots
-            if left is not None and shots > 1:  # the shots to come take as long as those before
+            if left is not None and shots > 1:  # later shots take as long as earlier ones
                 left = (time.perf_counter() - began) * (1 - whole) / max(whole, 1e-9)
             tell(whole, left)
 

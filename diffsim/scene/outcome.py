@@ -1,7 +1,7 @@
-"""What a run of a scene found, complete enough to draw every figure of a report from, and to be read back from disk.
+"""The results of a scene's run, with all data for the figures of a report. They can be saved and loaded.
 
 `Outcome.save` writes `result.npz` (every array, under the path of its attribute, such as `unknowns.eta0.answer`),
-`outcome.json` (everything else) and `history.csv`; `Outcome.load` gives the same outcome back.
+`outcome.json` (everything else) and `history.csv`; `Outcome.load` restores the same outcome.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class UnknownField:
-    """An unknown field, found; or values over time, along a side, or a number.
+    """The answer for an unknown: a field, values over time or along a side, or a number.
 
     Attributes:
-        start: where the search began, over the cells.
-        answer: what was found, over the cells.
-        gradient_first: gradient of the loss by the value of each cell at the start, 1/unit. Before the parametrisation:
-            not smoothed, not masked.
+        start: start of the search, over the cells.
+        answer: the answer, over the cells.
+        gradient_first: gradient of the loss with respect to the value of each cell at the start, 1/unit. The parametrisation is not
+            applied: it is not smoothed and not masked.
         gradient_last: the same at the answer.
-        truth: what made the data, over the cells.
+        truth: the truth that made the data, over the cells.
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
-        axes: of its values where these are not the cells of the grid, such as time; none: it has a value in each cell.
+        axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
     """
 
     start: Array
@@ -71,7 +71,7 @@ class UnknownField:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Data beside the predictions of the start and of the answer, all of one shape, shots first.
+    """Data and the predictions of the start and of the answer, all of one shape, shots first.
 
     Attributes:
         data: with noise. Traces: shape (shots, times, receivers); final fields: (shots, *grid shape).
@@ -94,10 +94,10 @@ class Progress:
 
     Attributes:
         iteration: its number.
-        evaluations: of loss and gradient so far.
-        loss: misfits and penalties together.
-        gradient_norm: largest entry of the gradient by the optimiser's variables, entries held by a bound left out.
-        seconds: spent in evaluations so far.
+        evaluations: number of evaluations of loss and gradient so far.
+        loss: sum of misfits and penalties.
+        gradient_norm: largest entry of the gradient with respect to the optimiser's variables, without entries held by a bound.
+        seconds: time of all evaluations so far.
     """
 
     iteration: int
@@ -109,7 +109,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes.
+    """Memory in bytes.
 
     Attributes:
         predicted: all fields of a gradient, by the schedule.
@@ -124,14 +124,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a gradient of the loss takes, over all shots: predicted before the run, and as it was.
+    """The cost of a gradient of the loss, over all shots: predicted before the run, and measured.
 
     Attributes:
-        seconds: of each after the first, half of them took longer.
-        seconds_predicted: from measured parts, for all shots.
-        first: seconds of the first.
-        peak: bytes of memory that were needed beyond what the process had.
-        peak_predicted: by the plan.
+        seconds: median time of a gradient after the first.
+        seconds_predicted: predicted time from measured parts, for all shots.
+        first: time of the first gradient.
+        peak: bytes of memory in addition to those in use before.
+        peak_predicted: the plan's prediction of it.
     """
 
     seconds: float
@@ -143,35 +143,35 @@ class Taken:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run of a scene found.
+    """The results of a scene's run.
 
     Attributes:
         name: of the scene, such as "tsunami".
         title: one line.
-        summary: what the scene asks, in a few sentences.
-        equation: which one, such as "long_wave".
+        summary: the question of the scene, in a few sentences.
+        equation: name of the equation, such as "long_wave".
         axes: of the grid, in the order of the arrays' axes.
-        background: known fields over the cells, such as the depth, by input name; what varies along few axes is left out.
+        background: known fields over the cells, such as the depth, by input name. Fields that vary along some axes only are left out.
         background_units: their units.
         sources: forcing -> positions, shape (sources, axes).
         receivers: state -> positions, shape (receivers, axes).
         times: of the traces' samples, seconds.
         traces: recorded states by name.
-        finals: states after the last step, by name, where the loss looks at them.
+        finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
         loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss is their sum.
         history: the start and every iteration.
-        stopped: why the optimiser stopped, in words.
+        stopped: the reason why the optimiser stopped.
         accepted: lines of the acceptance.
-        certificate: lines of the certificate, if it was asked for.
-        schedule: the checkpointing schedule, in words.
+        certificate: lines of the certificate, if it was requested.
+        schedule: the checkpointing schedule, as text.
         memory: predicted and actual.
-        versions: of diffsim, Python and what it stands on.
+        versions: versions of diffsim, Python and the libraries.
         machine: arch, precision, threads, lanes, cores.
         seed: of all random numbers.
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
-        gradient: what it took, beside the prediction.
+        gradient: its predicted and measured cost.
     """
 
     name: str
@@ -224,10 +224,10 @@ class Outcome:
 
     @classmethod
     def load(cls, folder: str | Path) -> Outcome:
-        """Read back what `save` wrote.
+        """Load the files that `save` wrote.
 
         Raises:
-            SceneError: a file is missing or is not of an outcome.
+            SceneError: a file is missing or does not belong to an outcome.
         """
         folder = Path(folder)
         try:
@@ -269,7 +269,7 @@ def _unknown(table: dict[str, Any]) -> UnknownField:
 
 
 def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:
-    """`value` as JSON; arrays go into `arrays`, and leave their name."""
+    """`value` as JSON. Arrays are moved to `arrays` and replaced by their name."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}

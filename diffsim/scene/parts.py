@@ -1,4 +1,4 @@
-"""What a field of a scene is made of: parts that are added, and limits to the sum."""
+"""The parts of a field of a scene, which are added, and the limits of the sum."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Layers(Model):
 
 
 class Resampled(Model):
-    """Given numbers, brought to the grid and then converted.
+    """Given numbers, interpolated to the grid and then converted.
 
     Attributes:
         method: of interpolation.
         blur: standard deviation of a Gaussian applied on the grid, in the grid's units; 0 for none.
         scale: factor, after the blur.
-        offset: added then.
+        offset: number added after the factor.
         thresholds: if given, numbers between two thresholds become one value: `values[k]` from threshold k - 1 up to k.
         values: one more than `thresholds`.
     """
@@ -96,11 +96,11 @@ class Resampled(Model):
 
 
 class DataSet(Resampled):
-    """A data set that is at hand wherever diffsim is installed.
+    """A data set that every installation of diffsim has.
 
     Attributes:
-        name: which one (`diffsim.scene.data.DATASETS`).
-        quantity: which of its quantities; None: its first.
+        name: its name (one of `diffsim.scene.data.DATASETS`).
+        quantity: one of its quantities; None: the first.
     """
 
     name: Name
@@ -130,7 +130,7 @@ class Ricker(Model):
 
     Attributes:
         frequency: of the peak, Hz.
-        delay: time of the peak, s; None: 1.2 / frequency, by when it has risen from nearly nothing.
+        delay: time of the peak, s; None: 1.2 / frequency, so that it starts near 0.
         amplitude: the peak.
     """
 
@@ -162,13 +162,13 @@ class FieldModel(Model):
     """A field over the cells, or values over time: the sum of its parts, then cut to `floor` and `ceil`.
 
     Attributes:
-        constant: the same everywhere.
-        layers: across an axis.
+        constant: a constant.
+        layers: layers across an axis.
         gaussians: bumps.
         boxes: blocks.
-        dataset: one of the data sets that are at hand.
+        dataset: one of the installed data sets.
         file: a NumPy file.
-        wavelet: in time, of what varies with it.
+        wavelet: a wavelet, for values over time.
         floor: least value.
         ceil: greatest value.
     """
@@ -197,7 +197,7 @@ class Where(Model):
 
     Attributes:
         field: one of the scene's known fields, for `above` and `below`.
-        of: a field made for the purpose, in its place.
+        of: a separate field, in place of `field`.
         above: least value of it.
         below: greatest value of it.
         margin: cells at each edge of the grid that are left out.
@@ -228,7 +228,7 @@ class LineOfPoints(Model):
     Attributes:
         start: the first.
         stop: the last.
-        count: how many.
+        count: number of points.
     """
 
     start: Point

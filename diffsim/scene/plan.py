@@ -1,4 +1,4 @@
-"""The plan of a scene: what a gradient of one shot takes, measured."""
+"""The plan of a scene: the measured cost of a gradient of one shot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from diffsim.simulation import plan_for
 
 
 def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan:
-    """Measure what a gradient of one shot takes, and plan it.
+    """Measure the cost of a gradient of one shot, and plan it.
 
     Args:
-        problem: the scene, assembled.
-        seconds: that the measurement may take, about.
-        brief: where every step can be kept, that is done, and nothing else is compiled and measured.
+        problem: the assembled scene.
+        seconds: approximate limit for the measurement.
+        brief: if every step fits into memory, store all steps, and compile and measure nothing else.
 
     Raises:
         SceneError: see `decided`.

@@ -1,4 +1,4 @@
-"""A live line while a run goes on: iteration, loss, gradient norm, time left."""
+"""A live line during a run: iteration, loss, gradient norm, time left."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from diffsim.checkpoint.progress import time_text
 from diffsim.optimize import Iteration
 
 QUIET_SECONDS = 2.0
-"""Plain lines come at most this often, but for the first and the last."""
+"""Least time between plain lines, except for the first and the last."""
 LONG_SECONDS = 30.0
-"""Within a gradient they come at most this often."""
+"""Least time between plain lines within a gradient."""
 
 
 class Watcher(Protocol):
-    """What a run tells while it goes on."""
+    """Receives the progress of a run."""
 
     def phase(self, text: str) -> None:
-        """Something else begins."""
+        """A new phase begins."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know, and that must not be written over."""
+        """A message for the user that must not be overwritten."""
 
     def iteration(self, state: Iteration, iterations: int) -> None:
         """An iteration is done."""
 
     def gradient(self, share: float, seconds_left: float | None) -> None:
-        """So much of a gradient is done, and the rest will take so long."""
+        """The share of a gradient that is done, and the seconds left."""
 
 
 class Silent:
-    """Tells nothing."""
+    """A watcher that prints nothing."""
 
     def phase(self, text: str) -> None:
         pass
@@ -52,10 +52,10 @@ class Silent:
 
 
 class Display:
-    """On a terminal one line that is written over; elsewhere plain lines, now and then.
+    """A watcher that prints one line, updated in place on a terminal. Elsewhere it prints plain lines now and then.
 
     Args:
-        console: where to; None: standard error.
+        console: the console; None: standard error.
     """
 
     def __init__(self, console: Console | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The room that a run needs on disk, asked for before the data are made."""
+"""Check the disk space of a run before the data are made."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from diffsim.system import free_disk
 NUMBER = 8
 """Bytes of a number in the results."""
 FIELDS = 5
-"""Of an unknown in the results: start, answer, truth, and two gradients."""
+"""Arrays of an unknown in the results: start, answer, truth, and two gradients."""
 COMPARED = 3
-"""Data, and the predictions of start and answer."""
+"""Arrays of a comparison: data, and the predictions of start and answer."""
 EVALUATIONS = 100
-"""In the journal, at most, that room is asked for: many searches end before their iterations are used up."""
+"""Most evaluations for which space in the journal is required. Many searches end before their last iteration."""
 
 
 def require_room(problem: Problem, folder: Path) -> None:
-    """Refuse to begin what could not be kept.
+    """Refuse a run whose files do not fit on the disk.
 
-    What an earlier part of this run has left is used again or deleted before its place is needed: it counts as free. The results do not,
-    since new ones are written beside them.
+    Files of an earlier part of this run are reused or deleted before their space is needed, so they count as free. Results do not count as
+    free, because the new ones are written before the old ones are deleted.
 
     Raises:
-        StorageError: the disk has too little room, or a file may not become so large; names the file and the room.
+        StorageError: the disk has too little space, or a file would be too large. The message names the file and the space.
     """
     files = wanted(problem)
     largest = max(files, key=lambda name: files[name])
@@ -40,13 +40,13 @@ def require_room(problem: Problem, folder: Path) -> None:
         raise no_room(folder / largest, f"making room for a run that writes {len(files)} files", total, _full())
     try:
         with tempfile.TemporaryFile(dir=folder, prefix=".room.", suffix=ENDING) as file:
-            os.truncate(file.fileno(), files[largest])  # refused where files may not become so large
+            os.truncate(file.fileno(), files[largest])  # fails if files may not be so large
     except OSError as error:
         raise failure(folder / largest, "making room for it", error, files[largest]) from error
 
 
 def wanted(problem: Problem) -> dict[str, int]:
-    """The files of a run that grow with the scene, and their bytes at most."""
+    """The files of a run that grow with the scene, and their largest sizes in bytes."""
     scene, setup = problem.scene, problem.setup
     cells, shots, size = setup.grid.size, len(setup.shots), problem.theta.size
     unknown = sum(values.size for values in problem.start.values())
@@ -64,7 +64,7 @@ def wanted(problem: Problem) -> dict[str, int]:
 
 
 def _there(folder: Path, name: str) -> int:
-    """Bytes of the files of one kind that the folder holds and that are used again or deleted."""
+    """Bytes of the existing files of one kind in the folder, which are reused or deleted."""
     found = {JOURNAL: [folder / JOURNAL], "sweep": folder.glob("sweep-*"), "states": folder.glob("states-*")}.get(name, [])
     return sum(path.stat().st_size for path in found if path.is_file())
 

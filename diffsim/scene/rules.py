@@ -1,4 +1,4 @@
-"""What a scene says of the sides of its grid: a rule for all of them, for both of an axis, or for each, and the inputs that rules name."""
+"""The boundary rules of a scene, for all sides, for an axis or for each side, and the inputs that they name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from diffsim.scene.suggest import nearest
 from diffsim.stepping.equation import Variable
 
 TIME = "time"
-"""In `varies`, and as the axis of what has values for each step."""
+"""The name of time in `varies`, and as an axis."""
 Kind: TypeAlias = Literal[
     "zero", "mirror", "periodic", "antiperiodic", "odd_image", "dirichlet", "neumann", "robin", "extrapolate", "outflow"
 ]
@@ -60,17 +60,17 @@ NumberOrName: TypeAlias = Annotated[
 
 
 class RuleModel(Model):
-    """What a field is beyond a side of the grid; a word stands for one that needs no numbers.
+    """The rule for a field beyond a side of the grid. A rule without numbers can be written as a word.
 
     Attributes:
-        type: of the rule.
-        value: of "dirichlet" and "robin": a number, or the name of an input.
-        flux: of "neumann", along the outward normal: a number, or the name of an input.
-        a: of "robin": a u + b ∂u/∂n = value.
-        b: likewise.
-        order: of "extrapolate".
-        speed: of "outflow".
-        varies: along what an input that is named varies: "time", and axes along the side.
+        type: type of the rule.
+        value: for "dirichlet" and "robin": a number, or the name of an input.
+        flux: for "neumann", along the outward normal: a number, or the name of an input.
+        a: for "robin": a u + b ∂u/∂n = value.
+        b: for "robin", see `a`.
+        order: for "extrapolate".
+        speed: for "outflow".
+        varies: axes of a named input: "time", and axes along the side.
     """
 
     type: Kind
@@ -105,25 +105,25 @@ class RuleModel(Model):
 
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> Any:
-        """A word where nothing else is said."""
+        """Write the rule as a word if it has only a type."""
         return self.type if self.model_fields_set <= {"type"} else handler(self)
 
     @property
     def name(self) -> str | None:
-        """Of the input that it takes; None: it takes none."""
+        """Name of the input that it uses, or None."""
         given = self.flux if self.type == "neumann" else self.value
         return given if isinstance(given, str) else None
 
     @property
     def along(self) -> tuple[str, ...]:
-        """What an input that it names varies along."""
+        """The axes of the input that it names."""
         return (TIME,) if self.varies is None else self.varies
 
     def build(self) -> Rule:
         """The rule.
 
         Raises:
-            ParameterError: numbers that do not go together.
+            ParameterError: its numbers contradict each other.
         """
         match self.type:
             case "dirichlet":
@@ -144,7 +144,7 @@ class RuleModel(Model):
         return words[self.type]
 
     def unit(self, unit: str) -> str:
-        """Of an input that it names, by that of the field."""
+        """Unit of the input that it names, from the unit of the field."""
         return {"dirichlet": unit, "neumann": f"{unit}/m"}.get(self.type, "")
 
 
@@ -202,7 +202,7 @@ class Outside:
 
 
 def named(boundary: RuleModel | Mapping[str, Any]) -> Iterator[tuple[str, str, RuleModel]]:
-    """Key, axis and rule of each side whose rule names an input; the axis is "" where the rule is that of all sides."""
+    """Key, axis and rule of each side whose rule names an input. The axis is "" if the rule is for all sides."""
     pairs = {"": boundary} if isinstance(boundary, RuleModel) else boundary
     for axis, sides in pairs.items():
         here = f"equation.boundary.{axis}".removesuffix(".")
@@ -214,13 +214,13 @@ def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, 
     """The boundary of an equation's states.
 
     Args:
-        model: what the scene says.
+        model: the rules in the scene.
         grid: the grid.
-        unit: of the states.
-        otherwise: the rule of axes that it does not say.
+        unit: unit of the states.
+        otherwise: the rule of other axes.
 
     Raises:
-        SceneError: an axis that the grid has not, or an input that cannot vary as the rule says.
+        SceneError: the grid does not have an axis, or an input cannot vary as the rule says.
     """
     if not isinstance(model, RuleModel):
         for axis in model:
@@ -250,7 +250,7 @@ def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, 
 
 
 def _check_varies(key: str, across: str, rule: RuleModel, grid: Grid) -> None:
-    """Refuse an input of a side that varies along what it cannot."""
+    """Refuse an input of a side that varies along an axis that it cannot vary along."""
     known = [TIME, *(axis for axis in grid.axes if across and axis != across)]
     for name in rule.along:
         if name not in known:

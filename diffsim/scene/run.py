@@ -1,4 +1,4 @@
-"""Run a scene: make the data, find the unknowns, judge the answer, and keep enough on disk to go on after any end."""
+"""Run a scene: make the data, find the unknowns, judge the answer, and save enough on disk to resume after any interruption."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from diffsim.system import peak_memory, usable_cores
 from diffsim.typing import Array
 
 PLAN_SECONDS = 0.2
-"""That measuring the parts of a gradient takes, about, beside compiling."""
+"""Approximate time to measure the parts of a gradient, without compiling."""
 
 
 def run_scene(
@@ -63,18 +63,18 @@ def run_scene(
 
     Args:
         scene: the scene.
-        out: folder for the journal and the outcome; None: nothing is written, and nothing can be resumed.
-        resume: go on with the run that `out` holds; it ends with the bits that it would have had uninterrupted. Otherwise such a run is
-            begun anew: the watcher is told, and what it had come to is deleted when the search begins.
+        out: folder for the journal and the outcome; None: nothing is written, and the run cannot be resumed.
+        resume: resume the run in `out`. It ends with the same bits as without the interruption. If False, such a run starts
+            anew: the watcher gets a note, and the earlier progress is deleted when the search begins.
         certificate: measure the certificate too.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
-        watcher: is told how the run goes.
+        watcher: receives the progress of the run.
 
     Raises:
-        SceneError: something in the scene or the folder is not as it should be; nothing is written then.
-        StorageError: another process runs in the folder, it cannot be written to, or the disk has not the room for the results.
+        SceneError: the scene or the folder is invalid. Nothing is written.
+        StorageError: another process runs in the folder, it is not writable, or the disk has too little space for the results.
         NonFiniteError: the loss is no longer finite. The last good state is in `last.npz`.
-        KeyboardInterrupt: what was found so far is in `last.npz` and the journal.
+        KeyboardInterrupt: the best answer so far is in `last.npz` and the journal.
     """
     began = time.perf_counter()
     watcher = watcher or Silent()
@@ -96,7 +96,7 @@ def run_scene(
 def _run(
     problem: Problem, identity: Identity, began: float, out: Path | None, resume: bool, certificate: bool, watcher: Watcher
 ) -> Outcome:
-    """The run, in a folder that is this process's own."""
+    """Run the scene in a folder that this process has locked."""
     scene, seconds = problem.scene, {}
     truth = true_fields(scene, problem.setup)
     watcher.phase(f"{scene.name}: making the data")
@@ -170,7 +170,7 @@ def _search(problem: Problem, objective: Objective, out: Path | None, identity: 
 
 
 class _Best:
-    """The best place so far, in case the search ends early."""
+    """The best answer so far, in case the search ends early."""
 
     def __init__(self, theta: Array) -> None:
         self.theta, self.value = theta, np.inf
@@ -273,7 +273,7 @@ def _taken(objective: Objective, plan: Plan) -> Taken:
 
 
 def machine(precision: str) -> dict[str, str | int]:
-    """What computes: arch, precision, threads, lanes, cores."""
+    """The machine: arch, precision, threads, lanes, cores."""
     now = settings()
     return {
         "arch": now.arch,

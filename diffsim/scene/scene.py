@@ -27,9 +27,9 @@ from diffsim.typing import Array
 
 
 class Scene(Description):
-    """A question to physics, with all that is needed to answer it.
+    """A question to physics, with everything needed to answer it.
 
-    `Scene.load("tsunami")` reads one; `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
+    `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
     `diffsim.scene.schema`, or from dicts like the tables of a file.
     """
 
@@ -39,11 +39,11 @@ class Scene(Description):
 
         Args:
             scene: a TOML file, or the name of a scene that comes with diffsim.
-            overrides: such as "optimise.iterations=5", applied in turn.
-            read_below: files that the scene names must lie in this folder, links followed; None: anywhere.
+            overrides: texts such as "optimise.iterations=5", applied in order.
+            read_below: files that the scene names must lie in this folder, after links are resolved; None: anywhere.
 
         Raises:
-            SceneError: what is wrong, a line for each problem.
+            SceneError: the scene is invalid. The message has a line for each problem.
         """
         path = find_scene(scene)
         below = None if read_below is None else Path(read_below)
@@ -52,18 +52,18 @@ class Scene(Description):
         return validated(cls, read_scene(path, overrides), path.resolve().parent, below)
 
     def problem(self, precision: str | None = None) -> Problem:
-        """The scene, assembled."""
+        """The assembled scene."""
         return assemble(self, precision or settings().precision)
 
     def objective(self, precision: str | None = None) -> Objective:
-        """The loss with its gradient, on data that are made now."""
+        """The loss with its gradient, on new synthetic data."""
         problem = self.problem(precision)
         return Objective(problem, observe(self, problem.setup))
 
     def value_and_grad(self, theta: Array | None = None) -> tuple[float, npt.NDArray[np.float64]]:
-        """The loss and its gradient by the optimiser's variables; at the start if theta is None.
+        """The loss and its gradient with respect to the optimiser's variables; at the start if theta is None.
 
-        Everything is built and compiled anew; for more than one value, keep `objective()`.
+        Everything is built and compiled anew. For more than one value, keep `objective()`.
         """
         objective = self.objective()
         return objective(objective.problem.theta if theta is None else theta)
@@ -80,7 +80,7 @@ class Scene(Description):
         return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher)
 
     def plan(self, precision: str | None = None) -> Plan:
-        """What a gradient of one shot will take, and how its states will be kept; see `diffsim.plan`."""
+        """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""
         return plan_of(self.problem(precision))
 
     def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> Certificate:

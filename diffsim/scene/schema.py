@@ -1,4 +1,4 @@
-"""What a scene says. A TOML file and `Scene(...)` in Python give the same object; nothing here computes."""
+"""The schema of a scene. A TOML file and `Scene(...)` in Python give the same object. This module computes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ else:
     ScheduleName = Literal[NAMES]  # a type checker does not know what stands in a table
 
 ROUND_OFF = 1e-6
-"""Of a step: a duration this much longer than whole steps is whole steps."""
+"""Tolerance in steps: a duration that exceeds a whole number of steps by less than this is that number of steps."""
 
 
 class GridModel(Model):
@@ -44,7 +44,7 @@ class GridModel(Model):
     Attributes:
         shape: cells along each axis.
         axes: their names.
-        units: of the coordinates, an entry an axis; for labels.
+        units: units of the coordinates, an entry for each axis, for labels.
         spacing: distance of cell centres, one number or one an axis.
         origin: coordinates of the centre of the first cell.
         span: coordinates of the centres of the first and the last cell of each axis.
@@ -84,8 +84,8 @@ class Time(Model):
 
     Attributes:
         dt: length of a step, s.
-        steps: how many; or
-        duration: s, rounded up to whole steps.
+        steps: number of steps. Give this or `duration`.
+        duration: duration, s, rounded up to whole steps.
     """
 
     dt: Positive
@@ -110,12 +110,12 @@ class Time(Model):
 
 
 class Truth(Model):
-    """The hidden truth that the data are made from, on a finer grid with another time step, and with noise.
+    """The hidden truth. The data are made from it, on a finer grid with another time step, and with noise.
 
     Attributes:
-        fields: what differs from the scene's own fields; every unknown must be here.
-        refine: cells along an axis for one of the scene's grid; 1 makes the data on that grid (an inverse crime).
-        dt_factor: time step of the data, in time steps of the scene; None: what keeps the stability number.
+        fields: fields that differ from the scene's own fields. Every unknown must be here.
+        refine: cells along an axis for each cell of the scene's grid; 1 makes the data on that grid (an inverse crime).
+        dt_factor: time step of the data, in time steps of the scene; None: the value that keeps the stability number.
         noise: standard deviation of Gaussian noise on the data, as a fraction of their root mean square.
     """
 
@@ -130,7 +130,7 @@ class Misfit(Model):
 
     Attributes:
         of: "traces" at the receivers, or the "final" field.
-        state: of which state.
+        state: the compared state.
         weight: its weight.
         normalise: divide by the misfit of a prediction of zero.
     """
@@ -145,8 +145,8 @@ class TikhonovModel(Model):
     """½ weight · mean of (m - m_start)² over the free cells (order 0), or of |length ∇(m - m_start)|² (order 1).
 
     Attributes:
-        unknown: of which unknown.
-        weight: 1/unit².
+        unknown: the unknown.
+        weight: its weight, 1/unit².
         order: 0 or 1.
         length: for order 1: m, along time s; one for all axes, or one an axis.
     """
@@ -162,8 +162,8 @@ class TotalVariationModel(Model):
     """weight · mean of (√(|length ∇m|² + epsilon²) - epsilon) over the free cells.
 
     Attributes:
-        unknown: of which unknown.
-        weight: 1/unit.
+        unknown: the unknown.
+        weight: its weight, 1/unit.
         epsilon: unit of the field: changes over `length` well below it are penalised quadratically.
         length: m, along time s; one for all axes, or one an axis.
     """
@@ -179,17 +179,17 @@ Penalty: TypeAlias = Annotated[TikhonovModel | TotalVariationModel, Field(discri
 
 
 class UnknownModel(Model):
-    """An unknown field, and the variables that the optimiser sees instead of it.
+    """An unknown field, and the optimiser's variables that replace it.
 
     Attributes:
-        start: where the search begins; None: the field of this name in `fields`.
+        start: start of the search; None: the field of this name in `fields`.
         transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
         lower: least value allowed.
         upper: greatest value allowed.
-        scale: the change that theta = 1 stands for.
+        scale: the change for theta = 1.
         smooth: theta is smoothed by a Gaussian of this standard deviation, in cells.
-        mask: which cells are free; None: all.
-        regions: cells of equal value of this field form a region with one unknown value, negative ones stay as they are;
+        mask: the free cells; None: all.
+        regions: cells with equal values of this field form a region with one unknown value. Cells with negative values do not change.
             None: every cell is free.
     """
 
@@ -224,16 +224,16 @@ class Optimise(Model):
 
 
 class Checkpoint(Model):
-    """How the states of the forward run are kept for the reverse sweep.
+    """How the reverse sweep stores states of the forward run.
 
     Attributes:
-        memory: the most that a gradient may take: "auto", or a size such as "4 GB".
-        slots: a number of states instead.
-        schedule: the fastest within the memory ("auto"), or of a certain kind; see `diffsim.checkpoint.Policy`.
-        disk: the most that states may take in the folder of the run, such as "20 GB"; None: memory alone.
-        compression: of states on disk: "lossless", or a relative error such as 1e-6; None: none.
-        verify: compare states that are computed again with those of the first run.
-        resume: seconds between copies of the reverse sweep, from which a run that was killed goes on; 0: none.
+        memory: the most memory of a gradient: "auto", or a size such as "4 GB".
+        slots: a number of states, in place of `memory`.
+        schedule: the fastest within the memory ("auto"), or a kind of schedule; see `diffsim.checkpoint.Policy`.
+        disk: the most disk space for states in the folder of the run, such as "20 GB"; None: states stay in memory.
+        compression: compression of states on disk: "lossless", or a relative error such as 1e-6; None: no compression.
+        verify: compare repeated states with those of the first run.
+        resume: seconds between copies of the reverse sweep, from which a killed run resumes; 0: no copies.
     """
 
     memory: Name = "auto"
@@ -274,7 +274,7 @@ class Accept(Model):
     """A figure that the answer must reach.
 
     Attributes:
-        quantity: which figure.
+        quantity: the figure.
             "loss_reduction": loss at the start over loss at the answer.
             "misfit_over_noise": root mean square of the residual over that of the noise; 1 is a perfect fit.
             "correlation": of (answer - start) with (truth - start).
@@ -299,14 +299,14 @@ class Accept(Model):
 
 
 class Description(Model):
-    """A scene: a question to physics, with all that is needed to answer it.
+    """A scene: a question to physics, with everything needed to answer it.
 
     Attributes:
-        name: short, for folders, and no path; by default that of the file.
+        name: a short name for folders, not a path. The default is the name of the file.
         title: one line.
-        summary: what is asked, in a few sentences.
-        seed: of all random numbers.
-        grid: see `GridModel`; and so on.
+        summary: the question, in a few sentences.
+        seed: seed of all random numbers.
+        grid: see `GridModel`. The other parts have models too.
     """
 
     name: FileName = "scene"

@@ -23,7 +23,7 @@ from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
 
 AHEAD = 1.0
-"""Times of a finer run reach past those of the scene's own by less than this many of its time steps."""
+"""The times of a finer run exceed the scene's own times by less than this many of its time steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class Setup:
 
     Attributes:
         base: the scene's own grid; that of `simulation` covers the same region.
-        own: the equation on the scene's own grid, with its own time step, and the number of these.
-        simulation: compiled; its sources are those of the shot that was prepared last.
+        own: the equation on the scene's own grid, with its own time step, and the number of steps.
+        simulation: the compiled simulation. Its sources are those of the shot that was prepared last.
         steps: time steps.
         shots: at least one, possibly without sources.
         receivers: state -> positions.
@@ -68,30 +68,30 @@ class Setup:
         return self.simulation.equation
 
     def times(self) -> Array:
-        """Of the traces' samples, s."""
+        """Times of the traces' samples, s."""
         return self.equation.dt * np.arange(self.steps + 1)
 
     def place(self, name: str, key: str) -> Place:
-        """Where the values of an input are wanted.
+        """The grid and the key of an input's values.
 
         Args:
-            name: of the input.
-            key: where in the scene they are given.
+            name: name of the input.
+            key: its key in the scene.
         """
         beyond = AHEAD if name in self.equation.series else BEYOND
         return Place(domain(self.equation, name, self.steps), domain(self.own[0], name, self.own[1]), key, beyond)
 
     def alike(self, name: str, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Those of known inputs that have their values where an input has its."""
+        """The known inputs with the same domain as the input `name`."""
         here = self.place(name, "").grid
         return {other: values for other, values in known.items() if self.place(other, "").grid == here}
 
     def shaped(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Inputs in the shapes that the simulation takes: a number has no axes."""
+        """Inputs in the shapes of the simulation, where a number has no axes."""
         return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
 
     def prepared(self, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-        """For each shot: put its sources in place and give all inputs of the simulation."""
+        """For each shot: move the sources there, and yield all inputs of the simulation."""
         for shot in self.shots:
             if len(self.shots) > 1:
                 self.simulation.move(sources=shot.sources)
@@ -104,7 +104,7 @@ class Setup:
 
 @contextmanager
 def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
-    """Put the key in front of the message of an error that something in the scene led to."""
+    """Prefix the messages of errors with a key of the scene."""
     try:
         yield
     except SceneError:
@@ -147,12 +147,12 @@ def refined(grid: Grid, factor: float) -> Grid:
 
 
 def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: bool = False) -> Setup:
-    """The scene on its own grid, or with `fine` on the grid, and with the time steps, that its data are made with.
+    """The scene on its own grid, or with `fine` on the grid and with the time steps of its data.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
-        wrt: inputs that gradients are wanted for.
+        wrt: inputs to differentiate for.
         fine: see above.
     """
     base = build_grid(scene.grid)
@@ -193,7 +193,7 @@ def require_input(key: str, name: str, scene: Description, equation: Equation) -
     """Refuse the name of an input that the equation does not have.
 
     Raises:
-        SceneError: names the key, the inputs that there are, and what may be meant.
+        SceneError: the message names the key, the existing inputs, and a similar name.
     """
     known = field_inputs(equation)
     if name not in known:
@@ -207,7 +207,7 @@ def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> 
 
     Args:
         models: input -> the key of its field in the scene, and the field.
-        setup: where they are wanted.
+        setup: the setup with their domains.
     """
     return {name: build_field(model, setup.place(name, key)) for name, (key, model) in models.items()}
 
@@ -218,8 +218,8 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
     Args:
         setup: the equation.
         inputs: fields by name.
-        keys: where in the scene each of them stands.
-        step: where the time step does.
+        keys: key of each field in the scene.
+        step: key of the time step.
     """
     parameters = setup.equation.parameters
     needed = (*parameters, *setup.equation.series)

@@ -1,4 +1,4 @@
-"""What the shots of one evaluation add up to, kept in a file so that a killed run goes on with the next shot."""
+"""Sums over the shots of one evaluation, saved in a file so that a killed run resumes with the next shot."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Where = tuple[str, str]
 
 
 DIGITS = 12
-"""Of a key, in the name of its file."""
+"""Digits of a key in the name of its file."""
 
 
 def digest_of(texts: Iterable[str], arrays: Mapping[str, Array]) -> str:
-    """A digest of texts and named arrays, with where each begins and ends."""
+    """A digest of texts and named arrays, including their lengths."""
     digest = hashlib.blake2b(digest_size=16)
     for text in texts:
         digest.update(f"{len(text)} {text}".encode())
@@ -31,12 +31,12 @@ def digest_of(texts: Iterable[str], arrays: Mapping[str, Array]) -> str:
 
 
 class ShotSums:
-    """Misfits, predictions and gradients of the shots that are done.
+    """Misfits, predictions and gradients of finished shots.
 
     Args:
-        labels: of the misfits.
-        places: what is predicted.
-        unknowns: what the gradient is for, and its shape.
+        labels: labels of the misfits.
+        places: the predicted quantities.
+        unknowns: unknown -> shape of its gradient.
     """
 
     def __init__(self, labels: Collection[str], places: Collection[Where], unknowns: Mapping[str, tuple[int, ...]]) -> None:
@@ -61,13 +61,13 @@ class ShotSums:
             self.by_cell[name] += bar.reshape(self.by_cell[name].shape)
 
     def arrays(self) -> dict[str, Array]:
-        """All of it as named arrays."""
+        """All sums as named arrays."""
         parts = {f"part {label}": np.array(value) for label, value in self.parts.items()}
         by_cell = {f"gradient {name}": value for name, value in self.by_cell.items()}
         return parts | by_cell | {f"predicted {kind} {state}": np.stack(rows) for (kind, state), rows in self._rows.items()}
 
     def restore(self, done: int, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `arrays` gave."""
+        """Restore sums from `arrays`."""
         self.done = done
         self.parts = {label: float(arrays[f"part {label}"]) for label in self.parts}
         self.by_cell = {name: arrays[f"gradient {name}"].copy() for name in self.by_cell}
@@ -75,12 +75,12 @@ class ShotSums:
 
 
 class ShotFile:
-    """Keeps the sums of one evaluation between its shots, now and then.
+    """Saves the sums of one evaluation between its shots, now and then.
 
     Args:
         policy: its folder, and seconds between copies.
-        loss: what tells the loss from all others: a digest of the scene, the machine, and the data.
-        fields: the unknown fields, which tell its evaluations from one another.
+        loss: a digest of the scene, the machine and the data, which identifies the loss.
+        fields: the unknown fields, which identify the evaluation.
     """
 
     def __init__(self, policy: Policy, loss: str, fields: Mapping[str, Array]) -> None:
@@ -89,7 +89,7 @@ class ShotFile:
         self._seconds, self._last = policy.resume, time.monotonic()
 
     def restore(self, sums: ShotSums) -> None:
-        """Take what a killed run has left of this evaluation."""
+        """Restore the sums that a killed run left of this evaluation."""
         found = self._file.load()
         if found is not None:
             sums.restore(*found)
@@ -101,5 +101,5 @@ class ShotFile:
             self._last = time.monotonic()
 
     def remove(self) -> None:
-        """The evaluation is over."""
+        """Delete the file after the evaluation."""
         self._file.remove()

@@ -1,4 +1,4 @@
-"""Text of others in messages: never long, never deep, and what cannot be printed is escaped."""
+"""Format foreign text for messages: never long, never deep, with unprintable characters escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_PATH = 300
 LONGEST_MESSAGE = 4000
 """Characters of a whole message."""
 _DIGITS = 40
-"""Of an integer that is written out."""
+"""Most digits of an integer that is printed in full."""
 
 
 class _Short(reprlib.Repr):
@@ -22,7 +22,7 @@ class _Short(reprlib.Repr):
         self.maxstring = self.maxother = LONGEST
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python itself refuses to write out integers of thousands of digits."""
+        """Abbreviate long integers, because Python refuses to print integers of thousands of digits."""
         return repr(x) if abs(x) < 10**_DIGITS else f"an integer of about {int(x.bit_length() * 0.30103) + 1} digits"
 
 
@@ -30,22 +30,22 @@ _short = _Short()
 
 
 def shown(value: object) -> str:
-    """A value as a message has it."""
+    """A value for a message."""
     return cut(printable(_short.repr(value)))
 
 
 def name_shown(name: str) -> str:
-    """A name as a message has it, without quotes."""
+    """A name for a message, without quotes."""
     return cut(printable(name))
 
 
 def path_shown(path: Path) -> str:
-    """A path as a message has it."""
+    """A path for a message."""
     return cut(printable(str(path)), LONGEST_PATH)
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that would not be seen, or would move what is: NUL, control characters, marks of direction."""
+    """The text with invisible characters escaped: NUL, control characters, marks of direction."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

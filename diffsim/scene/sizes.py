@@ -1,4 +1,4 @@
-"""How large a scene is, before any memory is taken: what its arrays will need at least, against what there is."""
+"""Estimate the least memory of a scene's arrays before any is allocated, and compare it with the available memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from diffsim.scene.schema import Description
 from diffsim.system import available_memory
 
 NUMBER = 8
-"""Bytes of a number in f64, which all but the simulation itself works in."""
+"""Bytes of a number in f64. Everything except the simulation itself uses f64."""
 SHOT = 1024
-"""Bytes of what each shot is described by."""
+"""Bytes of the description of a shot."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Share:
     """A part of the memory that a scene needs.
 
     Attributes:
-        key: of the scene that it grows with.
-        size: bytes, at least.
-        remedy: if it is too much.
+        key: key of the scene that it grows with.
+        size: least number of bytes.
+        remedy: advice if it is too large.
     """
 
     key: str
@@ -37,27 +37,27 @@ class Share:
 
 
 def require_memory(scene: Description, precision: str) -> None:
-    """Refuse a scene that this machine has not the memory for.
+    """Refuse a scene that does not fit into the memory of this machine.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
 
     Raises:
-        SceneError: names the key that most of the memory is for, the memory needed, and the memory there is.
+        SceneError: the scene does not fit. The message names the key with the largest share, the needed and the available memory.
     """
     found, free = shares(scene, precision), available_memory()
     needed = sum(share.size for share in found)
     if needed > free:
         most = next((share for share in found if share.size > free), max(found, key=lambda share: share.size))
         raise SceneError(
-            f"{most.key}: expected a scene that fits into the {memory_text(free)} of memory there is, found one that takes at least "
+            f"{most.key}: expected a scene that fits into the {memory_text(free)} of available memory, found one that takes at least "
             f"{memory_text(needed)}; {most.remedy}"
         )
 
 
 def shares(scene: Description, precision: str) -> list[Share]:
-    """What is in memory at the same time while the data are made, at least: the scene's own arrays, and those of the finer grid."""
+    """The least memory in use while the data are made: the scene's own arrays, and those of the finer grid."""
     item = NUMBER if precision == "f64" else NUMBER // 2
     ndim, steps, finer = len(scene.grid.shape), scene.time.count, fine_steps(scene)
     cells = math.prod(scene.grid.shape)
@@ -82,7 +82,7 @@ def shares(scene: Description, precision: str) -> list[Share]:
 
 
 def given_times(scene: Description) -> dict[str, int]:
-    """Numbers a time step of what rules of sides name; 0 for what holds for all steps."""
+    """Input named by a boundary rule -> numbers for each time step; 0 if it holds for all steps."""
     boundary = getattr(scene.equation, "boundary", None)
     found = named(boundary) if isinstance(boundary, (RuleModel, dict)) else ()
     shape = dict(zip(scene.grid.axes or AXES[-len(scene.grid.shape) :], scene.grid.shape, strict=True))
@@ -90,10 +90,10 @@ def given_times(scene: Description) -> dict[str, int]:
 
 
 def fine_steps(scene: Description) -> int:
-    """Time steps that the data are made with.
+    """Number of time steps of the data.
 
     Raises:
-        SceneError: more than can be counted.
+        SceneError: there are too many.
     """
     factor = scene.truth.dt_factor or scene.equation.finer_step(scene.truth.refine)
     if scene.time.count / factor > MOST:
@@ -102,10 +102,10 @@ def fine_steps(scene: Description) -> int:
 
 
 def shots_of(scene: Description) -> int:
-    """How many times the scene is run for one value of the loss."""
+    """Number of runs for one value of the loss."""
     return next((points_of({name: model})[name] for name, model in scene.sources.items() if model.fire == "in turn"), 1)
 
 
 def points_of(models: Mapping[str, PointSet]) -> dict[str, int]:
-    """How many points each set has."""
+    """Number of points in each set."""
     return {name: len(model.points) + sum(line.count for line in model.lines) for name, model in models.items()}

@@ -1,4 +1,4 @@
-"""What somebody who wrote an unknown name may have meant."""
+"""Suggest a known name for an unknown one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 LONGEST = 100
-"""Characters of a name that may have been meant for another."""
+"""Longest name that gets a suggestion, in characters."""
 
 
 def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A remedy for an unknown name: the known one that is close to it, if there is one.
+    """A remedy for an unknown name: a similar known name, if there is one.
 
     Args:
-        name: what was written.
-        known: what may be written there.
-        further: names that may be written elsewhere, and how: with dots.
+        name: the unknown name.
+        known: the names that are allowed there.
+        further: names that are allowed elsewhere -> their full form with dots.
     """
     if len(name) > LONGEST:
         return "choose one of these"

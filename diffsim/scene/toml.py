@@ -8,11 +8,11 @@ from typing import Any
 from diffsim.scene.schema import Description
 
 WIDTH = 110
-"""Longer lists of tables are written an entry a line."""
+"""Longer lists of tables are written with one entry on each line."""
 
 
 def to_toml(scene: Description) -> str:
-    """The scene as text; what was left to its default is left out."""
+    """The scene as text, without default values."""
     tables = scene.model_dump(mode="json", exclude_unset=True, exclude_none=True) | {"name": scene.name}
     plain = {key: value for key, value in tables.items() if not _is_section(value)}
     lines = [f"{_key(key)} = {_inline(value)}" for key, value in plain.items()]

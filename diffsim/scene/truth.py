@@ -1,4 +1,4 @@
-"""Synthetic data: what the hidden truth would have shown, from a finer grid with another time step, with noise."""
+"""Synthetic data: the observations of the hidden truth, from a finer grid with another time step, with noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Data with noise, as the inversion sees them.
+    """Data with noise, for the inversion.
 
     Attributes:
         traces: state -> shape (shots, steps + 1, receivers), at the inversion's times.
@@ -44,7 +44,7 @@ def observe(scene: Description, setup: Setup) -> Observed:
 
     Args:
         scene: the scene.
-        setup: the scene on its own grid, which the data are brought to.
+        setup: the scene on its own grid. The data are interpolated to it.
     """
     fine, inputs = prepared(scene, setup)
     solutions = fine.predict(inputs)
@@ -66,7 +66,7 @@ def observe(scene: Description, setup: Setup) -> Observed:
 
 
 def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]:
-    """The scene on the grid that its data are made on, and the inputs, checked: all of it but the run."""
+    """The scene on the grid of its data, and the checked inputs: everything except the run."""
     keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
     keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
     for name, (key, _) in keyed.items():

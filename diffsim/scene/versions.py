@@ -1,4 +1,4 @@
-"""What this run stands on: versions of diffsim, Python and the libraries."""
+"""Versions of diffsim, Python and the libraries."""
 
 from __future__ import annotations
 

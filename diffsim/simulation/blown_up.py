@@ -1,4 +1,4 @@
-"""What is seen of a run that is no longer finite, and what that says of its cause."""
+"""Symptoms of a run that is no longer finite, and the cause that they suggest."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from diffsim.typing import Array
 
 SAMPLES = 10
-"""Records of fewer steps say nothing of how a run grew."""
+"""Records of fewer steps are too short to judge the growth of a run."""
 STEADY = 0.9
 """Correlation of the logarithm with the step beyond which growth counts as exponential."""
 LARGE = 1e6
-"""Growth over the records that is worth a word."""
+"""Growth over the records from which on a message mentions it."""
 NO_VALUE = (
     "Nothing recorded grew from step to step, so an operation may have had no value: a root or logarithm of a negative number, a division "
     "by 0, as in a dry cell. Run fewer steps to see where it begins"
@@ -29,7 +29,7 @@ def counted(values: Array) -> str:
 
 
 def cause_of_run(traces: Mapping[str, Array]) -> str:
-    """What the records say of why a run is not finite; a smaller dt is advised only where they grew exponentially."""
+    """The probable cause of a run that is not finite, from its records. A smaller dt is advised only if they grew exponentially."""
     for name, records in traces.items():
         rate = _rate(records)
         if rate is not None:
@@ -50,7 +50,7 @@ def _rate(records: Array) -> float | None:
     bad = np.flatnonzero(~np.isfinite(sizes))
     end = int(bad[0]) if bad.size else len(sizes)
     steps = np.flatnonzero(sizes[:end] > 0)
-    steps = steps[len(steps) // 2 :]  # by then what grows fastest rules
+    steps = steps[len(steps) // 2 :]  # by then the fastest growing mode dominates
     if len(steps) < SAMPLES:
         return None
     logs = np.log(sizes[steps])

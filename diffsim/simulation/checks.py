@@ -1,4 +1,4 @@
-"""What goes into a simulation and comes out of it: names that are known, shapes that fit, numbers that are finite."""
+"""Check the inputs and outputs of a simulation: known names, matching shapes, finite numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def places(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> None:
-    """Raise PlanError unless the memory is enough for what is recorded at receivers, or given at sources, in so many steps."""
+    """Raise PlanError unless the records of all receivers and the amplitudes of all sources fit into memory."""
     wanted = (steps + 1) * sum(table.count for table in points) * dtype.itemsize
     if wanted > 2**24 and wanted > (available := available_memory()):
         raise PlanError(
@@ -79,9 +79,9 @@ def check_cotangents(cotangents: Solution, solution: Solution) -> None:
 
 
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:
-    """The fields, unless one is no longer finite; `cause` says why that may be."""
+    """Return the fields, or raise DivergenceError with the text of `cause` if one is no longer finite."""
     for name, value in fields.items():
-        if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # as telling as to ask every cell
+        if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # finds any cell that is not finite
             raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps: {counted(value)}. {cause()}")
     return fields
 

@@ -1,4 +1,4 @@
-"""An equation with its points, compiled: inputs go into its storage, a solution and gradients come out."""
+"""A compiled equation with its points: it takes inputs, and returns a solution and gradients."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ class Waiting(Protocol):
     """A run whose reverse sweep may still come."""
 
     def close(self) -> None:
-        """Give up what is kept."""
+        """Free the states that are kept."""
 
 
 class Compiled:
     """An equation with its points, its kernels and one storage.
 
     Args:
-        equation: what is solved.
-        traced: the same as expressions.
+        equation: the equation to solve.
+        traced: the equation as expressions.
         points: where sources and receivers are.
         receivers: states that are recorded.
         wrt: inputs that gradients are wanted for.
         precision: "f32" or "f64".
-        turn: whose turn it is among threads. A tangent shares that of its primal, as both use the same tables.
-        differentiable: whether there is to be a reverse sweep.
+        turn: the lock that threads take in turns. A tangent shares that of its primal, because both use the same tables.
+        differentiable: whether a reverse sweep will run.
 
     Attributes:
-        runs: how often what is in the storage was exchanged.
-        tangent: the same equation with its tangent, once it was asked for.
-        last_sweep: what the last gradient took.
+        runs: how often the contents of the storage were replaced.
+        tangent: the same equation with its tangent, after the first call of `with_tangent`.
+        last_sweep: steps and seconds of the last gradient.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Compiled:
         return (*self.coefficients.traced.inputs, *self.initial.traced.inputs, *self.step.forcings, *self.step.series)
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
-        """The shape of an input, by name, of a run of so many steps."""
+        """The shape of the input `name` in a run of `steps` steps."""
         if name in self.step.forcings:
             return steps, self.points[source_points(name)].count
         placed = (self.step.series | self.coefficients.traced.inputs | self.initial.traced.inputs)[name]
@@ -94,7 +94,7 @@ class Compiled:
         return (steps, *cells) if name in self.step.series else cells
 
     def with_tangent(self, differentiable: bool) -> Compiled:
-        """The same equation with its tangent, made once and kept."""
+        """The same equation with its tangent. It is built once."""
         if self.tangent is None or (differentiable and self.tangent.stepper.adjoint is None):
             traced = self.traced.tangent()
             receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
@@ -113,7 +113,7 @@ class Compiled:
 
     @contextmanager
     def placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
-        """Sources and receivers elsewhere for a while."""
+        """Move sources and receivers inside of the `with` block."""
         with self.turn:
             now = dict(self.points)
             moved = any(now[name] is not table for name, table in points.items())
@@ -145,7 +145,7 @@ class Compiled:
         return out
 
     def reserve(self, schedule: AnySchedule, policy: Policy) -> None:
-        """Make room for a schedule; within a budget, what an earlier run left and this one does not need is given back."""
+        """Allocate memory for a schedule. Within a budget, free memory of an earlier run that this one does not need."""
         self.give_up_waiting()
         if policy.memory is not None or not schedule.runs_backwards:
             self.stepper.launcher.put_strips({}, 0)
@@ -163,10 +163,10 @@ class Compiled:
         return coefficients
 
     def solution(self) -> Solution:
-        """What the run has come to.
+        """The solution of the run.
 
         Raises:
-            DivergenceError: it is no longer finite.
+            DivergenceError: a value is no longer finite.
         """
         return finite_solution(self.stepper.state(), self.stepper.traces(), self.stepper.steps)
 
@@ -189,7 +189,8 @@ class Compiled:
         self._waiting = weakref.ref(run)
 
     def give_up_waiting(self) -> None:
-        """An earlier run cannot go back any more: what it went by is about to change. So it gives up its slots, files and threads."""
+        """Close an earlier run that waits for its reverse sweep, since its data are about to change. It frees its slots, files and
+        threads."""
         self.runs += 1
         run = None if self._waiting is None else self._waiting()
         self._waiting = None

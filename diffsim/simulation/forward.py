@@ -20,10 +20,10 @@ def run_forward(compiled: Compiled, inputs: Mapping[str, Any], steps: int, optio
     """Solve forward.
 
     Args:
-        compiled: what is run.
+        compiled: the simulation to run.
         inputs: arrays by name.
-        steps: time steps, or the most there may be.
-        options: say where the run ends, and how often `until` and `watch` are called.
+        steps: time steps, or their maximum.
+        options: the end of the run, and how often `until` and `watch` are called.
         watch: called after each `options.every` steps, and at the end.
     """
     with compiled.turn:

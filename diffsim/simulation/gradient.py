@@ -1,4 +1,4 @@
-"""The way to a gradient: a forward run that keeps what its schedule says, and the reverse sweep from there."""
+"""Compute a gradient: a forward run that stores states as its schedule says, then the reverse sweep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
 Back: TypeAlias = Callable[[Solution], dict[str, Array]]
-"""A reverse sweep from what the forward run left in the storage: once, and while nobody else has used that."""
+"""A reverse sweep from the storage after the forward run. It can run once, before another run uses the storage."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Call:
     Attributes:
         fields: inputs by name, in memory that nobody else writes to.
         steps: time steps, or the most there may be.
-        points: where sources and receivers are.
-        options: all else.
+        points: places of sources and receivers.
+        options: all other settings.
     """
 
     fields: dict[str, Array]
@@ -43,9 +43,9 @@ class Call:
 
 
 def forward(compiled: Compiled, call: Call) -> tuple[Solution, Back]:
-    """Make a forward run, ready for its reverse sweep, in the storage that there is."""
+    """Run forward in the existing storage, and prepare the reverse sweep."""
     fields, steps, options, policy = call.fields, call.steps, call.options, call.options.policy
-    if policy.resume > 0 and options.online:  # a condition has no name by which to know it again
+    if policy.resume > 0 and options.online:  # a condition cannot be identified in another process
         raise ParameterError(
             "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
             "the number of steps, or leave resume out"
@@ -116,7 +116,7 @@ def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], sus
 
 
 def _schedule_of_rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int) -> AnySchedule:
-    """The schedule for the steps that are still to be reversed; their end is known now."""
+    """The schedule for the steps that are still to be reversed. The number of steps is known now."""
     policy = call.options.policy
     same_period = replace(policy, schedule=whole, memory=None, slots=None) if whole.runs_backwards else policy
     found = schedule_of(compiled, same_period.for_rest(remaining), remaining, fields=call.fields)
@@ -129,10 +129,10 @@ def schedule_of(
     """The schedule of a policy, chosen by memory and numbers of steps alone.
 
     Args:
-        compiled: what is differentiated.
-        policy: what the user asks for.
-        steps: time steps, or the most there may be.
-        online: whether the run may end before.
+        compiled: the simulation to differentiate.
+        policy: the user's policy.
+        steps: time steps, or their maximum.
+        online: whether the run may end early.
         fields: inputs; None: damped cells are counted as if parameters were 1.
 
     Raises:

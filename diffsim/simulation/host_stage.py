@@ -29,31 +29,31 @@ def host_stage(
     location: Location | list[Location] | None = None,
     outputs: int | None = None,
 ) -> Any:
-    """Compute intermediate fields of a step by an array program, such as one with Fourier transforms.
+    """Compute intermediate fields of a step with an array program, such as one with Fourier transforms.
 
-    The step is cut there: what comes before runs as a compiled kernel, then `f` is called with the cells, then the next kernel runs. Both
-    the tangent and the adjoint of a simulation go through `f` by `ds.jvp` and `ds.vjp`, so it is written in `diffsim.numpy`, or it is a
-    `ds.kernel`. It is called at each step, and again when a step is computed again: it must be a function of its arguments alone, which
-    the comparison of computed states checks. On a GPU the cells are copied to the host and back.
+    The step is cut there: the part before it runs as a compiled kernel, then `f` is called with the cells, then the next kernel runs. The
+    tangent and the adjoint of a simulation differentiate `f` by `ds.jvp` and `ds.vjp`, so it is written in `diffsim.numpy`, or it is a
+    `ds.kernel`. It is called at each step, and again when a step is repeated. Its results must depend on its arguments alone, which
+    the comparison of repeated states checks. On a GPU the cells are copied to the host and back.
 
     Args:
-        f: takes arrays over the cells, in the simulation's type, one a field; gives an array of the same shape, or a tuple of them. What it
-            is given is a copy, which it may edit.
+        f: takes arrays over the cells, in the simulation's type, one for each field. It returns an array of the same shape, or a tuple of
+            them. Its arguments are copies, which it may edit.
         fields: expressions of the step, or one.
-        boundary: what each result is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes; a list has one
-            for each result.
-        location: where each result lies on the cell; a list has one for each. None: where the field of the same number lies, or where
-            the first one lies if `outputs` is given.
-        outputs: how many results there are; None: as many as fields.
+        boundary: values of each result outside the grid: rules, see `Variable`, or a field of the step whose rules are used. A list has one
+            entry for each result.
+        location: location of each result on the cell. A list has one entry for each result. None: the location of the field of the
+            same number, or of the first field if `outputs` is given.
+        outputs: the number of results; None: as many as fields.
 
     Returns:
-        The results as fields of the step: a tuple, or a single one if `outputs` is 1, or if one field was given by itself.
+        The results as fields of the step: a tuple, or a single field if `outputs` is 1 or `fields` is a single expression.
 
     Raises:
-        TraceError: outside of a step, or a field is no expression of it.
+        TraceError: it is called outside of a step, or a field is no expression of the step.
         ParameterError, ShapeError: another argument is not as described.
-        HostStageError: in a run, `f` failed; the message has the step.
-        ShapeError: in a run, `f` gave something other than such arrays.
+        HostStageError: in a run, `f` failed. The message names the step.
+        ShapeError: in a run, `f` did not return such arrays.
     """
     arguments.function("f", f, "ds.host_stage(lambda u: dnp.fft.irfft(...), u)", optional=False)
     several = not isinstance(fields, Symbol)
@@ -79,12 +79,12 @@ def _one_each(name: str, value: Any, count: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class ArrayProgram:
-    """An array program as a stage of a step calls it.
+    """An array program that a stage of a step calls.
 
     Attributes:
-        f: takes and gives arrays.
-        count: how many results there are; None: a single array, in no tuple.
-        about: what tells it from others.
+        f: a function of arrays that returns arrays.
+        count: the number of results; None: a single array, not in a tuple.
+        about: a text that identifies it.
     """
 
     f: Callable[..., Any]
@@ -95,7 +95,7 @@ class ArrayProgram:
         return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
 
     def _values(self, *cells: Any) -> tuple[Any, ...]:
-        """The results, of arrays that may be differentiated."""
+        """Call `f` with arrays that may be differentiated."""
         found = self.f(*cells)
         values = (found,) if self.count is None else found
         if not isinstance(values, (tuple, list)) or len(values) != (self.count or 1):
@@ -121,7 +121,7 @@ class ArrayProgram:
         return self.about
 
     def room(self, cells: int) -> int:
-        return 0  # of what the user's function keeps, nothing is known
+        return 0  # the memory of the user's function is unknown
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Pullback:
 
 
 def identity_of(f: Callable[..., Any]) -> str:
-    """What tells a function from others: its code, and the numbers and arrays that it reads from around it."""
+    """A text that identifies a function: its code, and the outside numbers and arrays that it reads."""
     digest = hashlib.blake2b(digest_size=16)
     code = getattr(getattr(f, "func", f), "__code__", None)
     if code is not None:

@@ -1,4 +1,4 @@
-"""The value of a loss on a solution, and its cotangents: by recording what it does, or as it gives them."""
+"""The value of a loss on a solution, and its cotangents: recorded, or as the loss returns them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from diffsim.errors import DerivativeError, ParameterError
 from diffsim.simulation.solution import Solution
 
 Loss: TypeAlias = Callable[[Solution], Any]
-"""solution -> a number, made by `diffsim.numpy` and arithmetic, or (value, cotangents), the latter a `Solution`."""
+"""solution -> a number computed with `diffsim.numpy` and arithmetic, or a pair (value, cotangents) with cotangents as a `Solution`."""
 
 
 def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solution]:
-    """The value of a loss, and the cotangents of the solution that it owes.
+    """The value of a loss, and its cotangents for the solution.
 
-    The loss is called with arrays that record. If it cannot take those, or gives cotangents itself, it is called with the
-    solution as it is.
+    The loss is called with arrays that record. If it does not accept them, or returns cotangents itself, it is called with
+    the plain solution.
 
     Raises:
-        DerivativeError: it gives a number alone, and does what loses a derivative.
-        ParameterError: it gives something else than a number that depends on the solution, or than a number and cotangents.
+        DerivativeError: it returns only a number, and uses an operation that loses a derivative.
+        ParameterError: it returns neither a number that depends on the solution, nor a number and cotangents.
     """
     refused: Exception | None = None
     numbers: list[np.dtype] = []
@@ -38,7 +38,7 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
 
     try:
         value, pullback = vjp(recorded, solution)
-    except Exception as error:  # whatever it was, the loss may be one of NumPy's arrays
+    except Exception as error:  # any error may mean that the loss needs plain NumPy arrays
         refused = error
     else:
         if numbers:

@@ -1,4 +1,4 @@
-"""Seconds of all that a gradient of a simulation is made of, measured by running some steps."""
+"""Seconds of each part of a gradient of a simulation, measured by running some steps."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from diffsim.typing import Array
 MOST_STEPS = 4096
 """Steps of a measurement, at most."""
 PIECE = 0.03
-"""Seconds that a piece of a measurement takes about."""
+"""Approximate seconds of a piece of a measurement."""
 ROUNDS = 5
 FRESH = 8
-"""States that are written to a file, each where nothing was before, as in a run: it may take longer than writing again."""
+"""States that are written to new places of a file, as in a run. Writing to a new place may take longer than overwriting."""
 MOST_SLOTS = 8
-"""Slots of the short sweep that shows what comes beside its steps."""
+"""Slots of the short sweep that measures the cost in addition to the steps."""
 MOST_RECORD = 64
 """Steps of a record that is measured."""
 
@@ -42,19 +42,19 @@ def measure(
     seconds: float,
     room: int | None,
 ) -> Costs:
-    """Seconds of all that a gradient is made of, the lowest tenth of several runs; compiling is not counted.
+    """Seconds of each part of a gradient: the lowest decile of several runs, without compiling.
 
     Args:
-        compiled: what is differentiated.
-        policy: says whether files and copies to the host are to be measured, and where.
+        compiled: the simulation to differentiate.
+        policy: says whether to measure files and copies to the host, and where the files go.
         steps: time steps of the gradient; no more are run.
         inputs: see `plan`.
-        seconds: that it may take, about.
-        room: bytes that slots and records may take; None: as many as it needs.
+        seconds: approximate limit for the measurement.
+        room: the most bytes for slots and records; None: no limit.
     """
     compiled.give_up_waiting()
     stepper, undone = compiled.stepper, policy.runs_backwards
-    count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # fewer where damped cells are kept beside them
+    count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # fewer where damped cells are stored as well
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
     try:
@@ -68,7 +68,7 @@ def measure(
 
 
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
-    """How many slots, and how many steps of a record, a measurement may use."""
+    """The number of slots, and of steps in a record, that a measurement may use."""
     state, recorded = stepper.storage.state_bytes(), stepper.storage.recorded_bytes()
     if room is None:
         return min(MOST_SLOTS, steps), min(MOST_RECORD, steps)
@@ -78,7 +78,7 @@ def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
 
 
 def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike] | None, undone: bool) -> float:
-    """Put the simulation at its first step, and seed its reverse sweep with zeros; returns the seconds of both ends of a gradient."""
+    """Put the simulation at its first step, and seed its reverse sweep with zeros. Return the seconds of start and end of a gradient."""
     stepper = compiled.stepper
     if inputs is None:
         fields = made_up(compiled, steps)
@@ -109,14 +109,14 @@ def _cut(name: str, value: npt.ArrayLike, steps: int) -> Array:
 class _Bench:
     """Times the parts of a gradient on a stepper that is at its first step, with its reverse sweep seeded.
 
-    All parts are timed in turns, so that what other processes do for a while does not fall on one of them alone.
+    All parts are timed in turns, so that a short load by other processes does not slow down only one of them.
 
     Args:
-        stepper: what is timed.
+        stepper: the stepper to time.
         count: steps that it may run.
-        slots: that it has room for.
-        record: steps of a record that it has room for.
-        seconds: for all of it.
+        slots: the number of slots in its memory.
+        record: the number of recorded steps in its memory.
+        seconds: total time of the measurement.
     """
 
     def __init__(self, stepper: Stepper, count: int, slots: int, record: int, seconds: float) -> None:
@@ -156,7 +156,7 @@ class _Bench:
         return Costs(advance, usual["record"], reverse, usual["reverse recorded"], undo, max(call, 0.0), *disk, *host, once)
 
     def _warm_up(self, undone: bool) -> None:
-        """Compile everything, and find how many steps a long advance has."""
+        """Compile everything, and choose the number of steps of a long advance."""
         self._turn(undone, None)
         self._times.clear()
         while self._advanced(self._long) < self._piece and self._long < self._count:
@@ -165,7 +165,7 @@ class _Bench:
     def _few(self) -> Binomial | None:
         """A short sweep, of about three forward runs where time allows.
 
-        It has what comes beside steps: launches, the schedule's own work, and fields that are in no cache as others were used meanwhile.
+        It includes the costs in addition to the steps: launches, the schedule's own work, and cache misses after other fields were used.
         """
         if self._count < 2:
             return None
@@ -181,7 +181,7 @@ class _Bench:
         return _timed(lambda: self._stepper.advance(0, steps))
 
     def _undone(self, steps: int) -> float:
-        """Seconds of going back, and of keeping what that needs on the way there."""
+        """Seconds of running backwards, and of storing the values for it in the forward run."""
         stepper, backwards = self._stepper, self._stepper.backwards
         assert backwards is not None
         plain = self._advanced(steps)
@@ -211,7 +211,7 @@ class _Bench:
             self._note("run", _timed(lambda: stepper.reverse(0, self._kept + 1)))
             stepper.load(0, 0)
         if few is not None:
-            stepper.free(0)  # the working state is that of step 0 still, and so it is after the sweep
+            stepper.free(0)  # the working state is still that of step 0, also after the sweep
             with Sweep(few, stepper) as sweep:
                 sweep.forward()
                 self._note("sweep", _timed(sweep.reverse))
@@ -224,7 +224,7 @@ class _Bench:
         return StateLayout.of(self._stepper.state_arrays())
 
     def _on_disk(self, policy: Policy) -> tuple[float, float]:
-        """Seconds until a state is in a file, and back from it."""
+        """Seconds to write a state to a file, and to read it."""
         assert policy.disk is not None
         layout, room, slots = self._layout(), parse_memory(policy.disk), FRESH
         while slots > 1 and DiskStore.planned_file_bytes(layout, slots) > room:
@@ -234,7 +234,7 @@ class _Bench:
         return median(write[1:]), median(read[1:])
 
     def _to_host(self) -> tuple[float, float]:
-        """Seconds of a copy to the host's memory, and back."""
+        """Seconds of a copy to the host's memory, and of a copy back."""
         write, read = self._transfers(HostStore(self._layout(), 1), ROUNDS)
         return _usual(write[1:]), _usual(read[1:])
 
@@ -260,7 +260,7 @@ class _Bench:
 
 
 def _usual(seconds: Iterable[float]) -> float:
-    """The lowest decile: what other processes do to some of the times does not count."""
+    """The lowest decile, which ignores times that other processes made longer."""
     return quantiles(seconds, n=10, method="inclusive")[0]
 
 

@@ -1,4 +1,4 @@
-"""What a user may ask of a run beside its inputs and its number of steps."""
+"""The options of a run, in addition to its inputs and its number of steps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Watcher: TypeAlias = Callable[[Action], None]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run ends, what its reverse sweep keeps, and which functions of the user's it calls.
+    """How a run ends, which states its reverse sweep needs, and which functions of the user it calls.
 
     Attributes:
         policy: which states are kept for the reverse sweep.
-        until: where the run ends before all of its steps.
-        every: ask `until` after each so many steps.
+        until: a condition that ends the run early.
+        every: call `until` every so many steps.
         on_action: called after each action of the schedule.
         on_progress: called with the share of the work that is done and the seconds left.
     """
@@ -43,10 +43,10 @@ class RunOptions:
         on_action: Watcher | None = None,
         on_progress: OnProgress | None = None,
     ) -> RunOptions:
-        """The options that keyword arguments stand for.
+        """Build options from keyword arguments.
 
         Raises:
-            ParameterError: one is not what it should be.
+            ParameterError: an argument has the wrong type.
         """
         policy = Policy.of(checkpoint)
         function("until", until, "lambda done, states: bool(states['p'].max() > 1)")
@@ -56,14 +56,14 @@ class RunOptions:
 
     @property
     def online(self) -> bool:
-        """Whether the run may end before all of its steps."""
+        """Whether the run may end early."""
         return self.until is not None
 
     def called_within(self, turn: Turn) -> RunOptions:
-        """The same, with functions that cannot use the simulation whose run calls them."""
+        """The same options, with user functions that are not allowed to use the running simulation."""
         functions: dict[str, Any] = {name: turn.outside(getattr(self, name)) for name in ("until", "on_action", "on_progress")}
         return replace(self, **functions)
 
     def ending_at(self, steps: int) -> RunOptions:
-        """The same, for a run that a condition ended after so many steps: it need not say the same again."""
+        """The same options for a run that a condition ended after `steps` steps. The condition is not called again."""
         return replace(self, until=lambda done, states: done >= steps) if self.online else self

@@ -1,4 +1,4 @@
-"""What a gradient of a simulation will take, before it is run: bytes by counting, seconds by running some steps."""
+"""Predict the cost of a gradient of a simulation: bytes by counting, seconds by running some steps."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def plan(
     seconds: float = 1.0,
     **fields: Any,
 ) -> Plan:
-    """Plan a gradient: measure what it takes, and choose how to keep the states that its reverse sweep needs.
+    """Plan a gradient: measure its parts, and choose how to store the states that its reverse sweep needs.
 
-    Kernels are compiled first, which takes its time; some steps are run then, and their time is measured. All storage of the simulation is
-    given back afterwards, so a pullback that is still waiting makes its forward run again.
+    Kernels are compiled first. Then some steps are run and timed. Afterwards all storage of the simulation is freed, so a pullback that
+    was not called yet repeats its forward run.
 
     Args:
-        simulation: what is differentiated.
+        simulation: the simulation to differentiate.
         memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available.
         steps: time steps.
-        inputs: see `Simulation`; None: ones for parameters, and zeros, which take no longer and no shorter.
-        seconds: that the measurement may take, about.
-        **fields: others of `diffsim.checkpoint.Policy`: slots, schedule, disk, host, folder, compression, verify, resume.
+        inputs: see `Simulation`; None: ones for parameters and zeros for all others, which take the same time.
+        seconds: approximate limit for the measurement.
+        **fields: other fields of `diffsim.checkpoint.Policy`: slots, schedule, disk, host, folder, compression, verify, resume.
 
     Returns:
-        A plan, to print, to draw, and to give as `checkpoint=`.
+        A plan. Print it, draw it, or pass it as `checkpoint=`.
 
     Raises:
         PlanError: the memory is too little; the message names the smallest that works.
-        ParameterError: fields that cannot be, or do not go together.
+        ParameterError: fields that are invalid, or contradict each other.
     """
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of an equation")
     steps = check_steps(steps)
@@ -65,9 +65,9 @@ def plan_for(
         require_undoable(compiled)
     with compiled.turn:
         fields = None
-        if policy.runs_backwards:  # what is damped may depend on parameters
+        if policy.runs_backwards:  # the damped cells may depend on parameters
             fields = made_up(compiled, steps) if inputs is None else compiled.checked(inputs, steps)
         sizes = sizes_of(compiled, steps, fields)
-        first = choose(policy, steps, sizes)  # refuses what cannot be, before anything is compiled
+        first = choose(policy, steps, sizes)  # refuses impossible requests before anything is compiled
         room = None if first.budget is None else first.budget - sizes.fixed
         return choose(policy, steps, sizes, measure(compiled, policy, steps, inputs, seconds, room))

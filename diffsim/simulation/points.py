@@ -1,4 +1,4 @@
-"""Where sources and receivers are, as tables of cells and weights."""
+"""Places of sources and receivers, as tables of cells and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Points = dict[str, PointTable]
 
 
 def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receivers: Mapping[str, npt.ArrayLike]) -> Points:
-    """Tables of sources, which share an amplitude out as a density, and of receivers, which interpolate.
+    """Tables of sources, which distribute an amplitude as a density, and of receivers, which interpolate.
 
     Args:
         step: the traced step.
@@ -37,6 +37,6 @@ def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receive
 
 
 def with_tangents(points: Mapping[str, PointTable], forcings: Iterable[str], receivers: Iterable[str], order: int) -> Points:
-    """The tables of a tangent, whose fields are where those of its primal are."""
+    """The tables of a tangent. Its points have the places of the primal's."""
     sources = {source_points(dot(f, order)): points[source_points(f)] for f in forcings}
     return {**points, **sources, **{receiver_points(dot(s, order)): points[receiver_points(s)] for s in receivers}}

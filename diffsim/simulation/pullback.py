@@ -30,7 +30,7 @@ def run_reversibly(compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], step
 
 
 def _private(fields: dict[str, Array], inputs: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-    """The fields in memory of their own: what the user gave may be edited before the reverse sweep reads it again."""
+    """Copy the fields that share memory with the user's inputs: the user may edit these before the reverse sweep reads them again."""
     shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
     return {name: value.copy() if name in shared else value for name, value in fields.items()}
 
@@ -38,14 +38,14 @@ def _private(fields: dict[str, Array], inputs: Mapping[str, npt.ArrayLike]) -> d
 class RepeatablePullback:
     """Turns cotangents of a solution into those of the inputs.
 
-    A simulation has storage for one run. Where another one has taken it since, or the states were given up on the way, the forward run is
-    made again from the inputs, sources and receivers that it had; its results must be the same, bit for bit.
+    A simulation has storage for one run. If another run used it since, or the states were freed, the forward run is repeated with the
+    same inputs, sources and receivers. Its results must be the same, bit for bit.
 
     Args:
-        compiled: whose.
-        call: what was run.
-        solution: what came of it.
-        back: the reverse sweep from what is in the storage now.
+        compiled: the simulation.
+        call: the forward run.
+        solution: the result of that run.
+        back: the reverse sweep from the present contents of the storage.
     """
 
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
@@ -64,7 +64,7 @@ class RepeatablePullback:
             back, self._back = self._back, None
             if back is not None and compiled.runs == self._run:
                 return back(cotangents)
-            del back  # what it kept of its run is given up before it is run again
+            del back  # frees the states of the first run before it is repeated
             with compiled.placed(self._call.points):
                 solution, back = forward(compiled, self._again())
                 if self._call.options.policy.verify and _bits(solution) != self._bits:
@@ -87,7 +87,7 @@ class RepeatablePullback:
         )
 
     def _again(self) -> Call:
-        """The call, with its end known if a condition decided it: it need not say the same again."""
+        """The call, with a known end if a condition decided it. The condition is not called again."""
         return replace(self._call, options=self._call.options.ending_at(self._ended))
 
 

@@ -29,7 +29,7 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
     """Solve forward as an operation of the record.
 
     Raises:
-        DerivativeError: an input is differentiated for that is not in `wrt`.
+        DerivativeError: an input that is not in `wrt` is differentiated for.
     """
     check_names("inputs", inputs, compiled.inputs, "inputs")
     names = tuple(inputs)
@@ -48,12 +48,12 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A simulation over a number of steps, as the record sees it.
+    """A run of a simulation as an operation of the record.
 
     Attributes:
         names: the inputs, in the order of the arguments.
-        outputs: what the values are: ("final", state) or ("traces", state).
-        points: where sources and receivers were; the simulation may have been moved since.
+        outputs: the meaning of each value: ("final", state) or ("traces", state).
+        points: places of sources and receivers in this run. `Simulation.move` may have changed them since.
         options: see `Simulation.run`.
     """
 

@@ -23,16 +23,16 @@ from diffsim.stepping.stepper import Stepper
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What a gradient took, and what its states went through.
+    """Time and steps of a gradient, and the errors of its states.
 
     Attributes:
-        seconds: that the forward and the reverse run took together, without what was done between them.
+        seconds: time of the forward and the reverse run together, without the time between them.
         steps: run of each kind: "advance", "record", "undo", "reverse".
-        guard_seconds: that comparing states took.
-        compression_error: largest relative error that `Lossy` compression made; None: no such compression.
+        guard_seconds: time to compare states.
+        compression_error: largest relative error of `Lossy` compression; None: there was no such compression.
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
-        replanned: whether the way back was planned anew because steps took unlike times.
+        replanned: whether the reverse sweep was planned anew because step times differed.
         growth: how the cotangent grew, if exponentially.
     """
 
@@ -49,9 +49,9 @@ class UntilStepper:
     """A stepper whose run ends when a condition on its state holds, or after `most` steps.
 
     Args:
-        stepper: what is run.
-        options: say what ends it.
-        most: steps.
+        stepper: the stepper to run.
+        options: contain the condition that ends the run.
+        most: the largest number of steps.
     """
 
     def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
@@ -62,7 +62,7 @@ class UntilStepper:
             setattr(self, name, getattr(stepper, name))
 
     def advance(self, start: int, stop: int) -> int | None:
-        """Advance, no farther than to the end, and tell where that is when it is reached."""
+        """Advance, at most to the end. Return the last step if the end is reached."""
         if self._end is not None:
             self._stepper.advance(start, stop)
             return None
@@ -85,9 +85,9 @@ class Reversal:
     Args:
         stepper: ready to run, at state 0.
         schedule: which states are kept, and when.
-        options: what the user asked for.
-        steps: time steps, or the most there may be.
-        key: what tells this run from others, if its sweep may be resumed.
+        options: the user's options.
+        steps: time steps, or their maximum.
+        key: identifies this run, if its sweep may be resumed.
         stores: for the schedule's slow tiers; None: new ones.
     """
 
@@ -103,8 +103,8 @@ class Reversal:
         policy = options.policy
         self.stepper, self.policy = stepper, policy
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
-        verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which does not give back the same states
-        outputs = stepper.outputs if stores is None else None  # a run that goes on from stored states has not recorded all of it
+        verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
+        outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states has recorded only a part
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
         self.growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
@@ -129,11 +129,11 @@ class Reversal:
             watcher(action)
 
     def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
-        """Seed the cotangents, run the reverse sweep, and tell how it went."""
+        """Seed the cotangents, run the reverse sweep, and return its report."""
         began = clock()
         with self.sweep:
             seed()
-            if keeper is not None:  # a run that is resumed begins with an exact state
+            if keeper is not None:  # a resumed run must start from an exact state
                 self._piece_watchers.append(partial(self._keep, keeper))
             self.sweep.reverse()
         self._seconds += clock() - began
@@ -154,5 +154,5 @@ class Reversal:
             self.sweep.resumable = True
 
     def close(self) -> None:
-        """Give up what is kept."""
+        """Free the states that are kept."""
         self.sweep.close()

@@ -46,12 +46,12 @@ class Simulation:
         sources: forcing -> coordinates, shape (sources, axes), in the grid's units. Between cells the amplitude is
             shared among the neighbours. An amplitude a stands for a density a * delta(x - x_source).
         receivers: state -> coordinates, shape (receivers, axes); values are interpolated linearly.
-        wrt: inputs that gradients are wanted for; None: all. Leaving out parameters makes the adjoint cheaper, and a
+        wrt: inputs to differentiate for; None: all. Leaving out parameters makes the adjoint cheaper, and a
             linear equation whose parameters are all left out needs no stored states at all.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
 
     Attributes:
-        last_sweep: what the last gradient took, and what its states went through.
+        last_sweep: time and steps of the last gradient, and the errors of its states.
 
     Raises:
         ShapeError: a source or receiver outside the grid, or a grid smaller than the stencil.
@@ -90,13 +90,13 @@ class Simulation:
         return made
 
     def tangent(self, differentiable: bool = True) -> Simulation:
-        """The same equation with a tangent beside every field: x has `dot(x, order)`, in inputs and in solutions.
+        """The same equation with a tangent for every field: x has `dot(x, order)`, in inputs and in solutions.
 
-        It is a simulation like any other: its run is the derivative of this one's along a direction, its vjp has the second
-        derivatives. It is made once and kept.
+        It is a simulation like any other. Its run is the derivative of this simulation's run along a direction, and its vjp gives the
+        second derivatives. It is built once.
 
         Args:
-            differentiable: whether its vjp will be wanted, which takes memory for cotangents.
+            differentiable: whether its vjp will be called, which needs memory for cotangents.
         """
         differentiable = flag("differentiable", differentiable)
         with self._turn:
@@ -106,7 +106,7 @@ class Simulation:
             return self._tangent
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What `pickle` keeps: the equation, points and options. Kernels are compiled anew where it is loaded, storage is not kept."""
+        """Pickle the equation, points and options. Kernels are compiled anew after loading, and storage is not pickled."""
         base = len(self.receivers) >> self.order, len(self.wrt) >> self.order
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
@@ -124,11 +124,11 @@ class Simulation:
 
     @property
     def last_sweep(self) -> SweepReport | None:
-        """What the last gradient took, and what its states went through."""
+        """Time and steps of the last gradient, and the errors of its states."""
         return self._compiled.last_sweep
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
-        """The shape of an input, by name, of a run of so many steps."""
+        """The shape of the input `name` in a run of `steps` steps."""
         return self._compiled.input_shape(name, steps)
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
@@ -144,35 +144,35 @@ class Simulation:
         return schedule_of(self._compiled, Policy.of(checkpoint), check_steps(steps))
 
     def sizes(self, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None) -> Sizes:
-        """Bytes of all that a gradient of so many steps allocates. The inputs are the caller's and not counted.
+        """Bytes that a gradient of `steps` steps allocates. The caller's inputs are not counted.
 
         Args:
             steps: time steps.
-            inputs: see the class; given them, the strips of damped cells are counted that a run backwards would keep.
+            inputs: see the class. With them, the strips of damped cells that a run backwards would store are counted.
         """
         steps = check_steps(steps)
         return sizes_of(self._compiled, steps, None if inputs is None else self._compiled.checked(inputs, steps))
 
     def predicted_bytes(self, schedule: AnySchedule) -> int:
-        """Bytes of all fields of a gradient by `schedule`; records and amplitudes, a number a step and point, come on top, and
-        so do strips of damped cells, where steps are undone."""
+        """Bytes of all fields of a gradient by `schedule`. Not counted are traces and amplitudes (a number for each step and point),
+        and strips of damped cells where steps are undone."""
         storage, schedule = self._stepper.storage, require_schedule(schedule)
         second = storage.second_bytes() if schedule.runs_backwards else 0
         return storage.working_bytes() + second + schedule.slots * storage.state_bytes() + schedule.recorded * storage.recorded_bytes()
 
     def allocated_bytes(self) -> int:
-        """Bytes of all fields now; those of `jvp`, and strips of damped cells, are not counted."""
+        """Bytes of all fields now, without those of `jvp` and without strips of damped cells."""
         return self._stepper.storage.allocated_bytes()
 
     def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
-        """Put sources and receivers elsewhere, without compiling anew: for many shots by one simulation.
+        """Move sources and receivers without compiling anew: for many shots with one simulation.
 
         Args:
-            sources: forcing -> coordinates; forcings left out keep theirs. Their number may change.
+            sources: forcing -> coordinates. Forcings left out stay where they are. The number of sources may change.
             receivers: state -> coordinates, likewise.
 
         Raises:
-            ShapeError: a source or receiver outside the grid; nothing is moved then.
+            ShapeError: a source or receiver is outside the grid. Nothing is moved.
             ParameterError: a forcing or state that this simulation was built without.
         """
         sources, receivers = places("sources", sources), places("receivers", receivers)
@@ -195,10 +195,10 @@ class Simulation:
 
         Args:
             inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
-            steps: time steps, or the most there may be.
-            every: call `watch`, and ask `until`, after each `every` steps; 0: never watch, and ask after each step.
-            watch: called with the number of steps done and the states then; not while the run is differentiated.
-            checkpoint: what the reverse sweep keeps, if the run is differentiated; see `vjp`.
+            steps: time steps, or their maximum.
+            every: call `watch` and `until` every `every` steps; 0: never call `watch`, and call `until` after each step.
+            watch: called with the number of steps done and the states. It is not called while the run is differentiated.
+            checkpoint: the states that the reverse sweep stores, if the run is differentiated; see `vjp`.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
         """
         steps, every = check_steps(steps), whole("every", every, 0)
@@ -218,24 +218,24 @@ class Simulation:
         every: int = 1,
         on_progress: OnProgress | None = None,
     ) -> tuple[Solution, Pullback]:
-        """Solve forward, ready for the reverse sweep.
+        """Solve forward, and prepare the reverse sweep.
 
         Args:
             inputs: arrays by name, see the class.
-            steps: time steps, or the most there may be.
+            steps: time steps, or their maximum.
             checkpoint: "auto", a memory size such as "4 GB", a number of slots, a schedule, or a `Policy`.
             on_action: called after each action of the schedule.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
-            every: ask `until` after each so many steps.
+            every: call `until` every so many steps.
             on_progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`.
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
-            input in `wrt`. It can be called at any time and as often as wanted; the simulation has storage for one run, so
-            if it was used for something else meanwhile, or the pullback was called before, the forward run is made again.
+            input in `wrt`. It can be called at any time and any number of times. The simulation has storage for one run: if
+            it was used for another run meanwhile, or the pullback was called before, the forward run is repeated.
 
         Raises:
-            ReplayError: by the pullback: a step that was run again did not do what it did the first time.
+            ReplayError: raised by the pullback: a repeated step gave another result than the first time.
         """
         return run_reversibly(self._compiled, inputs, check_steps(steps), RunOptions.of(checkpoint, until, every, on_action, on_progress))
 
@@ -257,7 +257,7 @@ class Simulation:
             inputs: and all others: see `vjp`.
 
         Raises:
-            DerivativeError: the loss gives a number alone, and does what loses a derivative.
+            DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
         options = RunOptions.of(checkpoint, until, every, on_action, on_progress)
@@ -287,7 +287,7 @@ def _loaded(
     order: int,
     differentiable: bool,
 ) -> Simulation:
-    """A simulation that was pickled."""
+    """Build a simulation from its pickled parts."""
     traced = trace(equation, [f for f in equation.forcings if source_points(f) in points], wrt)[0]
     places = [*map(source_points, traced.step.forcings), *map(receiver_points, receivers)]
     primal = {name: points[name] for name in places}

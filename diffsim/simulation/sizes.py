@@ -1,4 +1,4 @@
-"""Bytes of all that a gradient of a simulation allocates, counted before it is run."""
+"""Bytes that a gradient of a simulation allocates, counted before the run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from diffsim.stepping.forward import receiver_points
 from diffsim.typing import Array
 
 RECORDED = 4
-"""Numbers for a step and receiver: the trace as it is recorded, the solution's copy, its cotangent by the loss, and that of the sweep."""
+"""Numbers for a step and receiver: the recorded trace, the solution's copy, the loss's cotangent, and the sweep's cotangent."""
 FORCED = 4
-"""Numbers for a step and source: the amplitude, its cotangent, and two copies of that while the gradient is handed over."""
+"""Numbers for a step and source: the amplitude, its cotangent, and two copies of the cotangent while the gradient is returned."""
 ON_DEVICE = 2
-"""How many of both are in a GPU's memory."""
+"""How many of `RECORDED`, and of `FORCED`, are in a GPU's memory."""
 
 
 def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
-    """Bytes of all that a gradient allocates.
+    """Bytes that a gradient allocates.
 
     Args:
-        compiled: what is differentiated.
+        compiled: the simulation to differentiate.
         steps: time steps.
-        fields: inputs, where strips of damped cells are to be counted: what they damp may depend on parameters.
+        fields: inputs. They are needed to count strips of damped cells, because the damped cells may depend on parameters.
     """
     stepper, item = compiled.stepper, compiled.dtype.itemsize
     cells = round_up(math.prod(compiled.grid.shape) * item, ALIGNMENT)
@@ -61,10 +61,11 @@ def _strip_bytes(compiled: Compiled, steps: int, fields: Mapping[str, Array]) ->
 
 
 def _fields_around(compiled: Compiled) -> int:
-    """Fields over the cells that are there when most are: as the final states' and coefficients' cotangents become those of the inputs.
+    """The largest number of fields at a time: when cotangents of final states and coefficients become those of the inputs.
 
-    The final states, the coefficients, the cotangents of both; then, either what a function on the host takes and gives, or, of what is
-    done once before the first step, what it reads, with halos, the cotangents of what it gives, with halos, and those of what it reads.
+    These are the final states, the coefficients, and the cotangents of both. Then come either the arguments and results of a host
+    function, or three sets of fields of the program that runs once before the first step: its inputs with halos, the cotangents of its
+    results with halos, and the cotangents of its inputs.
     """
     states, coefficients = len(compiled.step.states), len(compiled.coefficients.traced.outputs)
     once = (compiled.initial, compiled.coefficients)
@@ -73,18 +74,18 @@ def _fields_around(compiled: Compiled) -> int:
 
 
 def _kept_by_solvers(compiled: Compiled) -> int:
-    """Bytes of matrices and their factors; tangents and adjoints solve with the same ones."""
+    """Bytes of matrices and their factors. Tangents and adjoints solve with the same ones."""
     return sum(call.function.room(math.prod(compiled.grid.shape)) for call in compiled.stepper.forward.calls)
 
 
 def host_copies(compiled: Compiled) -> int:
-    """Fields over the cells that a function on the host is given and gives, at most; what it allocates itself is not known."""
+    """The largest number of arguments and results of a host function, in fields. What the function allocates itself is unknown."""
     calls = [call for program in compiled.stepper.programs for call in program.calls]
     return max((len(call.inputs) + len(call.outputs) for call in calls), default=0)
 
 
 def made_up(compiled: Compiled, steps: int) -> dict[str, Array]:
-    """Inputs that keep every number finite and none tiny: ones for parameters, and zeros, which steps leave zeros or turn into ones."""
+    """Inputs for which all numbers stay finite and none gets tiny: ones for parameters, and zeros for all others."""
     fields = {}
     for name in compiled.inputs:
         shape = compiled.input_shape(name, steps)

@@ -1,4 +1,4 @@
-"""What a simulation gives."""
+"""The result of a simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True)
 class Solution:
-    """What a simulation gives, or the tangents or cotangents of that.
+    """The result of a simulation, or its tangents or cotangents.
 
     Attributes:
         final: each state after the last step, over the cells.

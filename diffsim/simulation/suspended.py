@@ -1,4 +1,4 @@
-"""Copies of a reverse sweep in a folder, from which the same call goes on after the process was killed."""
+"""Copies of a reverse sweep in a folder, from which the same call resumes after the process was killed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from diffsim.simulation.solution import Solution
 from diffsim.typing import Array
 
 DECISIVE = ("diffsim", "taichi", "numpy")
-"""Packages that a bit of a gradient may depend on."""
+"""Packages that can change bits of a gradient."""
 _DIGITS = 12  # of a key, in the names of files
 
 
 def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
-    """What tells a run from all others: everything that decides a bit of its gradient.
+    """A key that identifies a run: it depends on everything that can change a bit of the gradient.
 
-    How its states are kept counts only where that rounds them.
+    The way of storing states counts only if it rounds them.
     """
     kind, grid = type(compiled.equation), compiled.grid
     step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
@@ -52,13 +52,13 @@ def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedul
 
 @dataclass(frozen=True)
 class Found:
-    """A sweep that was cut off.
+    """An interrupted sweep.
 
     Attributes:
         remaining: steps that are still to be reversed.
-        solution: what the whole run gave.
-        seeds: cotangents that the sweep began with.
-        moving: what it has come to.
+        solution: the result of the whole forward run.
+        seeds: the cotangents at the start of the sweep.
+        moving: the cotangents at the last copy.
     """
 
     remaining: int
@@ -68,11 +68,11 @@ class Found:
 
 
 class Suspension:
-    """Where the sweep of one run is kept.
+    """The file that stores the sweep of one run.
 
     Args:
         policy: its folder, and seconds between copies.
-        key: what tells this run from others.
+        key: identifies this run.
     """
 
     def __init__(self, policy: Policy, key: str) -> None:
@@ -80,7 +80,7 @@ class Suspension:
         self._file = SweepFile(policy.file(f"sweep-{key[:_DIGITS]}"), key)
 
     def found(self) -> Found | None:
-        """What a killed process has left of this run."""
+        """The copy that a killed process left of this run, if there is one."""
         kept = self._file.load()
         if kept is None:
             return None
@@ -89,24 +89,24 @@ class Suspension:
         return Found(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
 
     def keeper(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Keeper:
-        """What writes the copies; its solution must be one that nobody edits."""
+        """A callback that writes the copies. Nobody may edit its solution."""
         return Keeper(self._file, self.policy.resume, {**_as_arrays("solution", solution), **_as_arrays("seed", seeds)}, moving)
 
     def remove(self) -> None:
-        """The run is over, or another one begins: nothing of it stays in the folder."""
+        """Remove the file, because the run is over or another one begins."""
         self._file.remove()
         for path in self.policy.file("any").parent.glob(f"states-{self.key[:_DIGITS]}-*"):
             path.unlink(missing_ok=True)
 
 
 class Keeper:
-    """Called with each piece of a sweep, it writes what a sweep has come to, now and then.
+    """A callback for each piece of a sweep, which writes a copy of the sweep now and then.
 
     Args:
-        file: where.
-        seconds: between copies.
-        fixed: what every copy holds.
-        moving: gives the rest.
+        file: the file to write.
+        seconds: time between copies.
+        fixed: data that are the same in every copy.
+        moving: returns the other data.
     """
 
     def __init__(self, file: SweepFile, seconds: float, fixed: Mapping[str, Array], moving: Callable[[], Mapping[str, Array]]) -> None:
@@ -114,7 +114,7 @@ class Keeper:
         self._last = time.monotonic()
 
     def __call__(self, action: Action) -> bool:
-        """Write a copy, if it is time; tells whether it was."""
+        """Write a copy if it is time, and return whether it was written."""
         if not (isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds):
             return False
         self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
@@ -123,7 +123,7 @@ class Keeper:
 
 
 def copied(solution: Solution) -> Solution:
-    """The same numbers in memory of their own."""
+    """A copy of the solution."""
     return Solution({n: np.array(v) for n, v in solution.final.items()}, {n: np.array(v) for n, v in solution.traces.items()})
 
 
@@ -134,7 +134,7 @@ def same(a: Solution, b: Solution) -> bool:
 
 
 def require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], rows: Sequence[int]) -> None:
-    """Refuse to go on with a sweep of another run: its traces are not those that this run records again.
+    """Refuse to resume a sweep of another run, whose traces differ from those of this run.
 
     Raises:
         StorageError: they differ.
@@ -142,7 +142,7 @@ def require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], r
     for name, again in found.items():
         if not np.array_equal(again[rows[0] : rows[-1] + 1], kept[name][rows[0] : rows[-1] + 1]):
             raise StorageError(
-                f"the sweep that is kept in the folder is of another run: its traces of {name} differ from those of this one; delete it"
+                f"the stored sweep in the folder belongs to another run: its traces of {name} differ from those of this one; delete it"
             )
 
 

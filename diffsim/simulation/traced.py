@@ -1,4 +1,4 @@
-"""An equation as expressions: what comes before the first step, and the step."""
+"""An equation as expressions: the part before the first step, and the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True)
 class Traced:
-    """An equation as expressions: what comes before the first step, and the step.
+    """An equation as expressions: the part before the first step, and the step.
 
     Attributes:
         order: how many times tangents were taken.
@@ -29,11 +29,11 @@ class Traced:
     order: int = 0
 
     def given(self, name: str) -> Placed:
-        """A parameter, or an initial field."""
+        """The parameter or initial field of this name."""
         return (self.coefficients.inputs | self.initial.inputs)[name]
 
     def over_cells(self, name: str, value: Array) -> Array:
-        """A parameter or initial field at each cell; other inputs as they are."""
+        """A parameter or initial field at each cell. Other inputs are returned unchanged."""
         driven = name in self.step.forcings or name in self.step.series
         return value if driven else self.given(name).over_cells(value, self.step.grid.shape)
 
@@ -48,7 +48,7 @@ class Traced:
 
 
 def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | None) -> tuple[Traced, tuple[str, ...]]:
-    """An equation as expressions, and the inputs that gradients are wanted for."""
+    """An equation as expressions, and the inputs to differentiate for."""
     coefficients = trace_coefficients(equation)
     initial = trace_initial(equation, coefficients.placed)
     series = trace_series(equation)

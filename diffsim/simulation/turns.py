@@ -1,4 +1,4 @@
-"""Whose turn it is to use a simulation: its kernels work on one storage."""
+"""Locks: one thread at a time uses a simulation, because its kernels work on one storage."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from diffsim.engine import refuse_forked
 from diffsim.errors import StaleValueError
 
 _table = threading.Condition()
-"""Held for the few lines that read or change who holds and who waits for any turn; notified of every turn that is given up."""
+"""Protects the lists of holders and waiting threads of all turns. It is notified whenever a turn is released."""
 _awaited: dict[int, Turn] = {}
-"""The turn that each waiting thread waits for, by the thread's number."""
+"""Number of a waiting thread -> the turn that it waits for."""
 
 
 class Turn:
-    """Held by the thread that uses a simulation; others wait.
+    """A lock that is held by the thread that uses a simulation. Other threads wait.
 
-    A thread may take a turn within its own, but not from a function that a run in progress calls (`watch`, `until` and the like): that
-    would exchange the state under its feet. Nor may it wait for a turn whose holder waits, however indirectly, for one of its own.
+    A thread may take its own turn again, but not in a function that a running simulation calls (`watch`, `until` and the like): the state
+    of that run would be replaced. Nor may a thread wait for a turn whose holder waits, directly or not, for a turn of this thread.
     """
 
     def __init__(self) -> None:
-        self._holder: int | None = None  # number of the thread whose turn it is
-        self._depth = 0  # how often it took it
-        self._outside = False  # whether it is in a function of the user's
+        self._holder: int | None = None  # number of the thread that holds it
+        self._depth = 0  # how often that thread took it
+        self._outside = False  # whether that thread runs a function of the user
 
     def __enter__(self) -> None:
         refuse_forked()
@@ -60,9 +60,9 @@ class Turn:
             del _awaited[me]
 
     def _waits_for(self, me: int) -> bool:
-        """Whether the holder waits for a turn whose holder waits, and so on, for one of this thread's.
+        """Whether the chain of waiting holders ends at a turn of this thread.
 
-        Nobody began to wait where that was so: there is no other circle on the way.
+        The chain contains no other circle, since no thread starts to wait if that would close one.
         """
         holder = self._holder
         while holder is not None and holder != me:
@@ -71,7 +71,7 @@ class Turn:
         return holder == me
 
     def outside(self, function: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """A function of the user's as a run calls it."""
+        """Wrap a function of the user for calls by a run."""
         if function is None:
             return None
 

@@ -29,19 +29,19 @@ class Acoustic(Equation):
         (1 + d) pⁿ⁺¹ = 2 pⁿ - (1 - d) pⁿ⁻¹ + (c dt)² (∇²ₕ pⁿ + fⁿ),   d = σ dt / 2
 
     Inputs: wave speed `c` (m/s, at cell centres); initial pressures `p` and `p_prev` (one dt earlier; Pa, zero if left out);
-    amplitudes of the point sources `f`. Without a sponge the edges are what `boundary` says: "zero" reflects with a change
+    amplitudes of the point sources `f`. Without a sponge `boundary` sets the edges: "zero" reflects with a change
     of sign, "mirror" without, "periodic" joins opposite edges.
 
     Args:
         grid: spacing in metres.
         dt: time step, s. Stable while c_max dt sqrt(λ) <= 2, with λ the largest eigenvalue of -∇²ₕ: in two dimensions
             c_max dt / dx <= 0.707 (order 2), 0.612 (4), 0.575 (6), 0.555 (8).
-        order: of the Laplacian, 2 to 12.
-        boundary: outside the grid, see `diffsim.Variable`.
+        order: order of the Laplacian, 2 to 12.
+        boundary: values outside the grid, see `diffsim.Variable`.
         sponge: cells of absorbing sponge at every edge; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
         parameters: inputs that rules of the boundary name and that hold for all steps, such as {"held": Variable(axes=())}.
-        series: inputs that rules name and that are given anew for each step, such as {"piston": Variable(axes=())}.
+        series: inputs that rules name and that have a value for each step, such as {"piston": Variable(axes=())}.
 
     Good values: order 8, five cells per shortest wavelength, sponge of 20 to 40 cells.
 

@@ -1,4 +1,4 @@
-"""Inputs that the rules of a solver's boundary name, beside those of its own."""
+"""Inputs that the boundary rules of a solver name, in addition to the solver's own inputs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from diffsim.stepping.equation import Variable
 
 
 def check_given(what: str, variables: Mapping[str, Variable], own: Collection[str]) -> dict[str, Variable]:
-    """The variables by name, if they are some and the equation has no input of these names itself.
+    """Check variables by name. The equation itself must not have inputs of these names.
 
     Raises:
-        ParameterError: something else, or a name that is taken.
+        ParameterError: they are no variables, or a name is taken.
     """
     found = dict(mapping(what, variables, "{'air': Variable(axes=())}"))
     for name, variable in found.items():

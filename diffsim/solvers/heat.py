@@ -32,9 +32,9 @@ class Heat(Equation):
     Args:
         grid: spacing in metres.
         dt: time step, s. Stable while dt kappa_max Σ 4/dx² <= 2, in two dimensions kappa dt / dx² <= 1/4.
-        boundary: outside the grid, see `diffsim.Variable`.
+        boundary: values outside the grid, see `diffsim.Variable`.
         parameters: inputs that rules of the boundary name and that hold for all steps, such as {"air": Variable(axes=())}.
-        series: inputs that rules name and that are given anew for each step, such as {"lamp": Variable(axes=())}.
+        series: inputs that rules name and that have a value for each step, such as {"lamp": Variable(axes=())}.
 
     Good values: kappa dt / dx² of 0.1 to 0.2; a mode of wave number k decays by 1 - 4 r Σ sin²(k dx / 2) a step, r = kappa dt / dx².
 

@@ -1,4 +1,4 @@
-"""How large a time step explicit schemes bear, from the largest eigenvalue of their discrete operators."""
+"""Largest stable time steps of explicit schemes, from the largest eigenvalue of their discrete operators."""
 
 from __future__ import annotations
 

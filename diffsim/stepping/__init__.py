@@ -1,1 +1,1 @@
-"""One step of an equation: traced, turned into programs and kernels, and driven through time."""
+"""One step of an equation: trace it, derive programs and kernels from it, and run it through time."""

@@ -1,13 +1,13 @@
 """The program of the adjoint step: cotangents at time n from those at n + 1, as gathers.
 
-A step computes y(i) = F(x(i + o), ...) at every cell i. With g_o(i) the cotangent that cell i gives to the value it read
-at offset o (`diffsim.expr.derive.vjp`), the cotangent of x at cell j is the sum over o of g_o(j - o): each cell gathers.
-Values that a step uses at several cells (`diffsim.stepping.sharing`) are fields in between: their cotangents are gathered
-first, at every cell where the step uses them, a few of which lie outside the grid.
+A step computes y(i) = F(x(i + o), ...) at every cell i. Let g_o(i) be the cotangent that cell i contributes to the value that it read
+at offset o (`diffsim.expr.derive.vjp`). The cotangent of x at cell j is the sum over o of g_o(j - o): each cell gathers.
+Values that a step uses at several cells (`diffsim.stepping.sharing`) are intermediate fields. Their cotangents are gathered
+first, at every cell where the step uses them. A few of these cells lie outside the grid.
 
-Cotangents of what a step gives are zero outside the grid, because nothing is computed there. Cotangents of what it reads are
-not: a boundary rule filled the halo from cells, so they are folded back onto these (`Assign.fold`), and the transposes are
-exact at the boundary as well.
+Cotangents of the results of a step are zero outside the grid, because nothing is computed there. Cotangents of the fields that it reads
+are not zero there: a boundary rule filled the halo from cells, so these cotangents are folded back onto the cells (`Assign.fold`). So the
+transposes are exact at the boundary as well.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from diffsim.stepping.trace import TracedStep
 
 @dataclass(frozen=True)
 class Adjoint:
-    """The adjoint program, and how cotangents of delayed states come from those of their primaries.
+    """The adjoint program, and the expressions of cotangents of delayed states by those of their primaries.
 
     Attributes:
         program: one adjoint step. Rings: primal states at the level tables' times n, n - 1, ...; cotangents at n + 1, ...
         depths: cotangents with storage -> how many later time levels a step reads.
-        delayed: states whose cotangent is not stored -> its expression, to be read at the next later level.
+        delayed: states whose cotangent is not stored -> its expression, which is read at the next later level.
     """
 
     program: Program
@@ -61,13 +61,13 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
     inline: dict[str, Node] = {}
     places: dict[str, Place] = {}
 
-    # cotangents of what was read, from those of the outputs and then of each stage and shared value, last to first
+    # cotangents of the fields that were read, from those of the outputs, then of each stage and shared value, last to first
     follows = {s: p for s, (p, steps) in delays.items() if steps}
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
     reverse = Reverse(step, own_outputs)
 
     def gather(name: str, placed: Placed) -> None:
-        """Add what computes the cotangent of a field: of a slim one, that of each cell, and then totals."""
+        """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
         if placed.axes is None:
             new: dict[str, Part] = {bar(name): reverse.gathered(name, Place(bar(name)), placed.rules, inline)}
         else:
@@ -144,7 +144,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
 
 
 def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:
-    """Cotangents that need no storage: functions, at the same cell, of stored cotangents and of what does not change in time."""
+    """Cotangents that need no storage: functions, at the same cell, of stored cotangents and of fields that are constant in time."""
     fixed = step.coefficients.keys() | step.profiles.keys()
     bars = {bar(s) for s in step.states if s not in follows}
     zero = (0,) * step.grid.ndim
@@ -155,7 +155,7 @@ def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: di
         local = contributions.keys() <= {zero} and all(offsets == {zero} for offsets in used.values())
         if local and used.keys() <= fixed | bars:
             found[state] = contributions.get(zero, step.graph.const(0))
-    # all followers of one primary, or none: the sums over time levels assume it
+    # all followers of one primary, or none: the sums over time levels assume that
     primaries = {step.delays()[s][0] for s in follows if s not in found}
     return {s: node for s, node in found.items() if step.delays()[s][0] not in primaries}
 

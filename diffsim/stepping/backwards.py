@@ -1,4 +1,4 @@
-"""The working state of a stepper taken back, step by step."""
+"""Undo steps: run the working state of a stepper backwards."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from diffsim.typing import Array, IntArray
 
 
 class Backwards:
-    """Undoes steps by their programs.
+    """Undoes steps by running programs.
 
     Args:
-        how: a step is undone.
+        how: the programs that undo a step.
         forward: the forward program.
-        launcher: of the stepper.
+        launcher: launcher of the stepper.
         profiles: one-axis fields with their halo.
-        rules: of the coefficients outside the grid.
+        rules: boundary rules of the coefficients.
         rounding: the second run backwards; None: the gradient does not depend on the states.
 
     Attributes:
-        keeping: whether going forward keeps, and going back takes, what damped cells lose, if room was made for it.
+        keeping: whether the forward run stores the values of damped cells, and the run backwards restores them. That needs allocated
+            memory.
     """
 
     def __init__(
@@ -52,15 +53,15 @@ class Backwards:
 
     @property
     def forward(self) -> Program:
-        """The program of steps that are to be undone."""
+        """The forward program of steps that will be undone."""
         return self._programs[0]
 
     def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
-        """Tiles that are damped so much over a run that they cannot be computed backwards, of each state that has some.
+        """Tiles that are damped too much in a run to be computed backwards, for each state with such tiles.
 
         Args:
-            coefficients: over the cells.
-            steps: of the run.
+            coefficients: values over the cells.
+            steps: steps of the run.
         """
         layout, factors = self._launcher.layout, self.how.factors
         padded = {name: pad(np.asarray(coefficients[name]), layout.halo, rules) for name, rules in self._rules.items()}
@@ -73,19 +74,19 @@ class Backwards:
         return {state: found for state, found in tiles.items() if len(found)}
 
     def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:
-        """Bytes that all steps of a run keep of damped cells."""
+        """Bytes of the stored damped cells of all steps of a run."""
         layout = self._launcher.layout
         return sum(strip_rows(self.damped(coefficients, steps), steps).values()) * layout.lanes * layout.dtype.itemsize
 
     def start(self, coefficients: Mapping[str, Array], steps: int) -> None:
-        """Make room for what the steps of a run keep."""
+        """Allocate memory for the stored damped cells of a run."""
         tiles = self.damped(coefficients, steps)
         self._launcher.put_strips({strip(state): found for state, found in tiles.items()}, steps)
         self._striped = self.how.with_strips(self._plain[0], tuple(tiles)) if tiles else self._plain
         self.keeping = True
 
     def undo(self, rings: Mapping[str, Ring], start: int, stop: int) -> None:
-        """Take the working state back from step `stop` to `start`, and the second one that tells of rounding errors, if it is wanted."""
+        """Undo the working state from step `stop` to `start`, and also the second state that measures rounding errors, if it is used."""
         if self.rounding is None:
             self._undo(rings, start, stop)
             return

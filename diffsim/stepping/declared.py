@@ -1,4 +1,4 @@
-"""Whether what an equation declares is of the kinds that it should be."""
+"""Check the types of the attributes that an equation declares."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from diffsim.stepping.fields import Placed
 
 
 def check_declared(equation: Equation) -> None:
-    """Raise unless what an equation declares is of the kinds that it should be.
+    """Raise unless the attributes of an equation have the right types.
 
     Raises:
-        ParameterError: no equation, or a part of it that is something else.
-        ShapeError: a profile along an axis that the grid has not.
+        ParameterError: it is no equation, or an attribute has the wrong type.
+        ShapeError: a profile varies along an axis that the grid does not have.
     """
     kind = type(equation).__name__
     if not isinstance(equation, Equation):
@@ -54,7 +54,7 @@ def _check_axes(what: str, variable: Variable, ndim: int) -> None:
 
 
 def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None:
-    """Raise `ShapeError` unless the region of a variable of a group is one of cells of the grid, if there is one."""
+    """Raise `ShapeError` if a variable has a region that does not fit the grid, or is not a state."""
     if variable.region is None:
         return
     if variable.region.shape != grid.shape:
@@ -66,7 +66,7 @@ def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None
 
 
 def check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
-    """Each name once, except that a parameter may serve as a coefficient as it is."""
+    """Raise if a name is used twice, except for a parameter that is directly used as a coefficient."""
     handed_on = type(equation).coefficients is Equation.coefficients
     groups = {
         "parameters": {name for name in equation.parameters if not (handed_on or name in coefficients)},

@@ -33,7 +33,7 @@ class DeviceKernel(Kernel):
     _lap = 0
 
     def _loop(self, loop: Loop, step: int) -> None:
-        """All laps one after the other in the source: loops over cells are the outermost of a GPU's kernel."""
+        """Unroll all laps in the source, because the outermost loops of a GPU kernel are those over cells."""
         laps = range(loop.count)
         for self._lap in reversed(laps) if loop.down else laps:
             for number, operation in enumerate(loop.operations):
@@ -51,7 +51,7 @@ class DeviceKernel(Kernel):
             self._total(operation, step)
 
     def _total(self, total: Total, step: int) -> None:
-        """Each place of the target by a thread."""
+        """Compute each place of the target by one thread."""
         layout, last = self.layout, self.ndim - 1
         kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
         first, counts = (*layout.halo[:-1], layout.halo_tiles), (*layout.shape[:-1], layout.tiles)
@@ -61,7 +61,7 @@ class DeviceKernel(Kernel):
 
     @contextmanager
     def _step(self, step: int) -> Iterator[None]:
-        """The locals of a step, and the guard that ends a launch early; every top-level loop needs its own."""
+        """The locals of a step, and the guard that ends a launch early. Every top-level loop needs its own."""
         text, program = self.text, self.program
         text(f"t = begin + {step}")
         with text.block(f"if t < control[{STEPS}]"):
@@ -98,7 +98,7 @@ class DeviceKernel(Kernel):
 
     @contextmanager
     def _cells(self, low: Sequence[int], high: Sequence[int], step: int) -> Iterator[None]:
-        """A loop over the cells of the grid and so many beyond it."""
+        """A loop over the cells of the grid and `low` and `high` cells beyond it."""
         layout = self.layout
         shape, halo = (*layout.rows, layout.tiles), (*layout.row_halo, layout.halo_tiles)
         low, high = ((0, *low), (0, *high)) if self.ndim == 1 else (low, high)
@@ -109,7 +109,7 @@ class DeviceKernel(Kernel):
 
     @cached_property
     def _kept(self) -> dict[str, int]:
-        """Where the field of each value that nests keep starts; nests use the same memory one after the other."""
+        """The first tile of the field of each value that nests keep. Nests use the same memory one after the other."""
         return {
             name: number * self.layout.tile_count
             for nest in self.program.nests
@@ -131,7 +131,7 @@ class DeviceKernel(Kernel):
             self.write_strip(strip, back)
 
     def _fold(self, nest: Nest, rules: Rules, outside: tuple[int, ...], which: Sequence[int], step: int) -> None:
-        """Compute cells outside the grid, and add them to the cells that the boundary rules took these from, axis by axis."""
+        """Compute cells outside the grid, and add them to the cells from which the boundary rules filled them, axis by axis."""
         text, layout = self.text, self.layout
         roots = nest.roots or tuple(a.node for a in nest.assigns)
         names, halo = (*self.rows, "j"), (*layout.row_halo, layout.halo_tiles)
@@ -160,12 +160,12 @@ class DeviceKernel(Kernel):
                         self.put_tile(target, self._along(stored, cell), "F(0.0)")
 
     def _along(self, stored: int, cell: int) -> str:
-        """Address of a cell by its position along one stored axis; the others are the variables of the loop."""
+        """Address of a cell by its position along one stored axis. The other positions are the variables of the loop."""
         row: list[str | int] = [cell if a == stored else f"o{a}" for a in range(len(self.layout.storage))]
         return row_start(row[:-1], self.layout.strides) + str(row[-1])
 
     def _extend(self, assign: Assign, step: int) -> None:
-        """Halo by halo, the last axis first, so that corners are right. Nothing writes the halo of a zero rule."""
+        """Fill the halos axis by axis, the last axis first, so that corners are right. The halo of a zero rule is never written."""
         array, layout = assign.target.array, self.layout
         reach = self.reach.get(array, (0,) * self.ndim)
         sizes = layout.storage

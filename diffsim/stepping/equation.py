@@ -1,4 +1,4 @@
-"""How an equation is declared."""
+"""The classes that declare an equation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Variable:
     """A field of an equation.
 
     Attributes:
-        boundary: what it is outside the grid: "zero", "periodic", "mirror" or a rule such as `diffsim.Dirichlet`; one for all sides or
-            one an axis, where a pair is that of the low and that of the high side: ("periodic", (Dirichlet(1.0), Neumann(0.0))).
-        location: where in the cell its values sit, 0 centre or 1 upper face, an entry an axis; None: the centre.
-        unit: for labels.
-        axes: along which it varies, such as (1,), or () for a number; None: all. Along the others it goes on outside the grid, and it may
-            meet what lies anywhere in the cell.
-        region: of a state, the cells in which it exists, bool, shape of the grid; None: all. It is 0 in all others: what a step gives there
-            is dropped, and neither computed nor stored. So a polarisation exists in a metal only, a memory variable in a layer.
+        boundary: values outside the grid: "zero", "periodic", "mirror" or a rule such as `diffsim.Dirichlet`. Give one for all sides or
+            one for each axis, where a pair is for the low and the high side: ("periodic", (Dirichlet(1.0), Neumann(0.0))).
+        location: location of its values in the cell, 0 centre or 1 upper face, an entry for each axis; None: the centre.
+        unit: unit, for labels.
+        axes: axes along which it varies, such as (1,), or () for a number; None: all. Along the other axes it is constant, also outside
+            the grid, and it can be combined with fields at any location.
+        region: for a state: the cells in which it exists, bool, shape of the grid; None: all. It is 0 in all other cells, where its values
+            are neither computed nor stored. For example, a polarisation exists only in a metal, and a memory variable only in a layer.
     """
 
     boundary: Boundary = "zero"
@@ -65,11 +65,11 @@ class Variable:
 
 @dataclass(frozen=True)
 class Profile:
-    """A given function of one coordinate, such as a damping profile; it is not differentiated.
+    """A given function of one coordinate, such as a damping profile. It is not differentiated.
 
     Attributes:
         axis: the axis along which it varies.
-        values: shape (cells along `axis`,). Outside the grid the end values go on.
+        values: shape (cells along `axis`,). Outside the grid the end values continue.
         location: 0: values at centres, 1: at upper faces.
     """
 
@@ -83,29 +83,29 @@ class Profile:
         real_array("values of a profile", self.values)
 
     def extended(self, values: Array, halo: int) -> Array:
-        """`values`, those of the profile, with as many as `halo` more at both ends."""
+        """The profile's `values` with `halo` more at both ends."""
         return np.pad(values, halo, mode="edge")
 
 
 class Equation(ABC):
-    """A partial differential equation with its time step, written once with symbolic fields.
+    """A partial differential equation with its time step, which is written once with symbolic fields.
 
     A subclass sets the attributes below and writes `step`, and `coefficients` if the step uses derived fields. Both are
     called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings, series;
-    an argument `**others` gets all that are not named. A `step` may also ask for `t`, the time in seconds at its beginning, and `n`,
+    an argument `**others` receives all others. A `step` may also have the arguments `t`, the time in seconds at its beginning, and `n`,
     its number.
 
     Attributes:
         grid: the grid.
         dt: time step, seconds.
-        states: what is advanced; names with a `Variable` each.
-        parameters: fields that are given, and differentiated for.
-        forcings: names of point-source terms; a step is linear in them.
-        series: what is given anew for each time step, such as a control or values at a side, and differentiated for. By default these are
-            numbers; what varies along axes says so.
+        states: the fields that a step advances: name -> `Variable`.
+        parameters: given fields, which can be differentiated for.
+        forcings: names of point-source terms. A step is linear in them.
+        series: values given for each time step, such as a control or values at a side, which can be differentiated for. They are numbers
+            unless their `Variable` has axes.
         profiles: given functions of one coordinate.
-        initials: what `initial` is given, if it is overridden.
-        coefficient_boundaries: rules of coefficients where they are not "zero".
+        initials: the arguments of `initial`, if it is overridden.
+        coefficient_boundaries: rules of coefficients whose rule is not "zero".
     """
 
     grid: Grid
@@ -123,11 +123,11 @@ class Equation(ABC):
         """The states one step later."""
 
     def coefficients(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
-        """Fields that the step uses, computed once from the parameters; without an override, the parameters themselves."""
+        """Fields that the step uses, computed once from the parameters. The default returns the parameters themselves."""
         raise NotImplementedError
 
     def initial(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
-        """The states before the first step, from `initials` and the coefficients; without an override, they are given."""
+        """The states before the first step, from `initials` and the coefficients. By default the user gives them as inputs."""
         raise NotImplementedError
 
     def check(self, parameters: Mapping[str, Array]) -> None:

@@ -1,4 +1,4 @@
-"""What a traced step is made of: fields with a place on the cell, and stages that compute fields which are stored."""
+"""The parts of a traced step: fields with a location on the cell, and stages that compute stored fields."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from diffsim.stepping.program import Part, Place
 from diffsim.typing import Array
 
 Derive = Callable[[list[Node]], list[Node]]
-"""Gives the tangents of expressions."""
+"""Returns the tangents of expressions."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A traced field: location, what it is outside the grid, and the cells in which it exists."""
+    """A traced field: its location, its boundary rules, and the cells in which it exists."""
 
     location: Location
     rules: Rules
     region: Region | None = field(default=None, kw_only=True)
-    axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # along which it varies; None: all
+    axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # axes along which it varies; None: all
 
     @property
     def constant(self) -> tuple[int, ...]:
-        """Axes along which it does not vary."""
+        """Axes along which it is constant."""
         return () if self.axes is None else tuple(axis for axis in range(len(self.location)) if axis not in self.axes)
 
     def over_cells(self, values: Array, shape: tuple[int, ...]) -> Array:
-        """Values along the axes along which it varies, over the cells of a grid."""
+        """Expand values along its axes to all cells of a grid."""
         return values if self.axes is None else np.broadcast_to(np.expand_dims(values, self.constant), shape)
 
     def of_cells(self, cells: Array) -> Array:
-        """Values along the axes along which it varies: a view of those of the first cells along the others."""
+        """Values along its axes: a view of the first cells along the other axes."""
         first = cells[tuple(slice(0, 1 if axis in self.constant else None) for axis in range(len(self.location)))]
         return first.squeeze(self.constant)
 
     def summed(self, bars: Array) -> Array:
-        """Cotangents of values along the axes along which it varies, from those at each cell."""
+        """Cotangents of values along its axes, summed from those at each cell."""
         return np.asarray(bars.sum(axis=self.constant)) if self.axes is not None else bars
 
     @property
     def where(self) -> tuple[int | None, ...]:
-        """Its location for expressions: what does not vary along an axis lies anywhere along it."""
+        """Its location in expressions; None along an axis where it is constant, which fits any location."""
         return tuple(place if self.axes is None or axis in self.axes else None for axis, place in enumerate(self.location))
 
 
@@ -63,9 +63,9 @@ class Stage(ABC):
     """A part of a step that computes stored fields.
 
     Attributes:
-        name: of the stage.
+        name: name of the stage.
         outputs: the fields that it writes.
-        movable: whether a program may choose where they are stored, such as in the next level of a state.
+        movable: whether a program may choose their storage, such as the next level of a state.
     """
 
     name: str
@@ -74,11 +74,11 @@ class Stage(ABC):
 
     @abstractmethod
     def reads(self) -> dict[str, set[Offset]]:
-        """Fields that it reads, with the offsets."""
+        """The fields that it reads, with the offsets."""
 
     @abstractmethod
     def operation(self, targets: Mapping[str, Place]) -> Part:
-        """What a program does for it; `targets` has the place of each output."""
+        """The part of a program that computes it. `targets` has the place of each output."""
 
     @abstractmethod
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
@@ -93,5 +93,5 @@ class Stage(ABC):
         return []
 
     def identity(self) -> str:
-        """What tells it from others, beside its expressions."""
+        """A text that, with its expressions, identifies it."""
         return repr((self.name, self.outputs))

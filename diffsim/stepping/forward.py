@@ -51,7 +51,7 @@ def receiver_stream(state: str) -> str:
 
 
 def forward_program(step: TracedStep, records: Iterable[str], name: str = "forward") -> Program:
-    """Advance every state by one step, inject the forcings, record the states named in `records`.
+    """Advance every state by one step, inject the forcings, and record the states named in `records`.
 
     Args:
         step: the traced step.
@@ -83,7 +83,7 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
 
 
 def own_stages(step: TracedStep) -> dict[str, str]:
-    """Fields of stages that are the next value of a state with storage of its own, and are stored as that: field -> state."""
+    """Fields of stages that equal the next value of a state with its own storage, and are stored there: field -> state."""
     found: dict[str, str] = {}
     for field in written_by(stage for stage in step.stages if stage.movable).values():
         for state in ring_depths(step):
@@ -96,11 +96,11 @@ def own_stages(step: TracedStep) -> dict[str, str]:
 
 
 def arranged(parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline: Mapping[str, Node] | None = None) -> list[Operation]:
-    """Group assignments into as few loop nests, between as few calls of host functions, as their dependences allow.
+    """Group assignments into the fewest loop nests and the fewest calls of host functions that their dependences allow.
 
     Args:
-        parts: in an order in which they could run; an assignment under the name by which others read its result.
-        scatters: point sums, each put where its target is assigned (or in the last nest).
+        parts: the parts in a possible order of execution. The key of an assignment is the name under which others read its result.
+        scatters: point sums. Each goes to the nest that assigns its target (or to the last nest).
         inline: fields that are not stored.
     """
     levels = _levels(parts, inline or {})
@@ -125,7 +125,7 @@ def arranged(parts: Mapping[str, Part], scatters: Sequence[PointScatter], inline
 
 
 def _levels(parts: Mapping[str, Part], inline: Mapping[str, Node]) -> dict[str, int]:
-    """Of each part, how many others come before it at least, one after the other."""
+    """For each part: the length of the longest chain of parts that it depends on."""
     levels: dict[str, int] = {}
     known: dict[str, int] = {}
     for name, part in parts.items():

@@ -1,8 +1,8 @@
-"""What a loop nest computes in the interior of the grid, where that is less than at the edges.
+"""Shorter expressions for loop nests in the interior of the grid.
 
-There a profile of an absorbing layer is constant, no cell is the outermost one, and states that exist in a region do not. With these
-constants in their place, expressions become shorter: outside its layer, a wave is not damped. No bit of a finite
-number changes, but that -0 may become 0.
+In the interior, profiles of absorbing layers are constant, no cell is an outermost one, and states of a region do not exist. With these
+constants inserted, expressions become shorter: a wave is not damped outside of the layer. No bit of a finite
+number changes, except that -0 may become 0.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from diffsim.stepping.trace import TracedStep, profile_array
 from diffsim.typing import Array
 
 WORTH = 0.85
-"""The interior has a form of its own where that needs less than this part of the operations."""
+"""The interior gets its own expressions if they need less than this part of the operations."""
 LEAST = 0.25
-"""The smallest part of the cells that makes an interior."""
+"""The smallest part of the cells that counts as an interior."""
 
 
 def with_interiors(program: Program, step: TracedStep, regional: Mapping[str, Placed], dtype: np.dtype) -> Program:
-    """The program with what its nests compute in the interior.
+    """Add interiors to the nests of a program.
 
     Args:
-        program: of the step or of its derivative.
+        program: program of the step or of its derivative.
         step: the step.
-        regional: arrays of states that exist in a region only, and of their cotangents.
-        dtype: of all fields.
+        regional: arrays of states that exist only in a region, and of their cotangents.
+        dtype: type of all fields.
     """
     found = _Interiors(program, step, regional, dtype)
     operations = found.of(program.operations)
@@ -43,7 +43,7 @@ def with_interiors(program: Program, step: TracedStep, regional: Mapping[str, Pl
 
 
 class _Interiors:
-    """Finds the interiors of nests; `inline` has what becomes of fields that are not stored."""
+    """Finds the interiors of nests. `inline` has the new expressions of fields that are not stored."""
 
     def __init__(self, program: Program, step: TracedStep, regional: Mapping[str, Placed], dtype: np.dtype) -> None:
         self.program, self.step, self.regional, self.dtype = program, step, regional, dtype
@@ -61,7 +61,7 @@ class _Interiors:
         return tuple(found)
 
     def _interior(self, nest: Nest) -> Interior | None:
-        """The nest in the interior, if it is worth having."""
+        """The interior of a nest, or None if it does not pay."""
         shape, zero = self.step.grid.shape, (0,) * self.step.grid.ndim
         box: Box = tuple((0, n) for n in shape)
         values: dict[str, float] = {}
@@ -86,7 +86,7 @@ class _Interiors:
         return Interior(Nest(assigns), box)
 
     def _calm(self, name: str, offsets: set[Offset]) -> tuple[float, Box] | None:
-        """The value that a field has in most cells, and where it is read at these offsets with that value; None if it has no such value."""
+        """The value of a field in most cells, and the cells whose reads at these offsets give it; None if there is no such value."""
         if name in self.step.profiles:
             profile = self.step.profiles[name]
             axis, n = profile.axis, self.step.grid.shape[profile.axis]
@@ -106,7 +106,7 @@ class _Interiors:
         return None
 
     def _without(self, placed: Placed, offsets: set[Offset]) -> Box:
-        """A box of cells which do not read any of a region at these offsets; it spans the grid along all axes but one."""
+        """A box of cells that do not read a region at these offsets. It spans the grid along all axes but one."""
         assert placed.region is not None
         shape = self.step.grid.shape
         reach = tuple(max(abs(offset[axis]) for offset in offsets) for axis in range(len(shape)))
@@ -162,5 +162,5 @@ def _shrunk(run: tuple[int, int], offsets: Sequence[int], n: int) -> tuple[int, 
 
 
 def _meet(one: Box, other: Box) -> Box:
-    """The cells of both boxes."""
+    """The intersection of two boxes."""
     return tuple((max(a, c), max(max(a, c), min(b, d))) for (a, b), (c, d) in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""Newton's method on the host, for a residual that is an expression of one unknown field and of stored ones."""
+"""Newton's method on the host, for a residual that is an expression of one unknown field and of stored fields."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from diffsim.expr.graph import Node, Offset, reads
 from diffsim.linear import System
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
-"""Of the residual, if none is given."""
+"""Default tolerance of the residual."""
 LINEAR = 1e-4
-"""Tolerance of the linear systems of an iteration, where they are solved by iterations: the next one takes care of the rest."""
+"""Tolerance of iterative solvers for the linear systems of an iteration. The next iteration corrects the remaining error."""
 HALVINGS = 30
-"""Of a step that does not lower the residual, at most."""
+"""Most halvings of a step that does not lower the residual."""
 ENOUGH = 1e-4
-"""Part of what a linear residual would lose, which a step has to take off at least."""
+"""A step must lower the residual by at least this part of the decrease of a linear residual."""
 
 REMEDY = "start from a closer guess=, take a smaller time step, or raise tolerance= or iterations="
 
 
 @dataclass(frozen=True)
 class Residual:
-    """An expression that is to become 0 at every cell.
+    """An expression that a solution makes 0 at every cell.
 
     Attributes:
-        unknown: name of the field that is looked for.
+        unknown: name of the unknown field.
         value: the expression. It reads the unknown in a stencil, and stored fields at the cell itself.
         size: the sum of the magnitudes of its terms.
-        weights: its derivative for the unknown at each offset of the stencil.
+        weights: its derivative with respect to the unknown at each offset of the stencil.
         fields: names of the stored fields.
     """
 
@@ -47,18 +47,18 @@ class Residual:
 
     @functools.cached_property
     def reach(self) -> tuple[int, ...]:
-        """How far it reads the unknown along each axis."""
+        """The largest offset at which it reads the unknown, along each axis."""
         return tuple(max(map(abs, along)) for along in zip(*reads([self.value])[self.unknown], strict=True))
 
 
 @dataclass(frozen=True)
 class State:
-    """Where an iteration is.
+    """The state of an iteration.
 
     Attributes:
         x: the unknown.
-        residual: there.
-        weights: for each offset a number, or an array over the cells.
+        residual: the residual of x.
+        weights: a number, or an array over the cells, for each offset.
         size: the largest sum of the magnitudes of a residual's terms.
     """
 
@@ -74,7 +74,7 @@ class State:
 
     @property
     def norm(self) -> float:
-        """The root of the sum of squares of the residuals of all cells."""
+        """The Euclidean norm of the residuals of all cells."""
         with np.errstate(over="ignore"):
             return math.sqrt(float(np.sum(self.residual**2)))
 
@@ -85,13 +85,13 @@ class State:
 
 @dataclass(frozen=True)
 class Iteration:
-    """A host function: (guess, stored fields) -> the unknown for which the residual is 0. It works in f64.
+    """A host function: (guess, stored fields) -> the unknown for which the residual is 0. It computes in f64.
 
     Attributes:
-        residual: of the unknown and the fields.
+        residual: the residual as a function of the unknown and the fields.
         system: the linear system of a step.
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of its terms; None: by the type of the guess.
-        most: iterations.
+        most: largest number of iterations.
     """
 
     residual: Residual
@@ -112,7 +112,7 @@ class Iteration:
             raise ConvergenceError("newton expected a finite residual and derivative at the guess, got others; give another guess=")
         for number in range(self.most + 1):
             met = now.largest <= tolerance * now.size
-            if met and (number or not now.largest):  # a guess that meets it is improved, or slow changes would be lost step by step
+            if met and (number or not now.largest):  # a good guess is still improved, or slow changes would be lost step by step
                 return [now.x]
             after = self._step(now, around, number) if number < self.most else None
             if after is None:
@@ -129,7 +129,7 @@ class Iteration:
         residual, reach = self.residual, self.residual.reach
         extended = pad(x, reach, self.system.rules)
         roots = [residual.value, residual.size, *residual.weights.values()]
-        with np.errstate(all="ignore"):  # what is not finite is noticed
+        with np.errstate(all="ignore"):  # values that are not finite are detected later
             value, terms, *found = evaluate(roots, {**around, residual.unknown: extended}, x.shape, reach)
             weights = [
                 float(node.data) if node.op == "const" else values for node, values in zip(residual.weights.values(), found, strict=True)
@@ -140,7 +140,7 @@ class Iteration:
         return State(x, value, weights, float(size.max()))
 
     def _step(self, now: State, around: dict[str, npt.NDArray], number: int) -> State | None:
-        """The next state: a whole step of Newton's method, or the longest of its halves that lowers the residual; None if there is none."""
+        """The next state: a full step of Newton's method, or the longest halved one that lowers the residual; None if there is none."""
         try:
             change = self.system.solve(now.weights, -now.residual, given=False)
         except SingularError as error:
@@ -159,6 +159,6 @@ class Iteration:
         return repr((system.offsets, system.rules, system.method, self.tolerance, self.most, self.residual.fields))
 
     def room(self, cells: int) -> int:
-        """That of its linear system, of the one at the solution that tangents and adjoints use, and of the fields that it works on."""
+        """Bytes of its linear system, of the system at the solution for tangents and adjoints, and of its working fields."""
         fields = 2 * len(self.residual.fields) + len(self.residual.weights) + 10
         return 2 * self.system.room(cells) + 8 * cells * fields

@@ -1,4 +1,4 @@
-"""What the source of a CPU kernel and that of a GPU kernel have in common: arguments, and everything done cell by cell."""
+"""The common parts of the sources of CPU and GPU kernels: arguments, and all work done cell by cell."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
-"""Entries of the control array: steps of this launch, index of its first step; where it goes on if an earlier launch of these steps was
-left: steps that are done, and operations of the next one that are."""
+"""Entries of the control array: steps of this launch, and index of its first step. If an earlier launch of these steps was abandoned,
+the place to continue from: steps that are done, and operations of the next step that are done."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
-"""Of workers, in cache lines of their own: how many came to barriers, how many barriers opened; where this launch was left (see `DONE`)."""
+"""Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
+(see `DONE`)."""
 HEADER = 128
 CAPACITY = 16384
-"""Steps that a launch can hold: the length of a level table."""
+"""Most steps in a launch: the length of a level table."""
 SLACK = 8
 LARGER = "ti.select({0} < {1}, {1}, ti.select({1} <= {0}, {0}, {0} + {1}))"
-"""The larger of two values, and NaN where one of them is: `ti.max` takes the other, and Taichi believes that a value equals itself."""
+"""The larger of two values, or NaN if one of them is NaN. `ti.max` returns the other value, and Taichi assumes that a value equals
+itself."""
 PART = 64
-"""Tiles of a row that are added up before they are added to the others, so that rounding errors of long rows stay small."""
+"""Tiles of a row that are summed first and then added to the total, so that rounding errors of long rows stay small."""
 
 Kind = Literal[
     "control",
@@ -73,7 +75,7 @@ STRIP_KINDS: tuple[Kind, ...] = ("strip", "tiles", "slabs")
 
 @dataclass(frozen=True)
 class Argument:
-    """One kernel argument: its identifier in the source, what it is, and of what."""
+    """One kernel argument: its identifier in the source, its kind, and the object that it belongs to."""
 
     name: str
     kind: Kind
@@ -86,7 +88,7 @@ def annotation(argument: Argument) -> str:
 
 
 def table_offset(program: Program, array: str) -> int:
-    """Where the level table of a ring starts in the control array."""
+    """The index of the first entry of a ring's level table in the control array."""
     return HEADER + sorted(program.entries).index(array) * (CAPACITY + SLACK)
 
 
@@ -98,7 +100,7 @@ class Kernel(ABC):
     """Source of the kernel of a program.
 
     Args:
-        program: what a step does.
+        program: the program of a step.
         graph: the graph of its expressions.
         fields: how the arrays are stored.
     """
@@ -147,7 +149,7 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def rolled_tiles(self) -> int:
-        """Tiles of the array in which nests keep values as they go."""
+        """Number of tiles of the array in which nests keep values."""
 
     @property
     def source(self) -> str:
@@ -161,12 +163,12 @@ class Kernel(ABC):
         """Fill `self.text`."""
 
     def compile(self) -> Any:
-        """The Taichi kernel; the same one for every simulation with this source."""
+        """The Taichi kernel. Simulations with the same source share it."""
         columns = [self.layout.tiled(slim) for slim in self.slim.values()]
         return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
 
     def _namespace(self) -> dict[str, Any]:
-        """What the names in the source stand for."""
+        """The objects that names in the source stand for."""
         ti = taichi()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
@@ -215,7 +217,7 @@ class Kernel(ABC):
         return f"control[{table_offset(self.program, place.array)} + t + {place.level}] * {tiles}"
 
     def stored(self, place: Place) -> StoredSource:
-        """How a field is written."""
+        """The storage to which a field is written."""
         sparse = self.sparse.get(place.array)
         if sparse is None:
             return StoredSource(identifier(place.array), self.lead(place))
@@ -234,7 +236,7 @@ class Kernel(ABC):
 
     @cached_property
     def levels_used(self) -> list[Place]:
-        """Ring levels that the program touches."""
+        """Ring levels that the program uses."""
         used = {self.program.places[name] for name in self.program.reads()}
         used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
         used |= {strip.place for strip in self.program.strips}
@@ -250,7 +252,7 @@ class Kernel(ABC):
         return ExpressionWriter(self.text, CellLoader(self.sources, rows, x), 1, prefix)
 
     def target_cell(self, place: Place, rows: Sequence[str | int], x: str) -> str:
-        """A cell of what is written, at storage rows and a padded position."""
+        """A cell of the target, at storage rows and a padded position."""
         return self.stored(place).cell(row_start(rows, self.layout.strides), x, self.lanes)
 
     def put_cell(self, place: Place, rows: Sequence[str | int], x: str, value: str) -> None:
@@ -272,19 +274,19 @@ class Kernel(ABC):
         self.text(f"{stored.tile(index)} = {_within(inside, value, 'Tile(0.0)')}")
 
     def _where_stored(self, place: Place, index: str) -> AbstractContextManager[None]:
-        """A block for where a tile of a sparse field is stored; others always are."""
+        """A block for the case that a tile of a sparse field is stored. Tiles of other fields always are."""
         stored = self.stored(place)
         return self.text.block(f"if {stored.chunk_of(index)} > 0") if stored.chunks else nullcontext()
 
     def _inside(self, place: Place) -> str:
-        """The array that has the cells of a sparse field's region."""
+        """The array with the cells of a sparse field's region."""
         return f"{self._regions[self.sparse[place.array]]}_inside"
 
     def put_values(self, values: Sequence[tuple[Place, str, Node, bool]]) -> None:
-        """Write expressions at the tile `at`: where, the number of the tile, the expression, and whether it is added.
+        """Write expressions at the tile `at`: place, number of the tile, expression, and whether it is added.
 
-        All are computed before any is written. Those for sparse fields are computed where these are stored, unless they
-        read what is written where others are stored.
+        All are computed before any is written. Expressions for a sparse field are computed only where it is stored, unless they
+        read values that are written where other fields are stored.
         """
         writer = TileWriter(self.text, self.sources)
         found: dict[int, str] = {}
@@ -346,16 +348,16 @@ class Kernel(ABC):
         self.text(f"{stream} = {stream} + g{index}" if gather.accumulate else f"{stream} = g{index}")
 
     def write_strip(self, strip: Strip, back: bool) -> None:
-        """Copy the tile in table row `e` to the array of kept values, or back."""
+        """Copy the tile in table row `e` to the array of kept values, or restore it."""
         name = identifier(strip.name)
         kept = f"{name}_strip[n * {name}_tiles.shape[0] + e]"
         tile = f"{identifier(strip.place.array)}[{self.lead(strip.place)}{name}_tiles[e]]"
         self.text(f"{tile} = {kept}" if back else f"{kept} = {tile}")
 
     def write_total(self, total: Total, kept: Mapping[int, str]) -> None:
-        """The total at one place of the target; `kept` has the source of the row of each of its axes, or of the tile.
+        """The total at one place of the target. `kept` has the source of the row of each of its axes, or of the tile.
 
-        Tiles are added up lane by lane, whole ones first, in parts of `PART` where there are many.
+        Tiles are summed lane by lane, full ones first, and long rows in parts of `PART`.
         """
         text, layout, last = self.text, self.layout, self.ndim - 1
         names = {axis: kept.get(axis, name) for axis, name in enumerate(self.rows[:last])} | {last: kept.get(last, "j")}
@@ -396,7 +398,7 @@ class Kernel(ABC):
         text(f"{place} = {place} + {found}" if total.accumulate else f"{place} = {found}")
 
     def _write_row_total(self, step: str, start: str, value: Callable[[str], str]) -> None:
-        """Add the cells of a row to `total`, lane by lane, and those of a last tile that is not whole to `rest`."""
+        """Add the cells of a row to `total`, lane by lane, and those of a partial last tile to `rest`."""
         text, layout = self.text, self.layout
         first, whole = layout.halo_tiles, layout.shape[-1] // self.lanes
         parts = whole // PART if whole >= 2 * PART else 0
@@ -413,11 +415,11 @@ class Kernel(ABC):
             text(f"rest = {step.format('rest', f'{value(str(first + whole))}[{lane}]')}")
 
     def _rows_at(self, names: Mapping[int, str]) -> list[str | int]:
-        """Rows in storage: those of the axes but the last, or the single one of a one-dimensional grid."""
+        """Rows in storage: those of all axes but the last, or the single row of a one-dimensional grid."""
         return [names[axis] for axis in range(self.ndim - 1)] if self.ndim > 1 else [0]
 
     def folds(self, nest: Nest) -> list[tuple[Rules, tuple[int, ...], list[int]]]:
-        """Assignments of a nest that are computed outside the grid: those with the same rules, how far, and which they are."""
+        """Groups of a nest's assignments that are computed outside the grid: their common rules, how far, and their numbers."""
         found: dict[Rules, list[int]] = {}
         for index, assign in enumerate(nest.assigns):
             if any(assign.outside):
@@ -435,7 +437,7 @@ class Kernel(ABC):
 
 
 def _within(inside: str, value: str, zero: str) -> str:
-    """Source of a value, of a sparse field 0 outside of its region."""
+    """Source of a value. A sparse field is 0 outside of its region."""
     return f"ti.select({inside} > F(0.5), {value}, {zero})" if inside else value
 
 
@@ -445,13 +447,13 @@ def weighted(weight: float, source: str) -> str:
 
 
 def combined(terms: Sequence[tuple[float, str]], constant: float, nothing: str) -> str:
-    """Source of a sum of weighted values and a constant; `nothing` is that of 0."""
+    """Source of a sum of weighted values and a constant. `nothing` is the source of 0."""
     out = " + ".join(weighted(weight, source) for weight, source in terms) or nothing
     return f"{out} + {literal(constant)}" if constant else out
 
 
 def _lanewise(function: Any, element: Any) -> Any:
-    """`function` applied to each lane of tiles; an argument that is no tile goes to all lanes."""
+    """Apply `function` to each lane of tiles. An argument that is no tile is passed to all lanes."""
 
     @expression
     def of_lanes(tile: Any, *others: Any) -> Any:
@@ -462,7 +464,7 @@ def _lanewise(function: Any, element: Any) -> Any:
 
 
 def _splice(element: Any, lane: int) -> Any:
-    """A function that gives the values which start at `lane` of the first of two neighbouring tiles, as many as a tile has."""
+    """A function that returns a tile of values which starts at `lane` of the first of two neighbouring tiles."""
 
     @expression
     def splice(first: Any, second: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Kernels compiled, bound to arrays, and launched a bounded time at once."""
+"""Compile kernels, bind them to arrays, and launch them for a bounded time each."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ Tables = Callable[[int, int], Mapping[str, IntArray]]
 
 
 def call_name(call: HostCall) -> str:
-    """A host function in messages: by what it gives."""
+    """The name of a host function in messages, by its results."""
     return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
 
 
 def _most_steps(program: Program) -> int:
-    """Steps that one level table holds."""
+    """Most steps in one level table."""
     return CAPACITY - max(program.entries.values(), default=0)
 
 
 @contextmanager
 def _told(call: HostCall, step: int) -> Iterator[None]:
-    """Let an error of a host function say in which step it came."""
+    """Add the number of the step to an error of a host function."""
     try:
         yield
     except DiffsimError as error:
@@ -71,10 +71,10 @@ class Launcher:
     """The arrays of a simulation and the kernels that work on them.
 
     Args:
-        graph: of the programs' expressions.
+        graph: graph of the programs' expressions.
         fields: how the arrays are stored.
         points: point tables by name.
-        generation: of the settings that the layout was made with.
+        generation: generation of the settings for which the layout was made.
     """
 
     def __init__(self, graph: Graph, fields: StoredFields, points: Mapping[str, PointTable], generation: int) -> None:
@@ -87,19 +87,19 @@ class Launcher:
         self._compiled: dict[tuple[str, int], Any] = {}
         self._bound: dict[tuple[str, int], BoundKernel] = {}
         self._scratch: Any = None
-        self._controls: dict[str, Any] = {}  # of each program, whatever the workers
+        self._controls: dict[str, Any] = {}  # by program, for any number of workers
         self._tables: dict[tuple[Sparse, str], Any] = {}
         self._paces: dict[str, Pace] = {}
         self._parts: dict[str, list[Program | HostCall]] = {}
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
-        """Makes a function of the user's one that is called while a run is in progress."""
+        """Wraps a function of the user for calls during a run."""
 
     # arrays
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
-        """A zeroed array under `name`, in place of any that was there, which is given back first.
+        """Allocate a zeroed array `name`. An earlier array of that name is freed first.
 
-        Kernels are bound anew when they are next launched.
+        Kernels are bound anew at their next launch.
         """
         self.arrays.pop(name, None)
         self._bound.clear()
@@ -107,16 +107,16 @@ class Launcher:
         return self.arrays[name]
 
     def unbind(self) -> None:
-        """Let go of all arrays that kernels are bound to; they are bound anew when they are next launched."""
+        """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
         self._bound.clear()
 
     def field(self, name: str) -> Any:
-        """The array `name`, allocated as one field if there is none."""
+        """The array `name`. If there is none, one field is allocated."""
         levels = (self.stacks[name],) if name in self.stacks else ()
         return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.storage(name)))
 
     def storage(self, name: str) -> tuple[int, ...]:
-        """Shape of a field's storage, or that of a level of a ring."""
+        """Shape of the storage of a field, or of a level of a ring."""
         return self.sparse[name].storage if name in self.sparse else self.layout.storage
 
     def field_bytes(self, name: str) -> int:
@@ -124,18 +124,18 @@ class Launcher:
         return self.sparse[name].nbytes if name in self.sparse else self.layout.nbytes
 
     def table_bytes(self) -> int:
-        """Bytes of what says where sparse fields are stored, and in which cells they exist."""
+        """Bytes of the tables with the storage and the regions of sparse fields."""
         return sum(sparse.table.nbytes + sparse.inside.nbytes for sparse in set(self.sparse.values()))
 
     def put(self, name: str, values: Array) -> None:
-        """Write an array that is no field (a profile, a stream), allocating it if there is none of its shape."""
+        """Write an array that is no field (a profile, a stream). Allocate it if there is none of its shape."""
         if name not in self.arrays or tuple(self.arrays[name].shape) != values.shape:
             self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
             self._bound.clear()
         self.memory.write(self.arrays[name], values)
 
     def put_slim(self, name: str, values: Array | None, steps: int = 1) -> None:
-        """Write a slim field with its halo, shape (steps, ...) if it is a series; None: zero. Its storage is allocated if need be."""
+        """Write a slim field with its halo, shape (steps, ...) if it is a series; None: zero. Allocate it if necessary."""
         slim, layout = self.slim[name], self.layout
         shape = (*((steps,) if slim.series else ()), *layout.slim_storage(slim))
         if math.prod(shape) >= 2**31:
@@ -154,7 +154,7 @@ class Launcher:
         self.memory.fill(self.arrays[name], None, write)
 
     def slim_cells(self, name: str) -> Array:
-        """The values of a slim field, without its halo; a view on the host, a copy from a GPU."""
+        """The values of a slim field, without its halo: a view on the host, a copy from a GPU."""
         return self.layout.slim_cells(self.slim[name], self.memory.read(self.arrays[name]))
 
     def clear(self, name: str, level: int | None = None) -> None:
@@ -162,7 +162,7 @@ class Launcher:
         self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
-        """Write the cells of a field, or of a level of a ring, and its halo by the rules; those where it does not exist are dropped."""
+        """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
         layout, sparse = self.layout, self.sparse.get(name)
 
         def write(stored: npt.NDArray) -> None:
@@ -177,25 +177,25 @@ class Launcher:
         self.memory.fill(self.field(name), level, write)
 
     def cells(self, name: str, level: int | None = None) -> Array:
-        """The cells of a field, without its halo; a view on the host, a copy from a GPU and of a sparse field."""
+        """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""
         stored = self.memory.read(self.field(name), level)
         return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)
 
     def kept(self, name: str, level: int) -> npt.NDArray:
-        """What a saved level of a ring has to have: the cells, or of a sparse field what is stored; a view on the host."""
+        """The values that a saved level of a ring needs: the cells, or the stored values of a sparse field. A view on the host."""
         return self.memory.read(self.field(name), level) if name in self.sparse else self.cells(name, level)
 
     def put_kept(self, name: str, values: npt.NDArray, rules: Rules, level: int) -> None:
-        """Write what `kept` gave."""
+        """Write the values that `kept` returned."""
         if name in self.sparse:
             self.memory.write(self.field(name), values, level)
         else:
             self.put_field(name, values, rules, level)
 
     def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
-        """Exchange the tiles that are kept by name, and make room for so many steps of them; those left out are given back.
+        """Replace the kept tiles by name, and allocate memory for `steps` steps of them. Tiles that are left out are freed.
 
-        Room of the right size is used again: memory that is touched for the first time costs more than all that is done with it.
+        Memory of the right size is reused: touching new memory costs more than all work on it.
         """
         lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
         shapes = {name: (count, *lanes) for name, count in strip_rows(strips, steps).items()}
@@ -203,7 +203,7 @@ class Launcher:
             return
         self._bound.clear()
         present = {name: tuple(self.arrays[name].shape) for name in self.strips if name in self.arrays}
-        self.strips = dict(strips)  # before memory is asked for: where there is too little, what was taken is known and given back
+        self.strips = dict(strips)  # set before the allocation: if that fails, the allocated arrays are known and freed
         if present != shapes:
             for name in present:
                 del self.arrays[name]
@@ -215,14 +215,14 @@ class Launcher:
         return math.prod(self.arrays[name].shape) * self.layout.dtype.itemsize
 
     def move(self, points: Mapping[str, PointTable]) -> None:
-        """Exchange point tables. They are arguments of the kernels, so these are bound anew but not compiled anew."""
+        """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
         self.points |= points
         self._bound.clear()
 
     # launches
 
     def source_of(self, program: Program, workers: int | None = None) -> Kernel:
-        """The kernel of a program, as source, for so many workers (None: all threads)."""
+        """The kernel of a program, as source, for a number of workers (None: all threads)."""
         threads = backend().threads
         if threads is None:
             return DeviceKernel(program, self.graph, self.fields)
@@ -236,7 +236,7 @@ class Launcher:
         return "\n\n".join(texts)
 
     def pace(self, program: Program) -> Pace:
-        """How fast the program's launches go."""
+        """The measured pace of the program's launches."""
         if program.name not in self._paces:
             threads = backend().threads
             self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads))
@@ -246,10 +246,10 @@ class Launcher:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
 
         Args:
-            program: what a step does.
+            program: the program of a step.
             first: index of its first step.
-            steps: how many.
-            tables: the rings' level tables, asked for once a launch, in order.
+            steps: number of steps.
+            tables: returns the rings' level tables. It is called once for each launch, in order.
         """
         if any(program.calls):
             self._stepwise(program, first, steps, tables)
@@ -268,7 +268,7 @@ class Launcher:
             done += count
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
-        """`sweep` of a program with calls of host functions: its parts one after the other, step by step."""
+        """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
         if program.name not in self._parts:
             self._parts[program.name] = program.parts()
         parts = self._parts[program.name]
@@ -295,7 +295,7 @@ class Launcher:
         self._launch(program, self.pace(program), t)
 
     def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
-        """Call a host function; `levels` has those of this step, for each ring."""
+        """Call a host function. `levels` has the levels of this step, for each ring."""
 
         def level(place: Place) -> int | None:
             return None if place.level is None else int(levels[place.array][place.level])
@@ -308,7 +308,7 @@ class Launcher:
             self.put_field(written.target.array, cells, written.rules, level(written.target))
 
     def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
-        """Write what kernels are told of the coming steps."""
+        """Write the control data of the coming steps for the kernels."""
         control = self._control(program)
         host = isinstance(control, np.ndarray)
         values = control if host else np.zeros(control_size(program), np.int32)
@@ -321,7 +321,7 @@ class Launcher:
             self.memory.write(control, values)
 
     def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
-        """Launch the steps after the first `done` of those that `_describe` was given; what workers leave undone is launched again."""
+        """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
         control = self._control(program)
         control[DONE], control[BEGIN] = done, 0
         while True:
@@ -337,7 +337,7 @@ class Launcher:
             control[DONE], control[BEGIN] = control[LEFT_DONE], control[LEFT_BEGIN]
 
     def _control(self, program: Program) -> Any:
-        """What identifies the kernels of a program."""
+        """The control array of a program's kernels."""
         if program.name not in self._controls:
             self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
         return self._controls[program.name]
@@ -361,7 +361,7 @@ class Launcher:
         return BoundKernel(self._compiled[key], plain)
 
     def _rolled(self, kernel: Kernel) -> Any:
-        """Memory for the values that a kernel keeps as it goes; kernels run one after the other, so all use the same."""
+        """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:
             self._scratch = self.memory.allocate((size,), self.layout.dtype, flat=True)
@@ -391,7 +391,7 @@ class Launcher:
         return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
 
     def _table(self, sparse: Sparse, kind: str) -> Any:
-        """Where chunks of a sparse field are, or its region; the same array for all fields and kernels."""
+        """The chunk table of a sparse field, or its region. All fields and kernels share the array."""
         if (sparse, kind) not in self._tables:
             values = sparse.table if kind == "chunks" else sparse.inside.reshape(-1)
             array = self.memory.allocate(values.shape, values.dtype, flat=True)
@@ -412,20 +412,20 @@ class Launcher:
         return array
 
     def stored_tiles(self, name: str, tiles: IntArray) -> IntArray:
-        """Those of the tiles (see `damped_tiles`) that a field stores."""
+        """The tiles (see `damped_tiles`) that a field stores."""
         if name not in self.sparse:
             return tiles
         sparse = self.sparse[name]
         return tiles[sparse.table[tile_addresses(tiles, self.layout) // sparse.chunk] > 0]
 
     def _addresses(self, name: str, tiles: IntArray) -> IntArray:
-        """Where the tiles are stored that the array `name` keeps of a state."""
+        """The storage addresses of the tiles of a state that the array `name` keeps."""
         found = tile_addresses(tiles, self.layout)
         sparse = next((each for state, each in self.sparse.items() if strip(state) == name), None)
         return found if sparse is None else sparse.addresses(found)
 
     def _slabs(self, cells: IntArray, workers: int) -> IntArray:
-        """Where each worker's cells start: they are in C order."""
+        """The index of each worker's first cell. Cells are in C order."""
         rows = cells[:, 0] if self.layout.rows == self.layout.shape[:-1] else np.zeros(len(cells))
         slabs = np.searchsorted(rows, slab_bounds(self.layout, workers))
         slabs[-1] = len(cells)

@@ -1,8 +1,8 @@
-"""Which pool level holds which time: saving and loading a state moves no data.
+"""Map times to pool levels, so that saving and loading a state moves no data.
 
 A ring is the storage of one state and of its earlier values. Its levels are used in turns while the working state
-advances; a level that a slot or a record still needs is left alone and another one is taken. So a checkpoint is a
-list of level numbers.
+advances. If a slot or a record still needs a level, that level is skipped and another one is used. So a checkpoint is
+a list of level numbers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Ring:
     """Levels of one state.
 
     Args:
-        depth: how many time levels make up the state.
+        depth: number of time levels in the state.
         in_place: whether a step may overwrite the oldest of them.
-        capacity: levels in the pool.
+        capacity: number of levels in the pool.
     """
 
     def __init__(self, depth: int, in_place: bool, capacity: int) -> None:
@@ -30,11 +30,11 @@ class Ring:
 
     @staticmethod
     def working_levels(depth: int, in_place: bool) -> int:
-        """Levels that advancing needs beyond those that are kept."""
+        """Levels that advancing needs in addition to the kept ones."""
         return depth if in_place and depth > 1 else depth + 1
 
     def clear(self) -> None:
-        """Forget every state; the working state takes the first levels, oldest first."""
+        """Free every state. The working state gets the first levels, oldest first."""
         self.users = [0] * self.capacity
         self.free = list(range(self.capacity))[::-1]
         self.slots: dict[int, list[int]] = {}
@@ -56,7 +56,7 @@ class Ring:
             self.free.append(level)
 
     def _next(self) -> int:
-        """Level of the coming time; the working window moves on by one."""
+        """Level of the next time. The working window moves by one."""
         oldest = self.working[0]
         if self.in_place and self.users[oldest] == 1:
             level = oldest
@@ -67,21 +67,21 @@ class Ring:
         return level
 
     def advance(self, steps: int) -> IntArray:
-        """Level table of an advance: entry e belongs to time (now - depth + 1 + e); length steps + depth."""
+        """Level table of an advance, of length steps + depth. Entry e belongs to time (now - depth + 1 + e)."""
         table = np.empty(steps + self.depth, np.int32)
         table[: self.depth] = self.working
         settled = min(steps, 2 * self.depth + 2)  # by then no level of the window belongs to a slot
         for step in range(settled):
             table[self.depth + step] = self._next()
         end = self.depth + settled
-        if steps > settled:  # from here on the levels recur
+        if steps > settled:  # from here on the levels repeat
             cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
             table[end:] = np.resize(cycle, steps - settled)
             self._hold(cycle, table[-self.depth :])
         return table
 
     def _hold(self, cycle: IntArray, window: IntArray) -> None:
-        """Of the levels of `cycle`, keep those of `window` as the working state and free the others."""
+        """Keep the levels of `window` as the working state, and free the other levels of `cycle`."""
         self.working = [int(level) for level in window]
         for level in map(int, cycle):
             if level not in self.working and self.users[level]:
@@ -91,7 +91,7 @@ class Ring:
                 self.users[level] = 1
 
     def record(self, steps: int, start: int) -> IntArray:
-        """Level table of an advance from step `start` whose every state is kept until it is dropped."""
+        """Level table of an advance from step `start` that keeps every state until the record is dropped."""
         recorded = list(self.working)
         for level in recorded:
             self.users[level] += 1
@@ -105,19 +105,19 @@ class Ring:
         return np.array(recorded, np.int32)
 
     def recorded_before(self, stop: int, steps: int) -> IntArray:
-        """Levels of times stop - 1, stop - 2, ... in the newest record, as the adjoints of `steps` steps read them."""
+        """Levels of times stop - 1, stop - 2, ... in the newest record, which the adjoints of `steps` steps read."""
         start, recorded = self.records[-1]
         last = stop - 1 - start + self.depth - 1
         first = last - steps - self.depth + 2
         return np.array(recorded[first : last + 1][::-1], np.int32)
 
     def drop_record(self) -> None:
-        """Give up the newest record."""
+        """Free the newest record."""
         for level in self.records.pop()[1]:
             self._drop(level)
 
     def renew(self) -> list[int]:
-        """Levels that nobody else needs for the working state, which is about to be written; oldest first."""
+        """Unshared levels for the working state before it is written, oldest first."""
         for level in self.working:
             self._drop(level)
         self.working = [self._take() for _ in range(self.depth)]
@@ -137,12 +137,12 @@ class Ring:
         self.working = list(kept)
 
     def fork(self, slot: int) -> list[int]:
-        """Levels for another state in `slot`, which are about to be written; oldest first."""
+        """Levels for another state in `slot` before it is written, oldest first."""
         self.slots[slot] = [self._take() for _ in range(self.depth)]
         return self.slots[slot]
 
     def exchange(self, slot: int) -> None:
-        """Make the state in `slot` the working one, and the other way round."""
+        """Swap the working state and the state in `slot`."""
         self.working, self.slots[slot] = self.slots[slot], self.working
 
     def release(self, slot: int) -> None:
@@ -151,7 +151,7 @@ class Ring:
 
 
 class Residuals:
-    """Which levels hold the residuals of recorded steps: records are a stack, and so are their levels.
+    """The levels of the residuals of recorded steps. Records form a stack, and so do their levels.
 
     Args:
         capacity: levels.
@@ -159,10 +159,10 @@ class Residuals:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._ends = [0]  # of the levels of each record, the newest last
+        self._ends = [0]  # end of the levels of each record, the newest last
 
     def record(self, steps: int) -> IntArray:
-        """Levels for the residuals of so many steps, the newest record."""
+        """Levels for the residuals of `steps` steps, in a new record."""
         begin = self._ends[-1]
         if begin + steps > self.capacity:
             raise ScheduleError(f"no free level among {self.capacity}: the schedule records more steps than it announced in `recorded`")
@@ -170,10 +170,10 @@ class Residuals:
         return np.arange(begin, begin + steps, dtype=np.int32)
 
     def recorded_before(self, last: int, steps: int) -> IntArray:
-        """Levels of the last of the newest record's first `last` steps, of the one before it, and so on, `steps` in all."""
+        """Levels of `steps` steps of the newest record, in descending order from its step number `last` - 1."""
         end = self._ends[-2] + last
         return np.arange(end - 1, end - steps - 1, -1, dtype=np.int32)
 
     def drop_record(self) -> None:
-        """Give up the newest record."""
+        """Free the newest record."""
         self._ends.pop()

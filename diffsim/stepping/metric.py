@@ -17,21 +17,21 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True)
 class Metric(Profile):
-    """A figure of the cells along an axis.
+    """A size of the cells along an axis.
 
     Attributes:
-        kind: which, one of `diffsim.expr.metric.KINDS`.
+        kind: the kind of size, one of `diffsim.expr.metric.KINDS`.
     """
 
     kind: str = ""
 
     def extended(self, values: Array, halo: int) -> Array:
-        """Outside the grid its cells are mirrored. `values` are the widths of the cells."""
+        """Extend the widths of the cells, `values`, by mirroring cells outside the grid."""
         return KINDS[self.kind].of(np.pad(values, halo + 1, mode="symmetric"))
 
 
 def metrics(grid: Grid) -> dict[str, Metric]:
-    """Every figure of every stretched axis, by the name under which operators read it."""
+    """Every size along every stretched axis, by the name under which operators read it."""
     stretched = [axis for axis, h in enumerate(grid.uniform_spacing) if h is None]
     return {
         metric_name(kind, axis): Metric(axis, grid.widths(axis), figure.location, kind)
@@ -41,7 +41,7 @@ def metrics(grid: Grid) -> dict[str, Metric]:
 
 
 def check_not_periodic(grid: Grid, rules: Mapping[str, Rules]) -> None:
-    """Raise `ShapeError` if a rule joins the ends of a stretched axis: operators take the cells outside for mirror images."""
+    """Raise `ShapeError` if a rule joins the ends of a stretched axis. Operators assume mirrored cells outside."""
     for name, of_field in rules.items():
         for axis, ((low, _), h) in enumerate(zip(of_field, grid.uniform_spacing, strict=True)):
             if h is None and low.rule.joins:

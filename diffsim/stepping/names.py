@@ -1,4 +1,4 @@
-"""Names of fields that a step's derivatives have: no field of an equation can have one, since each has a space."""
+"""Names of fields in a step's derivatives. Each contains a space, so no field of an equation can have such a name."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def strip(state: str) -> str:
 
 
 def dot(name: str, order: int = 1) -> str:
-    """Name of a field's tangent; those of different orders differ."""
+    """Name of a field's tangent. Tangents of different orders have different names."""
     return f"{name} dot" if order == 1 else f"{name} dot {order}"

@@ -1,8 +1,8 @@
 """Nonlinear equations inside a time step.
 
 The residual F(x, p) of a solution x and stored fields p is an expression of the step, and so are its derivatives. A function on the host
-iterates. Nothing of the iteration is differentiated or kept: at the solution F(x, p) = 0, so x' = -J^-1 (dF/dp p'), with J = dF/dx, and the
-cotangent of p is -(dF/dp)^T l, with l = J^-T x_bar. Both are one linear system whose weights are expressions of the solution.
+iterates. The iterations are neither differentiated nor stored. At the solution F(x, p) = 0, so x' = -J^-1 (dF/dp p'), with J = dF/dx, and
+the cotangent of p is -(dF/dp)^T l, with l = J^-T x_bar. Both need one linear system whose weights are expressions of the solution.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Newton(HostStage):
     """The solution of a nonlinear equation.
 
     Attributes:
-        name: of the solution, which is its only output.
-        guess: the field that the iteration begins with.
-        iteration: how the solution is found.
+        name: name of the solution, which is its only output.
+        guess: the field from which the iteration starts.
+        iteration: the host function that iterates.
         at_solution: the linear system of derivatives.
         outputs: the solution.
     """
@@ -59,7 +59,7 @@ class Newton(HostStage):
         return HostCall(self.iteration, self.inputs, (Written(output.name, targets[output.name], output.rules),))
 
     def _weights(self, of: str) -> tuple[tuple[float | str, ...], dict[str, Node]]:
-        """The weights of the linear system at the solution: numbers, or names; and the expressions with these names."""
+        """The weights of the linear system at the solution, as numbers or names, and the expressions with these names."""
         nodes = self.iteration.residual.weights.values()
         names = {node.id: f"weight {number} of {of}" for number, node in enumerate(nodes) if node.op != "const"}
         weights = tuple(float(node.data) if node.op == "const" else names[node.id] for node in nodes)
@@ -72,7 +72,7 @@ class Newton(HostStage):
         weights, nodes = self._weights(name)
         moved = dict(zip(self.fields, derive([graph.read(field, here) for field in self.fields]), strict=True))
         (change,) = jvp(graph, [self.iteration.residual.value], lambda read: moved.get(read.data[0]))
-        side = f"right side {order} of {self.name}"  # not a name that a tangent of a stage can have
+        side = f"right side {order} of {self.name}"  # no tangent of a stage can have this name
         stored = {**nodes, side: graph.negative(change)}
         moved_output = replace(output, name=name, rules=linear(output.rules))
         return [
@@ -112,34 +112,33 @@ def newton(
     tolerance: float | None = None,
     iterations: int = 20,
 ) -> Symbol:
-    """The field x with `residual(x) = 0` at every cell, by Newton's method, for an implicit time step that is not linear.
+    """Find the field x with `residual(x) = 0` at every cell by Newton's method, for a nonlinear implicit time step.
 
     ```
     h_next = ds.newton(lambda x: x - dt * div([interpolate(x, a) ** 2 * s for a, s in enumerate(grad(x))]) - h, guess=h)
     ```
 
     The residual is traced once, and differentiated as an expression. Each iteration solves a linear system on the host, in f64, and halves
-    its step while that does not lower the residual. The gradient takes no part in the iterations: it is one linear system with the
-    transposed derivative at the solution (implicit function theorem), and reaches all that the residual is made of. It does not depend on
-    the guess.
+    its step until the residual falls. The gradient does not use the iterations: it solves one linear system with the transposed derivative
+    at the solution (implicit function theorem), and includes all fields in the residual. It does not depend on the guess.
 
     Args:
-        residual: of x, a field that lies where the guess lies; gives an expression at the same place. It reads x in a stencil.
-        guess: what the iteration begins with, an expression of the step; good: the field that the solution is the next value of.
-        boundary: what x is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes; None: those of the guess.
-            Where x lies on faces and a rule gives its last value, on the side itself, x has that value there, in place of the equation.
-        method: of the linear systems, see `solve`. "direct" serves for a linear residual only.
+        residual: a function of x, a field at the guess's location. It returns an expression at that location, which reads x in a stencil.
+        guess: start of the iteration, an expression of the step. Good value: the field whose next value is the solution.
+        boundary: values of x outside the grid: rules, see `Variable`, or a field of the step whose rules are used; None: those of the
+            guess. Where x lies on faces and a rule gives its last value, on the side itself, that value replaces the equation there.
+        method: method for the linear systems, see `solve`. "direct" works only for a linear residual.
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of a cell's terms. None: 1e-12 in f64, 1e-7 in
-            f32. The gradient is that of an exact solution, so a coarser one makes it differ from differences by as much.
-        iterations: at most.
+            f32. The gradient is that of an exact solution, so finite differences agree with it only to this tolerance.
+        iterations: largest number of iterations.
 
     Returns:
         x, as a field of the step.
 
     Raises:
-        TraceError: outside of a step, or the residual does not depend on x, or stores a stage of x, or the guess has no rules.
-        ShapeError: the residual gives something at another place.
-        ParameterError: an unknown method; in a run, one that does not serve for the matrix.
+        TraceError: it is called outside of a step, the residual does not depend on x or stores a stage of x, or the guess has no rules.
+        ShapeError: the residual is at another location.
+        ParameterError: the method is unknown; or, in a run, it does not work for the matrix.
         ConvergenceError: in a run, the tolerance was not met, or the residual of the guess is not finite.
         SingularError: in a run, a derivative has no inverse.
 
@@ -166,9 +165,9 @@ def newton(
 
 
 def _residual(residual: Callable[[Symbol], Symbol], guess: Symbol, graph: Trace, solution: Placed, name: str) -> Residual:
-    """The residual of a solution with that name, as the iteration evaluates it.
+    """The residual of the solution `name`, for evaluation by the iteration.
 
-    On a side where a rule gives the solution, its difference from that is the residual.
+    On a side where a rule gives the solution, the residual is the difference from that value.
     """
     x = guess.like(graph.read(name, (0,) * guess.ndim), solution.location)
     found = applied(residual, graph.field(x, solution.rules), name, "the residual of newton()")
@@ -182,9 +181,9 @@ def _residual(residual: Callable[[Symbol], Symbol], guess: Symbol, graph: Trace,
 
 
 def _with_stored_parts(graph: Trace, found: Symbol, unknown: str, solution: Placed) -> tuple[Node, Node, tuple[str, ...]]:
-    """An expression in which whatever does not depend on the unknown is read from stored fields, at the cell itself.
+    """Rewrite an expression so that parts that do not depend on the unknown are read from stored fields, at the cell itself.
 
-    Also the sum of the magnitudes of its terms, and the fields.
+    Return it with the sum of the magnitudes of its terms, and the names of the fields.
     """
     terms = [graph.mul(graph.const(weight), core) for core, weight in linear_terms(graph, found.node).values()]
     depend = _dependent(terms, unknown)
@@ -213,10 +212,10 @@ def _dependent(nodes: list[Node], unknown: str) -> set[int]:
 
 
 def _kept(roots: list[Node], depend: set[int]) -> dict[int, bool]:
-    """Of each node that an expression needs by its number: whether it stays in the expression, or is read from a stored field.
+    """For each node of an expression, by number: True if it stays in the expression, False if it is read from a stored field.
 
-    Conditions cannot be stored, and numbers need not. What may be infinite is not stored where conditions choose: they may choose
-    something else.
+    Conditions cannot be stored, and numbers need not be. A value that may be infinite is not stored if a condition can choose another
+    value.
     """
     nodes = ordered(roots)
     choice = any(node.op in CHOICES for node in nodes)

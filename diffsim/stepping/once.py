@@ -1,4 +1,4 @@
-"""Fields computed once before the first step, and the transpose of that."""
+"""Fields that are computed once before the first step, and the transpose of that computation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from diffsim.typing import Array
 
 
 class Once:
-    """A `TracedMap` on arrays, by NumPy.
+    """A `TracedMap` that NumPy evaluates on arrays.
 
     Args:
         traced: the map.
         grid: the grid.
-        others: further fields that it reads (the coefficients, for an initial state), with their rules.
-        dtype: of inputs and outputs.
+        others: other fields that it reads (the coefficients, for an initial state), with their rules.
+        dtype: type of inputs and outputs.
     """
 
     def __init__(self, traced: TracedMap, grid: Grid, others: Mapping[str, Placed], dtype: np.dtype) -> None:
@@ -38,7 +38,7 @@ class Once:
             self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
 
     def _handed_on(self, node: Node) -> str | None:
-        """The input that an output merely hands on, if it does."""
+        """The input that an output returns unchanged, or None."""
         return node.data[0] if node.op == "read" and not any(node.data[1]) and node.data[0] in self.placed else None
 
     def _extended(self, fields: Mapping[str, Array]) -> dict[str, Array]:
@@ -46,13 +46,13 @@ class Once:
         return found | self.profiles
 
     def __call__(self, fields: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs over the cells, from inputs over the cells; an input that is handed on is not copied."""
+        """Compute outputs over the cells from inputs over the cells. Unchanged inputs are not copied."""
         names = [name for name, source in self._given.items() if source is None]
         values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo) if names else []
         computed = {name: np.asarray(value, self.dtype) for name, value in zip(names, values, strict=True)}
         return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
 
     def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
-        """Cotangents of the inputs (and of the other fields), given those of the outputs."""
+        """Cotangents of the inputs (and of the other fields) from those of the outputs."""
         wanted = {name: placed.rules for name, placed in self.placed.items()}
         return pullback(self.traced.graph, self.traced.outputs, cotangents, wanted, self._extended(fields), self.grid.shape, self.halo)

@@ -1,35 +1,35 @@
-"""How many steps a launch takes, and with how many workers, from what launches took so far."""
+"""Choose the number of steps and workers of a launch from the times of earlier launches."""
 
 from __future__ import annotations
 
 LAUNCH_SECONDS = 0.05
-"""A launch lasts about this long at most, so that Ctrl-C and progress stay alive."""
+"""Approximate longest duration of a launch, so that Ctrl-C and progress work."""
 PATIENCE = 3.0
-"""A launch this many times slower than the best is a slow one."""
+"""A launch this many times slower than the best counts as slow."""
 TICK = 2e-3
-"""Seconds by which a slow launch is at least late: a worker that waits for a core that is taken loses a scheduler tick."""
+"""Least delay of a slow launch, in seconds: a worker that waits for a busy core loses a scheduler tick."""
 STRIKES = 3
-"""Launches in a row that were slow, or left, after which one worker goes on alone. (First touches of memory are slow too, but pass.)"""
+"""Slow or abandoned launches in a row after which one worker runs alone. (First touches of memory are slow too, but do not repeat.)"""
 ALONE = 0.03
-"""Seconds with one worker before all are tried again, in a short launch; doubled each time that proves too early."""
+"""Seconds with one worker before all are tried again in a short launch. They double after each trial that is too early."""
 ALONE_AT_MOST = 0.5
 TRIAL = 8
-"""Steps of the launch that tries all workers again."""
+"""Steps of the trial launch with all workers."""
 
 
 class Pace:
     """Steps and workers of the coming launch of one kernel.
 
-    Workers wait for one another by spinning, and where there are fewer free cores than workers they leave launches all the
-    time. What that costs cannot be known beforehand, so it is measured: one worker goes on alone for a while then.
+    Workers wait for one another in busy loops. With fewer free cores than workers, they often abandon launches. The cost of that
+    cannot be predicted, so it is measured. If it is too high, one worker runs alone for a while.
     """
 
     def __init__(self, workers: int) -> None:
         self.all = workers
-        self.seconds = 0.0  # a step, lately
-        self.best = 0.0  # a step, with all workers
+        self.seconds = 0.0  # of a step, recent average
+        self.best = 0.0  # of a step, with all workers
         self.strikes = 0
-        self.doubt = False  # whether all workers were slow when they were last tried
+        self.doubt = False  # whether the last trial with all workers was slow
         self.alone = 0.0  # seconds left with one worker
         self.next_alone = ALONE
 
@@ -44,7 +44,7 @@ class Pace:
         return 1 if self.alone else self.all
 
     def note(self, steps: int, seconds: float, left: bool = False) -> None:
-        """Learn from a launch of `steps` steps; `left` if workers left it before its end, which may be before its first step ended."""
+        """Note a launch of `steps` steps. `left`: workers abandoned it before its end, perhaps in its first step."""
         each = seconds / max(steps, 1)
         if not left and steps:
             self.seconds = each if steps >= TRIAL or not self.seconds else 0.8 * self.seconds + 0.2 * each
@@ -55,7 +55,7 @@ class Pace:
             self.strikes = self.strikes + 1 if slow else 0
             if self.strikes == STRIKES:
                 self.alone, self.next_alone = self.next_alone, min(2 * self.next_alone, ALONE_AT_MOST)
-                self.strikes, self.doubt = 0, True  # a pool that slept is slow once: it gets its strikes again
+                self.strikes, self.doubt = 0, True  # a pool that slept is slow once, so its strikes are reset
             elif not slow and steps:
                 self.doubt = False
                 self.next_alone = ALONE

@@ -18,7 +18,7 @@ from diffsim.grid import Grid
 from diffsim.typing import Array, IntArray
 
 SNAP = 1e-9
-"""A point closer than this many cells to a cell's place takes that cell alone."""
+"""A point closer than this to a cell's location, in cells, uses only that cell."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PointTable:
     Attributes:
         cells: shape (entries, axes), the cells, point after point.
         weights: shape (entries,).
-        starts: shape (points + 1,), where each point's entries start.
+        starts: shape (points + 1,), index of each point's first entry.
     """
 
     cells: IntArray
@@ -41,7 +41,7 @@ class PointTable:
 
     @cached_property
     def by_cell(self) -> tuple[IntArray, IntArray, IntArray, Array]:
-        """The transpose: distinct cells in C order, where each one's entries start, their points, their weights."""
+        """The transpose: distinct cells in C order, the index of each cell's first entry, and the points and weights of the entries."""
         owners = np.repeat(np.arange(self.count), np.diff(self.starts))
         cells, inverse = np.unique(self.cells, axis=0, return_inverse=True)
         inverse = inverse.ravel()
@@ -64,13 +64,13 @@ def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, wha
 
     Args:
         grid: the grid.
-        location: where in the cell the field's values sit.
+        location: location of the field's values in the cell.
         coordinates: shape (points, axes), in the grid's units.
-        what: what the points are, for messages.
+        what: name of the points, for messages.
         density: whether the weight of each cell is divided by its volume: a source's amplitude becomes a density.
 
     Raises:
-        ShapeError: coordinates of a wrong shape, or a point not between the first and the last value of the field.
+        ShapeError: coordinates have a wrong shape, or a point is not between the first and the last value of the field.
     """
     coordinates = np.atleast_2d(real_array(f"{what} coordinates", coordinates, float))
     if not coordinates.size:
@@ -103,7 +103,7 @@ def linear_table(grid: Grid, location: Location, coordinates: npt.ArrayLike, wha
 
 
 def _position(coordinate: float, values: Array, spacing: float | None) -> float:
-    """Where a coordinate lies among increasing ones: at their numbers, and linearly between them and beyond them."""
+    """The fractional index of a coordinate among increasing ones, linear between and beyond them."""
     if spacing is not None:
         return (coordinate - values[0]) / spacing
     lower = int(np.clip(np.searchsorted(values, coordinate, "right") - 1, 0, max(len(values) - 2, 0)))
@@ -111,7 +111,7 @@ def _position(coordinate: float, values: Array, spacing: float | None) -> float:
 
 
 def _volumes(grid: Grid, location: Location) -> Callable[[list[int]], float]:
-    """The volume around a field's value."""
+    """A function that returns the volume around a field's value."""
     if None not in grid.uniform_spacing:
         return lambda cell: grid.cell_volume
     widths = [grid.widths(axis, place) for axis, place in enumerate(location)]

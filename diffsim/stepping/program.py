@@ -1,6 +1,6 @@
-"""What is done in one time step, before it is text: loop nests over cells, sums at points, and calls of functions on the host.
+"""The operations of one time step, before they become source: loop nests over cells, sums at points, and calls of host functions.
 
-A program knows nothing of CPU or GPU. `diffsim.stepping.workers` and `diffsim.stepping.device` turn it into source.
+A program is independent of CPU or GPU. `diffsim.stepping.workers` and `diffsim.stepping.device` turn it into source.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from diffsim.typing import Array
 
 @dataclass(frozen=True)
 class Place:
-    """Where a field of the expressions is stored: a kernel argument, and for a ring of time levels which level.
+    """The storage of a field: a kernel argument and, for a ring of time levels, the level.
 
     `level` = k means that local step t uses the pool level in entry t + k of the array's level table. A field of a loop has an array of
-    its own with `size` levels, of which lap r uses level k, or r + k if it `turns`, counted in a circle.
+    its own with `size` levels. Lap r uses level k, or level r + k modulo `size` if it `turns`.
     """
 
     array: str
@@ -34,8 +34,8 @@ class Place:
 class Assign:
     """target = node at every cell (or target += node), then the target's halo by `rules`.
 
-    In an adjoint, the cells that a field had outside the grid have cotangents too: `node` at cells up to `outside` beyond the
-    grid along each axis. They are folded back onto the cells that the rules `fold` took the halo from.
+    In an adjoint, cells of a field outside the grid have cotangents too: `node` at cells up to `outside` beyond the
+    grid along each axis. They are folded back onto the cells from which the rules `fold` filled the halo.
     """
 
     target: Place
@@ -70,9 +70,9 @@ class PointGather:
 
 @dataclass(frozen=True)
 class Strip:
-    """Values of some tiles of a ring's level, kept in an array `name` with a row a step.
+    """Values of some tiles of a ring's level, kept in an array `name` with one row for each step.
 
-    As an operation of its own it keeps them, as one of `Nest.restores` it puts them back.
+    As an operation it stores them. In `Nest.restores` it restores them.
     """
 
     place: Place
@@ -81,15 +81,15 @@ class Strip:
 
 @dataclass(frozen=True)
 class Total:
-    """A slim field is the sum, or the largest value, of a field along the axes along which only that one varies. The order is fixed.
+    """Set a slim field to the sum, or the largest value, of a field over the axes along which the slim field is constant, in a fixed order.
 
     Attributes:
         target: the slim field.
         source: name of the field, which is stored or slim.
         along: axes of the source.
-        slim: how the target varies.
+        slim: axes and location of the target.
         how: "sum" or "max".
-        accumulate: add to the target.
+        accumulate: whether to add to the target.
     """
 
     target: str
@@ -100,7 +100,7 @@ class Total:
     accumulate: bool = False
 
     def by_rows(self) -> tuple[Total, ...]:
-        """The same in parts that workers share: a number is the total of those of the rows (of three dimensions, planes)."""
+        """The same in parts for several workers: a number is the total of the totals of the rows (planes in three dimensions)."""
         if self.slim.axes or len(self.along) == 1:
             return (self,)
         rows = rows_of(self.target)
@@ -110,17 +110,17 @@ class Total:
 
 @dataclass(frozen=True)
 class Loop:
-    """Operations that are repeated within a step.
+    """Operations that repeat within a step.
 
     Attributes:
-        count: laps.
-        operations: of a lap.
+        count: number of laps.
+        operations: operations of a lap.
         first: assignments before the first lap.
-        places: fields of the loop alone, and what it gives.
-        outputs: names of what it gives.
-        inputs: names of what it reads from around.
+        places: the fields of the loop and its results.
+        outputs: names of its results.
+        inputs: names of the outside fields that it reads.
         inline: see `Program`.
-        down: whether the number of the lap falls.
+        down: whether the lap number falls.
     """
 
     count: int
@@ -134,7 +134,7 @@ class Loop:
 
 
 def rows_of(total: str) -> str:
-    """Name of the totals of the rows of which a total is made."""
+    """Name of the totals of rows that are the parts of a total."""
     return f"{total} by rows"
 
 
@@ -142,18 +142,18 @@ class HostFunction(Protocol):
     """A function of arrays over the cells that runs on the host, between kernels."""
 
     def __call__(self, *cells: Array) -> Sequence[Array]:
-        """Its values, of the same shape; they share no memory with what it is given, which it may not change."""
+        """Its values, of the same shape. They share no memory with its arguments, which it may not change."""
 
     def identity(self) -> str:
-        """What tells it from other functions, as far as that can be known."""
+        """A text that identifies it, as far as possible."""
 
     def room(self, cells: int) -> int:
-        """Bytes that it keeps from one call to the next, about, for a grid of so many cells."""
+        """Approximate bytes that it keeps between calls, for a grid of `cells` cells."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A field that a host function gives: its name for others, where it is stored, and what it is outside the grid."""
+    """A result of a host function: its name for others, its storage, and its boundary rules."""
 
     name: str
     target: Place
@@ -162,7 +162,7 @@ class Written:
 
 @dataclass(frozen=True)
 class HostCall:
-    """A host function of the cells of fields, whose values are the cells of others."""
+    """A call of a host function: from the cells of some fields to the cells of others."""
 
     function: HostFunction
     inputs: tuple[str, ...]
@@ -171,12 +171,12 @@ class HostCall:
 
 @dataclass(frozen=True)
 class Group:
-    """Values that are computed once a cell and kept while the cells near it need them.
+    """Values that are computed once for each cell and kept while nearby cells need them.
 
     Attributes:
-        values: name -> expression, which may read values of the groups before.
-        low, high: how far before the first and beyond the last cell that the nest computes they are wanted, along each axis; where that is
-            negative, not even there.
+        values: name -> expression, which may read values of earlier groups.
+        low, high: how many cells before the first and beyond the last cell of the nest they are needed, along each axis. A negative
+            number means that the outermost cells do not need them.
     """
 
     values: dict[str, Node]
@@ -190,7 +190,7 @@ Box: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Interior:
-    """What a nest computes in a box of cells, by shorter expressions; targets that are left out are 0 there and not stored."""
+    """Shorter expressions of a nest in a box of cells. Targets that are left out are 0 there and not stored."""
 
     nest: Nest
     box: Box
@@ -203,10 +203,10 @@ class Nest:
     Attributes:
         assigns: the assignments.
         scatters: point sums.
-        restores: values of strips that are put back.
-        groups: values that the nest keeps as it goes, in the order in which they are computed (`diffsim.stepping.rolling`).
-        roots: where there are groups, the expressions of the assignments that read them.
-        interior: what is computed in most cells, where that is less.
+        restores: strips whose values are restored.
+        groups: values that the nest keeps for later cells, in order of computation (`diffsim.stepping.rolling`).
+        roots: if there are groups, the expressions of the assignments that read them.
+        interior: shorter expressions for most cells, or None.
     """
 
     assigns: tuple[Assign, ...]
@@ -218,7 +218,7 @@ class Nest:
 
     @property
     def variants(self) -> tuple[Nest, ...]:
-        """The nest, and that of its interior."""
+        """The nest, and the nest of its interior."""
         return (self,) if self.interior is None else (self, self.interior.nest)
 
     @property
@@ -231,18 +231,18 @@ Operation: TypeAlias = "Nest | PointGather | Strip | HostCall | Total | Loop"
 
 
 Part: TypeAlias = Assign | HostCall | Total | Loop
-"""What computes fields of a step."""
+"""A part of a step that computes fields."""
 
 
 def needed(part: Part, inline: Mapping[str, Node]) -> set[str]:
-    """Stored and slim fields that a part reads; inline fields are looked through."""
+    """Stored and slim fields that a part reads, directly or through inline fields."""
     if isinstance(part, Assign):
         return set(stored_reads([part.node], inline))
     return {part.source} if isinstance(part, Total) else set(part.inputs)
 
 
 def written(name: str, part: Part) -> dict[str, Place]:
-    """Where the fields are stored that a part gives, one that gives one alone under a name."""
+    """The storage of the results of a part, by name. The result of an assignment or a total has the given name."""
     if isinstance(part, HostCall):
         return {each.name: each.target for each in part.outputs}
     if isinstance(part, Loop):
@@ -251,7 +251,7 @@ def written(name: str, part: Part) -> dict[str, Place]:
 
 
 def stored_reads(nodes: Iterable[Node], inline: Mapping[str, Node]) -> dict[str, set[Offset]]:
-    """Stored fields that the nodes read, with the offsets; inline fields are looked through."""
+    """Stored fields that the nodes read, directly or through inline fields, with the offsets."""
     out: dict[str, set[Offset]] = {}
     for name, offsets in reads(nodes).items():
         for stored in reads([inline[name]]) if name in inline else [name]:
@@ -264,17 +264,17 @@ class Program:
     """One time step of a kernel.
 
     Attributes:
-        name: of the kernel.
-        operations: in order; after each `Nest` its targets are complete, halo included, before the next one starts, and so are those
-            of each `Total`.
+        name: name of the kernel.
+        operations: operations in order. The targets of each `Nest` and `Total`, halo included, are complete before the next operation
+            starts.
         places: every field that the expressions read.
-        direction: +1 if the step index grows within a launch, -1 if it falls. Stream row of local step t is
+        direction: +1 if the step index grows within a launch, -1 if it falls. The stream row of local step t is
             first + direction * t + row.
-        entries: for each array of time levels, how many table entries a step spans.
-        inline: fields that are not stored: name -> a function, at the same cell, of those that are. Reading one at an
-            offset evaluates it there. On a CPU that is done for whole tiles, which are then spliced, so a product that
+        entries: array of time levels -> number of table entries that a step spans.
+        inline: fields that are not stored: name -> a function, at the same cell, of stored fields. Reading one at an
+            offset evaluates it there. A CPU evaluates whole tiles and then splices them, so a product that
             is read at many offsets costs one multiplication a tile and no memory.
-        alone: whether a launch does one step, since calls of host functions come between.
+        alone: whether a launch does one step, because host functions are called between steps.
     """
 
     name: str
@@ -287,7 +287,7 @@ class Program:
 
     @property
     def each(self) -> Iterator[Operation]:
-        """The operations, in place of loops those of a lap."""
+        """The operations, where each loop is replaced by the operations of a lap."""
         for operation in self.operations:
             if isinstance(operation, Loop):
                 yield from operation.operations
@@ -316,12 +316,12 @@ class Program:
 
     @property
     def stacks(self) -> dict[str, int]:
-        """Arrays of loops, and how many levels each has."""
+        """Arrays of loops -> number of levels."""
         places = {*self.places.values(), *(assign.target for nest in self.nests for assign in nest.assigns)}
         return {place.array: place.size for place in places if place.size}
 
     def parts(self) -> list[Program | HostCall]:
-        """The program in parts, calls of host functions and what is between them."""
+        """The program cut into calls of host functions and the programs between them."""
         parts: list[Program | HostCall] = []
         for called, group in groupby(self.operations, lambda operation: isinstance(operation, HostCall)):
             if called:
@@ -334,7 +334,7 @@ class Program:
 
     @property
     def strips(self) -> Iterator[Strip]:
-        """Those that are kept, and those that are put back."""
+        """Strips that are stored or restored."""
         yield from (operation for operation in self.each if isinstance(operation, Strip))
         for nest in self.nests:
             yield from nest.restores
@@ -353,7 +353,7 @@ class Program:
         return nodes + [gather.node for gather in self.gathers]
 
     def reads(self, nodes: Iterable[Node] | None = None) -> dict[str, set[Offset]]:
-        """Stored fields that the nodes (by default all, and totals) read, with the offsets; inline fields are looked through."""
+        """Stored fields that the nodes (by default all, and totals) read, directly or through inline fields, with the offsets."""
         if nodes is not None:
             return stored_reads(nodes, self.inline)
         found = stored_reads(self.roots(), self.inline)
@@ -363,7 +363,7 @@ class Program:
         return found
 
     def arrays(self) -> list[str]:
-        """Field arrays that the program touches, in order of name."""
+        """Field arrays that the program uses, in order of name."""
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
         targets |= {written.target.array for call in self.calls for written in call.outputs}
         taken = {name for call in self.calls for name in call.inputs} | {total.source for total in self.totals}
@@ -371,7 +371,7 @@ class Program:
         return sorted(targets | slim | {self.places[name].array for name in (self.reads().keys() | taken) - slim})
 
     def reach(self) -> dict[str, tuple[int, ...]]:
-        """How far beyond the grid along each axis each array is read, or written to be folded back; 0 for those used in place."""
+        """Array -> how far beyond the grid it is read, or written for folding, along each axis; 0 for arrays used in place."""
         out: dict[str, tuple[int, ...]] = {}
 
         def note(array: str, far: tuple[int, ...]) -> None:
@@ -388,14 +388,14 @@ class Program:
         return out
 
     def depth(self) -> int:
-        """Tiles beside the halo along the last axis that the kernels may touch, since they work on whole tiles."""
+        """Additional tiles beyond the halo along the last axis that kernels may touch, because they work on whole tiles."""
         variants = [each for nest in self.nests for each in nest.variants]
         along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in each.groups) for each in variants]
         ends = [bool(a.outside and a.outside[-1]) for nest in self.nests for a in nest.assigns]
         return max(along, default=0) + any(ends)
 
     def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
-        """Every expression, with how far beyond the grid it is computed."""
+        """Every expression, with the distance beyond the grid up to which it is computed."""
         for operation in self.each:
             if isinstance(operation, Nest):
                 for assign in operation.assigns:
@@ -405,7 +405,7 @@ class Program:
                 yield [operation.node], ()
 
     def affected_by(self, arrays: Iterable[str]) -> set[str]:
-        """Field arrays that are computed from these, directly or through others."""
+        """Field arrays that depend on these, directly or through others."""
         found, known = set(arrays), 0
         while known < len(found):
             known = len(found)
@@ -421,10 +421,10 @@ class Program:
         return found - set(arrays)
 
     def in_place(self, array: str) -> bool:
-        """Whether the new level of a ring may overwrite the oldest: that one is read at the same cell only, and not after it is written.
+        """Whether the new level of a ring may overwrite the oldest, which must be read only at the same cell, and only before the write.
 
-        Outside the grid a cell is computed by the worker that has its image, for each rule another one: there, nobody reads what
-        assignments with other rules overwrite.
+        Outside the grid, the worker that owns a cell's image computes it, and each rule has another image. So there, no assignment may
+        read an array that assignments with other rules overwrite.
         """
         written = False
         here: set[Offset]
@@ -436,14 +436,14 @@ class Program:
                 others = [a.node for a in operation.folded if mine and a.fold not in mine]
                 if self._offsets_of_oldest(array, others):
                     return False
-            elif isinstance(operation, Strip):  # each cell is copied by the worker that will overwrite it
+            elif isinstance(operation, Strip):  # the worker that overwrites a cell also copies it
                 here, now = set(), False
                 if written and operation.place == Place(array, 0):
                     return False
-            elif isinstance(operation, HostCall):  # it takes the cells before it gives any
+            elif isinstance(operation, HostCall):  # it reads all cells before it writes any
                 here = {() for name in operation.inputs if self.places[name] == Place(array, 0)}
                 now = any(w.target.array == array for w in operation.outputs)
-            elif isinstance(operation, Total):  # by the worker that has the row, or by any
+            elif isinstance(operation, Total):  # by the worker that owns the row, or by any
                 offset = tuple(int(not operation.slim.axes or operation.slim.axes[0] > 0) for _ in operation.along)
                 here, now = {offset} if self.places.get(operation.source) == Place(array, 0) else set(), False
             else:

@@ -1,4 +1,4 @@
-"""All programs of a step, as the present arch runs them."""
+"""All programs of a step for the present arch."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from diffsim.stepping.trace import TracedStep
 
 
 class Programs:
-    """The programs of a step, and what they ask of its fields.
+    """The programs of a step, and their requirements on its fields.
 
     Args:
         step: the traced step.
         records: states that are sampled at receivers.
-        dtype: of all fields.
-        differentiable: whether there is an adjoint.
+        dtype: type of all fields.
+        differentiable: whether to build an adjoint.
 
     Attributes:
-        forward: a step.
-        adjoint: its transpose, if there is one.
-        recorded: programs for records, where they are better than those for states.
-        layout: of every field that is stored everywhere.
+        forward: the program of a step.
+        adjoint: its transpose, or None.
+        recorded: programs that record residuals, if they are better than recording states.
+        layout: layout of every field that is stored at all cells.
     """
 
     def __init__(self, step: TracedStep, records: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
@@ -63,7 +63,7 @@ class Programs:
             yield from (self.recorded.forward, self.recorded.adjoint)
 
     def _refined(self, program: Program) -> Program:
-        """A program that keeps values which its nests would compute several times a cell, and computes less in the interior."""
+        """Improve a program: keep values that nests would compute several times a cell, and compute less in the interior."""
         workers = backend().on_host
         if workers:
             program = with_interiors(program, self.step, self._regional(), self._dtype)
@@ -71,11 +71,11 @@ class Programs:
 
     @property
     def needs_primal(self) -> bool:
-        """Whether the adjoint reads the states of the forward run; a linear step with fixed coefficients does not."""
+        """Whether the adjoint reads the states of the forward run. That of a linear step with fixed coefficients does not."""
         return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
 
     def reach(self) -> dict[str, tuple[int, ...]]:
-        """How far beyond a cell each array is read along each axis."""
+        """Array -> largest offset at which it is read, along each axis."""
         out: dict[str, tuple[int, ...]] = {}
         for program in self:
             for array, reach in program.reach().items():
@@ -83,7 +83,7 @@ class Programs:
         return out
 
     def coefficient_bars(self) -> list[str]:
-        """Arrays of cotangents of the coefficients that are differentiated for."""
+        """Arrays with cotangents of the coefficients that are differentiated for."""
         return [bar(name) for name in sorted(self.step.active & self.step.coefficients.keys())]
 
     def stacks(self) -> dict[str, int]:
@@ -100,7 +100,7 @@ class Programs:
         return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
 
     def sparse(self) -> dict[str, Sparse]:
-        """How states are stored that exist in a region only, and their cotangents."""
+        """The storage of states that exist only in a region, and of their cotangents."""
         known: dict[Placed, Sparse] = {}
         for name, placed in self._regional().items():
             if placed not in known and placed.region is not None:
@@ -115,11 +115,11 @@ class Programs:
         return StoredFields(self.layout, self.reach(), self.slim(), self.sparse(), self.stacks())
 
     def _regional(self) -> dict[str, Placed]:
-        """Arrays of states that exist in a region only, and of their cotangents."""
+        """Arrays of states that exist only in a region, and of their cotangents."""
         states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
         return states | {bar(name): placed for name, placed in states.items()}
 
 
 def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
-    """How far along each axis any array is read."""
+    """The largest offset at which any array is read, along each axis."""
     return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))

@@ -1,7 +1,7 @@
-"""Numbers that a step takes from all cells of a field: its sum, its largest value.
+"""Numbers that a step computes from all cells of a field: its sum or its largest value.
 
-A number is a field that varies along no axis, with a value for each step. The transpose of a sum gives every cell the same cotangent,
-and that of a number which cells read is a sum. The largest value gives its cotangent to the cells that have it, in equal parts.
+A number is a field that is constant along all axes, with a value for each step. The transpose of a sum gives every cell the same cotangent.
+If cells read a number, its cotangent is a sum. The largest value gives its cotangent to the cells that have it, in equal parts.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def inside(axis: int) -> str:
 
 @dataclass(frozen=True)
 class Reduction(SelfTransposed):
-    """A stage that is a number of all cells of a stored field.
+    """A stage that computes a number from all cells of a stored field.
 
     Attributes:
-        name: of the number.
+        name: name of the number.
         source: the field.
-        location: of the field.
+        location: location of the field.
         how: "sum" or "max".
         output: the number.
     """
@@ -92,7 +92,7 @@ class Reduction(SelfTransposed):
         ]
 
     def _like(self, name: str, source: str) -> Reduction:
-        """A sum."""
+        """A sum stage."""
         return Reduction(name, source, self.location, "sum", replace(self.output, name=name))
 
     def _stored(self, name: str, node: Node) -> StoredExpression:
@@ -109,7 +109,7 @@ class Reduction(SelfTransposed):
         return Transposed(parts, {self.source: {self._here: self._inside(graph, self._largest(graph, bar(self.name), ties))}})
 
     def _inside(self, graph: Graph, node: Node) -> Node:
-        """An expression in the grid, and 0 outside: other cotangents are fields, which are zero there, but this is a number."""
+        """An expression in the grid, and 0 outside. Cotangents of fields are zero there, but this is the cotangent of a number."""
         for axis in range(len(self.location)):
             node = graph.mul(graph.read(inside(axis), self._here), node)
         return node
@@ -119,7 +119,7 @@ class Reduction(SelfTransposed):
 
 
 def reduce(graph: Trace, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
-    """A number of all cells of an expression."""
+    """A number computed from all cells of an expression."""
     grid = graph.grid
     if how == "mean":
         return reduce(graph, value, "sum") * (1 / math.prod(grid.shape))

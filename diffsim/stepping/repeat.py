@@ -1,7 +1,7 @@
-"""Loops within a step: relaxation sweeps, substeps, iterations, any number of them in the text of one.
+"""Loops within a step, such as relaxation sweeps, substeps and iterations, with one body for any number of laps.
 
-The body of a loop is a step of its own, traced once. All that is known of steps serves for it: its program, its adjoint, its tangent. What
-each lap starts from is kept while the loop runs, so the adjoint, which runs the loop again, has it.
+The body of a loop is itself a step, traced once. So it has a program, an adjoint and a tangent like any step. The adjoint runs the loop
+again and keeps the fields at the start of each lap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_LAPS = 10_000
 
 
 class Body(TracedStep):
-    """The body of a loop as a step; what it leaves alone is copied, as in no other step."""
+    """The body of a loop as a step. Unlike in other steps, fields that it does not change are copied."""
 
     def delays(self) -> dict[str, tuple[str, int]]:
         return {name: (name, 0) for name in self.states}
@@ -35,14 +35,14 @@ class Body(TracedStep):
 
 @dataclass(frozen=True)
 class Repeat(SelfTransposed):
-    """A stage that is the result of a loop.
+    """A stage that computes the result of a loop.
 
     Attributes:
-        name: of the loop.
-        count: laps.
-        body: of its fields, as states.
-        starts: of each, the stored field that it starts from.
-        outputs: of each, what it is in the end.
+        name: name of the loop.
+        count: number of laps.
+        body: a step whose states are the fields of the loop.
+        starts: field of the loop -> stored field with its first value.
+        outputs: final values of the fields.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Repeat(SelfTransposed):
         return self._loop(program, moved, first, ends, {*self.starts, *self.body.coefficients, *self._around()}, down=False)
 
     def _around(self) -> set[str]:
-        """All that the body reads from around it."""
+        """The outside fields that the body reads."""
         own = {*self.body.states, *written_by(self.body.stages)}
         return {*reads(self.body.outputs.values()), *(name for inner in self.body.stages for name in inner.reads())} - own
 
@@ -96,7 +96,7 @@ class Repeat(SelfTransposed):
         *,
         down: bool,
     ) -> Loop:
-        """The laps of a program, with its fields at other places."""
+        """The laps of a program, with its fields at the given places."""
         operations: list[Operation] = []
         for operation in program.operations:
             assert isinstance(operation, (Nest, Total))
@@ -115,7 +115,7 @@ class Repeat(SelfTransposed):
         return [Repeat(dot(self.name, order), self.count, body, starts, (*self.outputs, *moved))]
 
     def with_tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        """A loop over the fields and their tangents takes the place of this one."""
+        """Replace this loop by one over the fields and their tangents."""
         return self.tangents(graph, order, derive)
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
@@ -148,27 +148,27 @@ class Repeat(SelfTransposed):
 def repeat(
     count: int, body: Callable[..., Symbol | Sequence[Symbol]], *start: Symbol, boundary: Boundary | Symbol | None = None
 ) -> Symbol | tuple[Symbol, ...]:
-    """What is left of some fields after a number of laps of a loop, of which the step has the text once.
+    """Repeat an update of some fields within a step.
 
     ```
     pressure = ds.repeat(20, lambda p: p + 0.2 * h**2 * (laplacian(p) - source), p)     # 20 sweeps of Jacobi
     ```
 
-    The adjoint runs the loop backwards. What each lap starts from is kept while it does, which takes `count` + 1 fields for each of the
-    loop's; no checkpoint has them.
+    The adjoint runs the loop backwards. Meanwhile it stores the start of each lap, which takes `count` + 1 fields for each field of the
+    loop. Checkpoints do not contain them.
 
     Args:
-        count: laps, at least 1.
-        body: of the fields, gives each of them after one lap (a tuple, if there are several). It may use other fields of the step, and
-            store stages.
-        start: the fields before the first lap. Their boundary rules hold in each lap.
-        boundary: the rules, for fields that are expressions; see `stage`.
+        count: number of laps, at least 1.
+        body: a function of the fields that returns each of them after one lap (a tuple, if there are several). It may use other fields of
+            the step, and store stages.
+        start: the fields before the first lap. Their boundary rules apply in each lap.
+        boundary: the rules for fields that are expressions; see `stage`.
 
     Returns:
         The fields after the last lap: one, or a tuple.
 
     Raises:
-        TraceError: outside of a step, or the body gives something else, or calls functions on the host.
+        TraceError: it is called outside of a step, or the body returns something else or calls host functions.
     """
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)
@@ -216,7 +216,7 @@ def repeat(
 
 
 def _stored(field: Symbol, graph: Trace, boundary: Boundary | Symbol | None) -> str:
-    """The name of a field from which a loop starts: a stored one, or a stage of its own."""
+    """The name of a field from which a loop starts: a stored field, or a new stage."""
     node = graph.stored(field)
     known = graph.placed | graph.fixed
     if boundary is None and node.op == "read" and not any(node.data[1]) and node.data[0] in known and known[node.data[0]].axes is None:

@@ -1,11 +1,11 @@
-"""Storing what the adjoint needs of a step instead of the state it started from.
+"""Record the values that the adjoint of a step needs, in place of the step's state.
 
-Where every step is recorded anyway, an intermediate value may serve the adjoint better than the state: acoustics needs
-the Laplacian of p and nothing else, and reading it back saves computing it again. That is done when it takes no more
-memory than the states would, and it does not change a bit: the value is that of the same operations in the same order. So strain
-rates and divergences of stresses take the place of velocities and stresses in elastic waves, and no stage is computed again.
+If every step is recorded, an intermediate value may be better for the adjoint than the state: acoustics needs only
+the Laplacian of p, and reading it avoids computing it again. Residuals are recorded if they take no more
+memory than the states. No bit changes, because the value comes from the same operations in the same order. For elastic waves,
+strain rates and divergences of stresses are recorded in place of velocities and stresses, and no stage is computed again.
 
-The solution of a linear system is such a value: the adjoint reads it for the cotangents of the weights, and would solve again for it.
+The solution of a linear system is such a value too: the adjoint needs it for the cotangents of the weights, and would have to solve again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Recorded:
     Attributes:
         forward: the forward program with the residuals among its assignments.
         adjoint: the adjoint program without reads of the primal state.
-        names: of the residuals; each has a ring whose level is that of the step.
+        names: names of the residuals. Each has a ring with one level for each step.
     """
 
     forward: Program
@@ -38,8 +38,8 @@ class Recorded:
 
 
 def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
-    """Programs that record residuals, or None where recording the states is as good."""
-    if any(forward.loops) or any(adjoint.program.loops):  # what a lap reads has a value in each
+    """Programs that record residuals, or None if recording the states is as good."""
+    if any(forward.loops) or any(adjoint.program.loops):  # values that a lap reads differ from lap to lap
         return None
     if any(adjoint.program.calls):  # they take fields, not expressions
         return _computed_on_the_host(step, forward, adjoint)
@@ -47,7 +47,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     found = _frontier(adjoint.program, {*step.states, *fields}, step.fixed)
     if not found or any(len(offsets) != 1 for _, offsets in found) or any(forward.totals):
         return None
-    residuals: dict[Node, list[tuple[Node, Offset]]] = {}  # what is recorded -> expressions that are the same at offsets, and these
+    residuals: dict[Node, list[tuple[Node, Offset]]] = {}  # recorded expression -> expressions that equal it at offsets, and the offsets
     for node, (offset,) in found:
         residuals.setdefault(graph.shift(node, tuple(-o for o in offset)), []).append((node, offset))
     rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
@@ -76,12 +76,12 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
         entries=forward.entries | entries,
     )
     if any(forward.in_place(state) != record.in_place(state) for state in forward.entries):
-        return None  # the residuals read what the step overwrites
+        return None  # the residuals read values that the step overwrites
     return Recorded(record, reverse, names)
 
 
 def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Program:
-    """The program with other nodes in place of some, by their ids."""
+    """The program with some nodes replaced, by their ids."""
     memo = dict(known)
 
     def replaced(node: Node) -> Node:
@@ -98,7 +98,7 @@ def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Prog
 
 
 def _recording(forward: Program, residuals: Iterable[Assign], stages: Collection[str]) -> tuple[Operation, ...]:
-    """The operations of a forward program, with each residual in the first nest that finds the stages which it reads stored."""
+    """The operations of a forward program, with each residual in the first nest after the stages that it reads."""
     waiting = {residual: stages & reads([residual.node]).keys() for residual in residuals}
     operations: list[Operation] = []
     stored: set[str] = set()
@@ -113,7 +113,7 @@ def _recording(forward: Program, residuals: Iterable[Assign], stages: Collection
 
 
 def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
-    """Programs that record what functions on the host gave, where the adjoint then needs no states, and that takes no more memory."""
+    """Programs that record the results of host functions, if the adjoint then needs no states, and if that takes no more memory."""
     program, graph, ndim = adjoint.program, step.graph, step.grid.ndim
     given = {field.name: field for stage in step.stages if isinstance(stage, HostStage) for field in stage.outputs}
     computed = {field.name: field for field in written_by(step.stages).values()}
@@ -142,9 +142,9 @@ def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) 
 
 
 def _without_calls_for(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:
-    """A program's operations but for the calls that compute the fields `given`, and the stages `computed` that nobody reads then.
+    """A program's operations without calls that compute the fields `given`, and without stages of `computed` that are then unused.
 
-    Also the names of all fields that these operations read.
+    Return them with the names of all fields that they read.
     """
     inner = {*computed, *map(rows_of, computed)}
     kept: list[Operation] = []
@@ -171,9 +171,9 @@ def _without_calls_for(program: Program, given: Collection[str], computed: Colle
 
 
 def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[tuple[Node, set[Offset]]]:
-    """The largest expressions of the primal state alone with which cotangents are multiplied, and at which offsets these are read.
+    """The largest expressions of the primal state that multiply cotangents, and the offsets at which these cotangents are read.
 
-    A residual is known in the grid only, and 0 outside, as cotangents are. So one may be read where the cotangents are.
+    A residual is known only in the grid, and 0 outside, like cotangents. So it may be read wherever the cotangents are read.
     """
     nodes = ordered([*program.roots(), *program.inline.values()])
     of_primal: set[int] = set()
@@ -198,7 +198,7 @@ def _frontier(program: Program, primal: set[str], fixed: set[str]) -> list[tuple
 
 
 def _numbers(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes, and in place of conditions, which are not stored, the numbers that they compare."""
+    """The nodes. A condition cannot be stored, so it is replaced by the numbers that it compares."""
     for node in nodes:
         if node.op in CONDITIONS:
             yield from _numbers(node.args)

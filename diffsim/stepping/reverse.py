@@ -1,7 +1,7 @@
-"""Reverse mode through one step: cotangents of everything that it reads, as expressions that gather.
+"""Reverse mode through one step: cotangents of all fields that it reads, as expressions that gather.
 
-The step is taken apart at its stages and at the values that it uses at several cells. From the outputs on, each part is
-differentiated when the cotangents of all its users are known; parts of one rank at once, since they have much in common.
+The step is split at its stages and at the values that it uses at several cells. Starting at the outputs, each part is
+differentiated when the cotangents of all its users are known. Parts of one rank are differentiated together, because they share terms.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from diffsim.stepping.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace import TracedStep
 
 SHORTER = 0.95
-"""Common factors are taken out of a cotangent where that leaves less than this part of its operations: others may read its products."""
+"""Common factors of a cotangent are factored out if less than this part of its operations remains. Other expressions may share products."""
 
 Box = tuple[tuple[int, int], ...]
-"""Cells at which something is computed: how far beyond the first and the last of the grid, along each axis."""
+"""Cells of a computation: how far beyond the first and the last cell of the grid, along each axis."""
 
 
 class Reverse:
-    """Cotangents of what a step reads.
+    """Cotangents of the fields that a step reads.
 
     Args:
         step: the step.
         outputs: expressions of the states whose cotangents are stored.
 
     Attributes:
-        terms: after `stages` has ended: field -> offset -> what a cell that reads it there gives it, taken at that cell.
+        terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
     def __init__(self, step: TracedStep, outputs: Mapping[str, Node]) -> None:
@@ -61,11 +61,11 @@ class Reverse:
                 yield user, found[name]
 
     def _written(self, part: str) -> list[str]:
-        """Fields that a part of the step gives."""
+        """Fields that a part of the step computes."""
         return [field.name for field in self._stages[part].outputs] if part in self._stages else [part]
 
     def _ranked(self) -> list[list[str]]:
-        """Parts of the step in the order of the reverse sweep: each rank after all that use it."""
+        """Parts of the step in the order of the reverse sweep: each rank follows all its users."""
         uses = {name: [user for field in self._written(name) for user, _ in self._users(field)] for name in self._reads}
         rank: dict[str, int] = {}
 
@@ -76,7 +76,7 @@ class Reverse:
 
         for name in self._reads:
             of(name)
-        # what no output needs has no cotangent
+        # parts that no output needs have no cotangent
         used = {f"next {s}" for s in self.outputs}
         for name in sorted(rank, key=rank.__getitem__):
             if any(user in used for user in uses[name]):
@@ -88,7 +88,7 @@ class Reverse:
         return ranks
 
     def _where_computed(self) -> dict[str, Box]:
-        """Where the step computes each part: outputs and stages on the grid, shared values wherever they are used."""
+        """The cells at which the step computes each part: outputs and stages on the grid, shared values wherever they are used."""
         grid = tuple((0, 0) for _ in self.zero)
         boxes: dict[str, Box] = {}
         for rank in self._ranks:
@@ -97,7 +97,7 @@ class Reverse:
         return boxes
 
     def _where_read(self, name: str, boxes: Mapping[str, Box]) -> Box:
-        """The smallest box in which a field is read, the grid included."""
+        """The smallest box that contains the grid and all reads of a field."""
         out = [(0, 0) for _ in self.zero]
         for user, offsets in self._users(name):
             if user in boxes:
@@ -107,13 +107,13 @@ class Reverse:
         return tuple(out)
 
     def outside(self, name: str, rules: Rules) -> tuple[int, ...]:
-        """How far beyond the grid a field is read along the axes where a rule fills its halo."""
+        """How far beyond the grid a field is read, along the axes on which a rule fills its halo."""
         return tuple(max(ends) if fills(sides) else 0 for ends, sides in zip(self._where_read(name, self._computed), rules, strict=True))
 
     def stages(self) -> Iterator[Stage]:
         """Sweep, and stop at each stage whose terms are complete.
 
-        The cotangents of its outputs, as `gathered` gives them, are to be stored as `bar`, and what is no expression to be gone `through`.
+        The caller stores the cotangents of its outputs, from `gathered`, as `bar`. For a stage that is no expression it calls `through`.
         """
         graph = self.graph
         needed = self._where_needed()
@@ -130,7 +130,7 @@ class Reverse:
                     seed = self._total(self.terms.pop(name, {}), None)
                 else:
                     seed = graph.read(bar(name.removeprefix("next ")), self.zero)
-                if is_const(seed, 0):  # a value that only conditions read
+                if is_const(seed, 0):  # only conditions read this value
                     continue
                 # two states may have the same next value: their cotangents add
                 seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
@@ -146,7 +146,7 @@ class Reverse:
                     mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
 
     def through(self, stage: SelfTransposed) -> dict[str, Part]:
-        """Go on to what a stage reads that is no expression, by parts that take the stored cotangents of its outputs."""
+        """Continue through a stage that is no expression: return parts that compute cotangents of its inputs from those of its outputs."""
         transposed = stage.transposed(self.graph, self._wanted.__contains__)
         for name, contributions in transposed.terms.items():
             mine = self.terms.setdefault(name, {})
@@ -155,7 +155,7 @@ class Reverse:
         return transposed.parts
 
     def _where_needed(self) -> dict[str, Box]:
-        """Where the contributions of each part are computed: wherever the cotangents of what it reads are."""
+        """The cells at which each part's contributions are computed: those at which the cotangents of its inputs are computed."""
         boxes: dict[str, Box] = {}
         for rank in reversed(self._ranks):
             for name in rank:
@@ -171,17 +171,17 @@ class Reverse:
         return boxes
 
     def _where_gathered(self, field: str) -> Box:
-        """Where the cotangent of a stored field is computed: on the grid, and where it is folded back from."""
+        """The cells at which the cotangent of a stored field is computed: the grid, and the cells that are folded back."""
         return tuple((far, far) for far in self.outside(field, self._placed[field].rules))
 
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
-        """The cotangent of a stored field, computed on the grid and where the field was read outside of it."""
+        """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""
         total = self._total(self.terms.get(name, {}), inline)
         outside = self.outside(name, rules) if name in self.terms else ()
         return Assign(target, total, zero_rules(len(rules)), fold=rules if any(outside) else (), outside=outside if any(outside) else ())
 
     def _total(self, contributions: Mapping[Offset, Node], inline: dict[str, Node] | None) -> Node:
-        """The sum of what neighbours give; products at one cell that several offsets read go to `inline`, if there is one."""
+        """The sum of the neighbours' contributions. Products at one cell that several offsets read go to `inline`, if it is given."""
         graph = self.graph
         cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
         for offset, node in contributions.items():
@@ -204,7 +204,7 @@ def _within(inner: Box, outer: Box) -> bool:
 
 
 def _moving(step: TracedStep) -> list[Stage]:
-    """Stages that depend on what is differentiated for, or on states."""
+    """Stages that depend on fields that are differentiated for, or on states."""
     moving = {*step.states, *step.active}
     found = []
     for stage in step.stages:

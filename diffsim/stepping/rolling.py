@@ -1,13 +1,13 @@
-"""Which values of a loop nest are computed once and kept, instead of at each neighbour that wants them.
+"""Choose the values of a loop nest that are computed once and kept for all neighbours that need them.
 
-An expression holds everything at every offset: where a sum over neighbours contains a costly value of each, a nest that evaluates it as
-it stands computes that value several times a cell. Here such values are found. A kernel keeps them: on a CPU in a ring of a few rows,
-which stays in the cache, on a GPU in a field. They are the same operations on the same numbers, so no bit changes.
+If a sum over neighbours contains a costly value of each neighbour, a nest that evaluates the expression directly computes that
+value several times a cell. This module finds such values. A kernel keeps them: on a CPU in a ring of a few rows,
+which stays in the cache, on a GPU in a field. The operations and numbers are the same, so no bit changes.
 
-What to keep is a minimum cut. Values that are functions of the cell alike are one *class* (`diffsim.stepping.sharing.Classes`), wanted at
-k cells. It is either computed at all of them, which costs (k - 1) times its operation more than once, or kept, or below what is kept:
-then it is computed once. The cheapest choice is the minimum cut of the graph of classes between what is computed everywhere and what
-is computed once.
+The choice is a minimum cut. Values that are the same function of the cell form one *class* (`diffsim.stepping.sharing.Classes`), which is
+needed at k cells. Either it is computed at all of them, at an extra cost of (k - 1) times its operation. Or it is kept, or only kept
+values need it: then it is computed once. The cheapest choice is the minimum cut of the graph of classes between those that are computed
+everywhere and those that are computed once.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from diffsim.stepping.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.sharing import Classes, cost, operation_cost
 
 WORTH = 0.8
-"""Values are kept where that leaves less than this part of the operations."""
+"""Values are kept if less than this part of the operations remains."""
 LONGEST_BODY = 200
-"""Operations of a loop body beyond which fewer rows are computed together."""
+"""Operations in a loop body above which fewer rows are computed together."""
 FOREVER = 1 << 28
 
 
 @dataclass(frozen=True)
 class Use:
-    """A class of nodes in some expressions: a representative, and its nodes by the cell at which they are taken."""
+    """A class of nodes in some expressions: a representative, and its nodes by the cell at which they are evaluated."""
 
     value: Node
     nodes: dict[Offset, list[Node]]
 
     @property
     def cost(self) -> int:
-        """Of what is computed beyond once a cell, if nothing is kept."""
+        """Cost of the repeated evaluations if nothing is kept."""
         return (len(self.nodes) - 1) * operation_cost(self.value)
 
     @property
     def keeping(self) -> int:
-        """Cost of storing it, and of reading it at each cell."""
+        """Cost of storing it once, and of reading it at each cell."""
         if self.value.op in CONDITIONS:
             return FOREVER
         return _storing(len(next(iter(self.nodes)))) + sum(map(_reading, self.nodes))
 
 
 def _storing(ndim: int) -> int:
-    """Cost of storing what is kept: in three dimensions it is planes that are kept, for which the nearest cache is too small."""
+    """Cost of storing a kept value. In three dimensions whole planes are kept, which do not fit into the first-level cache."""
     return 8 if ndim == 3 else 4
 
 
 def _reading(offset: Offset) -> int:
-    """Cost of reading what is kept: beside a tile's edge that is two reads and a splice."""
+    """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
     return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
 
 
 def rows_together(program: Program, nest: Nest) -> int:
-    """Rows that a nest without kept values computes together on a CPU, so that rows which several need are loaded once.
+    """Rows that a nest without kept values computes together on a CPU, so that shared rows are loaded once.
 
     More rows save loads and cost registers. Measured on acoustics at 1024 x 1024, one thread, Gpoints/s with blocks of 1, 2
     and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8.
@@ -76,11 +76,11 @@ def rows_together(program: Program, nest: Nest) -> int:
 
 
 def rolled(program: Program, graph: Graph, blocks: bool) -> Program:
-    """The program with values to be kept in those of its nests where that pays.
+    """The program with kept values in those of its nests where that pays.
 
     Args:
         program: any program.
-        graph: of its expressions.
+        graph: graph of its expressions.
         blocks: whether nests without kept values compute several rows together (`rows_together`).
     """
     return dataclasses.replace(program, operations=_rolled(program, program.operations, Classes(graph), blocks, "rolled"))
@@ -108,10 +108,10 @@ def _rolled_nest(program: Program, nest: Nest, classes: Classes, blocks: bool, n
 
 
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
-    """Values to keep, those first that others need, under names with a prefix, and the roots that read them."""
+    """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
     names = [f"root {number}" for number in range(len(roots))]
     first, *others = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
-    lowest = {name: number for number, layer in enumerate(others) for name in layer}  # what two layers want is kept by the lower one
+    lowest = {name: number for number, layer in enumerate(others) for name in layer}  # the lower of two layers keeps a shared value
     others = [{name: node for name, node in layer.items() if lowest[name] == number} for number, layer in enumerate(others)]
     layers = [first, *filter(None, others)]
     kept = {name for layer in layers[1:] for name in layer}
@@ -131,7 +131,7 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
 
 
 def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
-    """The bodies, reading what is kept, then layers of kept values, each of which reads those after it."""
+    """The bodies, which read kept values, then layers of kept values, each of which reads later layers."""
     found = _kept(classes, list(bodies.values()))
     names = {use.value.id: f"{prefix} {use.value.id}" for use in found}
     known = {node.id: classes.graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
@@ -145,7 +145,7 @@ def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict
 def _wanted(
     layer: Mapping[str, Node], above: Sequence[tuple[Mapping[str, Node], tuple[int, ...], tuple[int, ...]]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How far the values of a layer are wanted, by layers that are wanted so far themselves."""
+    """How far the values of a layer are needed, given how far the layers that read them are needed."""
     lows, highs = [], []
     for readers, low, high in above:
         for name, offsets in reads(readers.values()).items():
@@ -160,7 +160,7 @@ def _axes(nodes: Iterable[Node]) -> int:
 
 
 def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> float:
-    """Cost of one row, if a block of rows is computed together and shares what its rows have in common."""
+    """Cost of one row, if a block of rows is computed together and shares common values."""
     if block == 1:
         return cost(roots)
     shift = (0,) * (_axes(roots) - 2)
@@ -168,7 +168,7 @@ def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> floa
 
 
 def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
-    """The classes that are best kept."""
+    """The classes to keep, by the minimum cut."""
     uses: dict[int, Use] = {}
     of: dict[int, int] = {}
     for node in ordered(bodies):
@@ -205,10 +205,10 @@ def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
 
 
 def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:
-    """What one value of each class takes beyond one operation of each class below it: keeping it saves nothing of that."""
+    """Cost of one value of each class beyond one operation of each class that it needs. Keeping the value does not save this cost."""
     position = {key: number for number, key in enumerate(uses)}
     costs: dict[int, int] = {}  # masks of nodes by their cost
-    once: dict[int, int] = {}  # masks of classes by theirs
+    once: dict[int, int] = {}  # masks of classes by their cost
     nodes = sorted((node for use in uses.values() for same in use.nodes.values() for node in same), key=lambda node: node.id)
     for number, node in enumerate(nodes):
         costs[operation_cost(node)] = costs.get(operation_cost(node), 0) | 1 << number

@@ -1,12 +1,12 @@
-"""What the rounding errors of states computed backwards do to the gradient, estimated by a second run backwards that rounds otherwise.
+"""Estimate the error of the gradient by rounding errors of states computed backwards, with a second run backwards that rounds differently.
 
-A state that is computed backwards carries rounding errors e, and the true state is not there to compare with. From a state whose last
-bits are changed, the same steps round otherwise, with errors e' of the same size that are independent of e. What the adjoint makes of the
-two states therefore differs by about as much as either differs from the truth. These differences are summed, with their signs, over a
-sample of the steps. Where a kept state is reached, e is known, and shows whether e' was of its size.
+A state that is computed backwards has rounding errors e, and the true state is not available for comparison. If the last bits of a
+state are changed, the same steps round differently, with errors e' of the same size that are independent of e. So the adjoints of the
+two states differ by about as much as either differs from the truth. These differences are summed, with their signs, over a
+sample of the steps. At a kept state e is known, and shows whether e' had the same size.
 
 Reference: Vignes, A stochastic arithmetic for reliable scientific computation, Mathematics and Computers in Simulation 35 (1993) 233 - 261,
-doi:10.1016/0378-4754(93)90003-D. Here there are two runs, the first of which gives the result.
+doi:10.1016/0378-4754(93)90003-D. Departure: there are two runs, and the first one gives the result.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from diffsim.stepping.levels import Ring
 from diffsim.typing import Array
 
 SECOND = -1
-"""Slot of the second state, and of the cotangents while its adjoint is taken; schedules number theirs from 0."""
+"""Slot of the second state, and of the cotangents while its adjoint is computed. Schedules number their slots from 0."""
 SPACING = 24
-"""Steps between two that are sampled, on average and at most: a sample takes about as long as 20 steps."""
+"""Largest mean number of steps between two samples. A sample takes about as long as 20 steps."""
 ALIKE = 10.0
-"""How many times larger than the difference of the two runs an error of rounding may be."""
+"""Largest ratio of a rounding error to the difference of the two runs that is accepted."""
 CAUTION = 3.0
-"""By what the estimate is multiplied. Over 600 random runs, with a sample every 12 steps, the bare one was 0.8 to 136 times the error."""
+"""Safety factor. Over 600 random runs, with a sample every 12 steps, the estimate without it was 0.8 to 136 times the error."""
 
 Rings = Mapping[str, Ring]
 
 
 @dataclass
 class Made:
-    """What the adjoint of a step makes: sums over steps, rows of a stream, and the newest cotangents that depend on states."""
+    """Results of the adjoint of a step: sums over steps, rows of a stream, and the newest cotangents that depend on states."""
 
     sums: dict[str, Array]
     rows: dict[str, Array]
@@ -45,14 +45,14 @@ class Made:
 
 
 class Rounding:
-    """The second run, and how far its gradients are from those of the first.
+    """The second run, and the differences of its gradients from those of the first.
 
     Args:
-        launcher: of the stepper.
-        rules: of the states outside the grid.
-        sums: fields that adjoint steps add to: gradients of coefficients.
-        streams: arrays of which an adjoint step writes the row of its number: gradients of amplitudes.
-        carried: cotangents of states, where those depend on the states themselves (nonlinear steps); else none.
+        launcher: launcher of the stepper.
+        rules: boundary rules of the states.
+        sums: fields to which adjoint steps add: gradients of coefficients.
+        streams: arrays in which each adjoint step writes its row: gradients of amplitudes.
+        carried: cotangents of states that depend on the states themselves (nonlinear steps); else none.
 
     Attributes:
         forked: whether there is a second state now.
@@ -66,9 +66,9 @@ class Rounding:
         self.begin()
 
     def begin(self) -> None:
-        """A reverse sweep begins."""
+        """Begin a reverse sweep."""
         self.errors = np.zeros((len(self._sums) + len(self._streams) + 1, 2))
-        """Largest entry, and root of the sum of squares, of the error of each sum and stream; last, relative ones of the cotangents."""
+        """Largest entry and Euclidean norm of the error of each sum and stream. The last row has relative errors of the cotangents."""
         self._random = np.random.default_rng(0)
         self._end_interval()
 
@@ -79,7 +79,7 @@ class Rounding:
         self._differences: dict[str, Array] = {}
 
     def fork(self, rings: Rings) -> None:
-        """Make the second state from the working one: entries of the newest values are changed by half a unit in the last place."""
+        """Copy the working state to the second state, with the newest values changed at random by half a unit in the last place."""
         self.forked = True
         for name, ring in rings.items():
             kept = list(ring.working)
@@ -95,7 +95,7 @@ class Rounding:
         return self._signs
 
     def drop(self, rings: Rings) -> None:
-        """Give up the second state. Where no kept state was met since it was made, errors are taken for as large as they may be."""
+        """Free the second state. If no kept state was reached since it was made, errors count with their largest accepted size."""
         self._add_differences(ALIKE * self._undone / max(self._covered, 1))
         for ring in rings.values():
             if SECOND in ring.slots:
@@ -103,16 +103,16 @@ class Rounding:
         self._end_interval()
 
     def second(self, rings: Rings) -> AbstractContextManager[None]:
-        """The second state is the working one for a while."""
+        """Make the second state the working state inside of the `with` block."""
         return _exchanged(rings, SECOND)
 
     def wants(self) -> bool:
-        """Whether the adjoint of this step, whose state was computed backwards, is to be taken of both states."""
+        """Whether to compute the adjoint of this step, whose state was computed backwards, for both states."""
         self._since += 1
         return self._since >= self._gap
 
     def sample(self, rings: Rings, bars: Rings, step: int, adjoint: Callable[[], None]) -> None:
-        """Take the adjoint of a step, and note what that of the second state would have made of it."""
+        """Compute the adjoint of a step, and note the difference from the adjoint with the second state."""
         second = self._aside(rings, bars, SECOND, step, adjoint)
         adjoint()
         self._note(second, self._made(bars, step), self._since)
@@ -121,7 +121,7 @@ class Rounding:
         self._gap = min(2 * self._gap, SPACING * self._random.uniform(0.7, 1.3))
 
     def _aside(self, rings: Rings, bars: Rings, slot: int | None, step: int, adjoint: Callable[[], None]) -> Made:
-        """What the adjoint of a step makes of the state in a slot (None: of the working one), as if it had not been taken afterwards."""
+        """Results of the adjoint of a step with the state in a slot (None: the working state). Its effects are undone afterwards."""
         memory, arrays = self._launcher.memory, self._launcher.arrays
         before = self._made(bars, step)
         for ring in bars.values():
@@ -150,7 +150,7 @@ class Rounding:
         )
 
     def _note(self, one: Made, other: Made, steps: float) -> None:
-        """Note the difference of two states' adjoints, for so many steps; `one` is used up."""
+        """Note the difference of two states' adjoints, for `steps` steps. It overwrites `one`."""
         for name, value in one.sums.items():
             value -= other.sums[name]
             value *= steps
@@ -165,24 +165,25 @@ class Rounding:
             self.errors[-1] += steps * _ratio(_sizes(value), _sizes(other.cotangents[name]))
 
     def note_undone(self, steps: int) -> None:
-        """So many steps were undone in both runs."""
+        """Note that `steps` steps were undone in both runs."""
         self._undone += steps
 
     def compare(self, rings: Rings, bars: Rings, slot: int, step: int, adjoint: Callable[[], None]) -> None:
-        """A kept state is reached: add the errors of the steps since the last one, no smaller than those of the working state show.
+        """At a kept state, add the errors of the steps since the last one. They are scaled up if the true error of the working state is
+        larger.
 
-        Steps after the last sample count as this one, whose true error is known.
+        Steps after the last sample count like this step, whose true error is known.
         """
         mine, true = self._aside(rings, bars, None, step, adjoint), self._aside(rings, bars, slot, step, adjoint)
         with np.errstate(invalid="ignore", over="ignore"):
             scale = float(np.max([1.0, *(self._misjudged(name, ring, slot) for name, ring in rings.items())]))
-            if scale > ALIKE:  # both runs are off in the same way: this step stands for all of them
+            if scale > ALIKE:  # both runs have the same error, so this step represents all of them
                 self._covered, scale = 0, 1.0
             self._note(mine, true, max(self._undone - self._covered, 1))
             self._add_differences(scale)
 
     def _misjudged(self, name: str, ring: Ring, slot: int) -> float:
-        """By what factor the errors of the first run are larger than the differences of the two."""
+        """The ratio of the errors of the first run to the differences of the two runs."""
         first, kept, second = (self._launcher.cells(name, levels[-1]) for levels in (ring.working, ring.slots[slot], ring.slots[SECOND]))
         return float(np.max(_ratio(math.sqrt(2) * _sizes(first - kept), _sizes(second - first))))
 
@@ -192,7 +193,7 @@ class Rounding:
                 self.errors[place] += scale * _sizes(self._differences.pop(name))
 
     def drift(self, rings: Rings) -> float:
-        """The relative error of the gradient, cautiously estimated, at the end of a sweep; NaN if a number is not one."""
+        """A cautious estimate of the relative error of the gradient at the end of a sweep; NaN if a value is NaN."""
         self.drop(rings)
         memory, arrays = self._launcher.memory, self._launcher.arrays
         of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, self._written, strict=False)]
@@ -205,7 +206,7 @@ class Rounding:
 
 @contextmanager
 def _exchanged(rings: Rings, slot: int) -> Iterator[None]:
-    """The state in a slot is the working one for a while."""
+    """Make the state in a slot the working state inside of the `with` block."""
     for ring in rings.values():
         ring.exchange(slot)
     try:
@@ -216,7 +217,7 @@ def _exchanged(rings: Rings, slot: int) -> Iterator[None]:
 
 
 def _sizes(values: Array) -> Array:
-    """The largest magnitude, and the root of the sum of squares."""
+    """The largest magnitude and the Euclidean norm."""
     flat = values.ravel()
     return np.array([max(flat.max(), -flat.min()) if flat.size else 0.0, np.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64))])
 

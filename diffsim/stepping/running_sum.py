@@ -27,7 +27,7 @@ class Accumulation:
     """A host function: cells -> their running sum, added one after the other in f64.
 
     Attributes:
-        axis: along which.
+        axis: the axis of the sum.
         reverse: whether it begins on the high side.
     """
 
@@ -41,7 +41,7 @@ class Accumulation:
         rows = rows[::-1] if self.reverse else rows
         if self.axis == values.ndim - 1:
             np.cumsum(rows, 0, out=rows)
-        else:  # by whole rows: ten times faster along axis 0, the same bits
+        else:  # whole rows: ten times faster along axis 0, with the same bits
             for before, row in pairwise(rows):
                 row += before
         return [total]
@@ -55,12 +55,12 @@ class Accumulation:
 
 @dataclass(frozen=True)
 class RunningSum(HostStage):
-    """A stage that is the running sum of a stored field.
+    """A stage that computes the running sum of a stored field.
 
     Attributes:
-        name: of the sum, which is its only output.
+        name: name of the sum, which is its only output.
         source: the field.
-        axis: along which.
+        axis: the axis of the sum.
         reverse: whether it begins on the high side.
         outputs: the sum.
     """
@@ -100,32 +100,32 @@ class RunningSum(HostStage):
 
 
 def running_sum(value: Symbol, axis: int, reverse: bool = False, boundary: Boundary | Symbol = "zero") -> Symbol:
-    """The sum of an expression over the cells along an axis, from the low side up to each cell, with the cell itself.
+    """The running sum of an expression along an axis, from the low side up to and including each cell.
 
-    yᵢ = x₀ + ... + xᵢ; with `reverse`, yᵢ = xᵢ + ... + xₙ₋₁. The gradient takes the running sum in the opposite direction. Times the
-    spacing it is an integral: hydrostatic pressure, optical depth, a stream function.
+    yᵢ = x₀ + ... + xᵢ; with `reverse`, yᵢ = xᵢ + ... + xₙ₋₁. The gradient is the running sum in the opposite direction. Multiplied
+    by the spacing it is an integral, such as hydrostatic pressure, optical depth or a stream function.
 
     ```
     weight = g * rho * self.grid.spacing[0]  # of a cell; axis 0 points upwards
     p = ds.running_sum(weight, axis=0, reverse=True) - 0.5 * weight  # hydrostatic, at the centres
     ```
 
-    The host computes it between two compiled kernels, in f64. The cells are added one after the other, so the bits do not depend on the
+    The host computes it between two compiled kernels, in f64. It adds the cells one after the other, so the bits do not depend on the
     number of threads.
 
     Args:
         value: an expression of the step.
-        axis: of the grid; may be counted from the last.
+        axis: an axis of the grid; a negative number counts from the last.
         reverse: whether the sum begins on the high side.
-        boundary: what the sum is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes. With "zero" it is 0
-            beyond both sides, also beyond the cell that has the sum of all.
+        boundary: values of the sum outside the grid: rules, see `Variable`, or a field of the step whose rules are used. With "zero" it is
+            0 beyond both sides, also beyond the cell with the sum of all cells.
 
     Returns:
-        The sum, as a field of the step, said to lie where the expression lies. As an integral it reaches to the upper face of each cell,
-        with `reverse` to the lower face. Of a value at the centres, `running_sum(value, axis).across(axis)` is the integral at the faces.
+        The sum, as a field of the step, with the location of the expression. As an integral it reaches to the upper face of each cell,
+        with `reverse` to the lower face. For a value at the centres, `running_sum(value, axis).across(axis)` is the integral at the faces.
 
     Raises:
-        TraceError: outside of a step, of a condition, or where a rule gives the last value on a side on which the sum lies.
+        TraceError: it is called outside of a step or for a condition, or a rule gives the last value on a side on which the sum lies.
         ShapeError: the grid has no such axis.
         ParameterError: `value` is no expression of the step, or `reverse` is neither True nor False.
     """

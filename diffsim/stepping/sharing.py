@@ -1,10 +1,10 @@
 """Values that a step uses at several cells, such as a flux through a face.
 
-A step that writes `flux - flux.shifted(axis, -1)` has the flux in its graph twice. They are one function of the cell, so reverse mode
-should go through it once: the cotangents of both uses are added up first, and what follows is computed once a face instead of twice.
-(Through a chain of such values, a power of two is saved.) Here these values are found, and get names.
+A step that writes `flux - flux.shifted(axis, -1)` has the flux in its graph twice. Both are the same function of the cell, so reverse mode
+should differentiate it once: the cotangents of both uses are added first, and the rest is computed once a face instead of twice.
+(In a chain of such values, that saves a power of two.) This module finds these values and names them.
 
-Expressions that are linear with constant weights are left alone: there it makes no difference.
+Expressions that are linear with constant weights are not changed, because sharing gains nothing there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, LANEWISE, OPERATIONS, Graph, Node, Offset, ordered, reads
 
 COSTLY = 32
-"""Least cost of what one shared value saves. Through cheaper ones reverse mode goes at each use: that has fewer sums over neighbours."""
+"""Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
 CONSIDERABLE = 0.25
-"""Least part of the cost of an expression that it saves there."""
+"""Least part of the cost of an expression that a shared value must save."""
 
 
 def operation_cost(node: Node) -> int:
-    """Cycles of an operation on a tile, about; a sum is 2."""
+    """Approximate cycles of an operation on a tile. A sum takes 2."""
     return _COSTS[node.op]
 
 
@@ -33,17 +33,17 @@ _COSTS = {
 
 
 def cost(roots: Iterable[Node]) -> int:
-    """Cost of all operations that the roots need."""
+    """Cost of all operations in the roots."""
     return sum(operation_cost(node) for node in ordered(roots) if node.args)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Expressions in which values used at several cells are reads of fields of their own, and those values.
+    """Expressions that read values used at several cells from separate fields, and those values.
 
     Attributes:
         bodies: the expressions by name.
-        values: name -> expression, of which those that are read at offsets are in `values` too.
+        values: name -> expression. It may read other fields of `values` at offsets.
     """
 
     bodies: dict[str, Node]
@@ -51,7 +51,7 @@ class Shared:
 
 
 class Classes:
-    """Which nodes are the same function of the cell, read at different ones."""
+    """Classes of nodes that are the same function of the cell, evaluated at different cells."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -64,7 +64,7 @@ class Classes:
         return self._of(node)[1]
 
     def of(self, node: Node) -> tuple[int, Offset]:
-        """The number of the node's class, and the cell at which it is taken. The node must read something."""
+        """The number of the node's class, and the cell at which it is evaluated. The node must read a field."""
         number, anchor = self._of(node)
         assert anchor is not None
         return number, anchor
@@ -104,9 +104,9 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
     """Name the values that the bodies use at several cells.
 
     Args:
-        graph: of the expressions.
+        graph: graph of the expressions.
         bodies: expressions by name.
-        active: fields that are differentiated for; values without any of them are left alone.
+        active: tests whether a field is differentiated for. Values that depend on no such field are not named.
     """
     found, classes = dict(bodies), Classes(graph)
     values: dict[str, Node] = {}
@@ -117,7 +117,7 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
             for where in _several(classes, body, active).values():
                 one = cost(next(iter(where.values())))
                 saved = (len(where) - 1) * one
-                # the largest first: what it is made of is then used by it alone
+                # the largest first: then only it uses its parts
                 if saved >= max(COSTLY, CONSIDERABLE * whole) and (best is None or one > best[0]):
                     best = one, where
         if best is None:
@@ -130,7 +130,7 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
         found[name], values[name] = value, value
     while cheap := {name: found[name] for name in values if cost([found[name]]) * (_users(found, name) - 1) < COSTLY}:
-        # what it was made of is shared as well, and little is left
+        # its parts are shared as well, and little is left
         name = next(iter(cheap))
         del values[name]
         little = {name: found.pop(name)}
@@ -139,12 +139,12 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
 
 
 def _users(bodies: Mapping[str, Node], name: str) -> int:
-    """At how many cells the bodies read a field."""
+    """The number of cells at which the bodies read a field."""
     return sum(len(reads([body]).get(name, ())) for body in bodies.values())
 
 
 def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dict[int, dict[Offset, list[Node]]]:
-    """Classes of which a body has several nodes, at different cells."""
+    """Classes with several nodes in a body, at different cells."""
     uses: dict[int, dict[Offset, list[Node]]] = {}
     nodes = ordered([body])
     curved = _curved(nodes, active)
@@ -171,7 +171,7 @@ def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node]) -> 
 
 
 def _curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
-    """Ids of the nodes that depend on active fields by more than a sum with constant weights."""
+    """Ids of the nodes that depend on active fields by more than sums with constant weights."""
     moving: set[int] = set()
     found: set[int] = set()
     for node in nodes:

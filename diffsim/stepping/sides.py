@@ -1,8 +1,8 @@
-"""What a step reads of the sides of a grid, as profiles: which cells are in the grid, and what cells outside owe to given values.
+"""Profiles of the sides of a grid: the cells in the grid, and the weights of given values in cells outside.
 
-A kernel fills the cells outside the grid by weights and numbers. A value of a boundary rule that is an input is added where a step reads
-the field: beyond a side, the field holds what the kernel puts there, plus a weight times the value. So values of rules are inputs like any
-other, and their derivatives are those of expressions.
+A kernel fills the cells outside the grid with weights and numbers. If the value of a boundary rule is an input, it is added where a step
+reads the field: beyond a side, the field is the sum of the kernel's value and a weight times the input. So values of rules are ordinary
+inputs, and their derivatives are derivatives of expressions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Inside(Profile):
 
 @dataclass(frozen=True)
 class Beyond(Profile):
-    """0 in the grid, and beyond a side the weight of its given value.
+    """The weight of a side's given value: 0 in the grid, and nonzero beyond the side.
 
     Attributes:
         side: the side.
@@ -44,10 +44,10 @@ class Beyond(Profile):
 
 @dataclass(frozen=True)
 class Ones(Profile):
-    """What the rules of an axis make of a field that is 1 in the grid, without their values.
+    """The extension of a field that is 1 in the grid by the rules of an axis, without their given values.
 
     Attributes:
-        sides: of the axis.
+        sides: sides of the axis.
     """
 
     sides: Sides | None = None
@@ -62,11 +62,11 @@ class Ones(Profile):
 
 
 def goes_on(side: Side, n: int) -> bool:
-    """Whether a field that is 1 on a line of `n` cells is 1 beyond a side too, as far as any kernel reads."""
+    """Whether the rule of a side extends a field that is 1 on a line of `n` cells by 1, as far as any kernel reads."""
     return side.fills and all(share == 1 for share, _ in side.shares(n, 16))
 
 
 def _put(out: Array, high: bool, n: int, halo: int, outward: list[float]) -> None:
-    """Write what is beyond a side, from the side outward."""
+    """Write the values beyond a side, from the side outward."""
     for q, value in enumerate(outward):
         out[halo + n + q if high else halo - 1 - q] = value

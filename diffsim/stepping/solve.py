@@ -1,8 +1,8 @@
 """Linear systems inside a time step.
 
-The matrix of a system is a stencil whose weights are expressions of the step: each is stored, and a function on the host solves. Nothing of
-the solution's iterations is differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, another solution with the same matrix, that
-of the weight w_o is -l(i) x(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
+The matrix of a system is a stencil whose weights are expressions of the step. Each weight is stored, and a host function solves the
+system. The iterations are not differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, a solution with the transposed matrix.
+The cotangent of the weight w_o is -l(i) x(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Solution:
     """A host function: (right side, weights that are fields) -> solution.
 
     Attributes:
-        system: what is solved.
-        weights: for each offset a number, or which of the fields.
-        transposed: whether the transposed matrix is meant.
-        given: whether boundary rules have the values that they are given, and not 0, as for a tangent.
+        system: the system to solve.
+        weights: for each offset a number, or the index of a field.
+        transposed: whether to solve with the transposed matrix.
+        given: whether boundary rules use their given values. For a tangent these are 0.
     """
 
     system: System
@@ -62,12 +62,12 @@ class Solve(HostStage):
     """The solution of a linear system.
 
     Attributes:
-        name: of the solution, which is its only output.
+        name: name of the solution, which is its only output.
         system: the system.
         right_side: the field on the right.
         weights: for each offset of the system a number, or the name of a field.
         outputs: the solution.
-        given: whether its boundary rules have the values that they are given, and not 0, as for a tangent.
+        given: whether its boundary rules use their given values. For a tangent these are 0.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Solve(HostStage):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Weights that are fields, each once."""
+        """Weights that are fields, without duplicates."""
         return tuple(dict.fromkeys(weight for weight in self.weights if isinstance(weight, str)))
 
     @property
@@ -132,39 +132,39 @@ def solve(
     method: Method = "auto",
     tolerance: float | None = None,
 ) -> Symbol:
-    """The field x with `operator(x) = right_side` at every cell, for an implicit time step.
+    """Solve `operator(x) = right_side` at every cell for the field x, for an implicit time step.
 
     ```
     T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
     ```
 
-    The operator is traced once. It must be linear in x (`newton` takes others), and read it in a stencil. Its weights may be any
+    The operator is traced once. It must be linear in x (otherwise use `newton`), and read x in a stencil. Its weights may be any
     expressions of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two
-    compiled kernels. The gradient takes one more solution, with the transposed matrix, for each that is differentiated through; it reaches
-    all that the right side and the weights are made of.
+    compiled kernels. The gradient needs one more solution, with the transposed matrix, for each solution. It includes all fields in the
+    right side and in the weights.
 
     Args:
-        operator: of x, a field that lies where the right side lies; gives an expression at the same place.
+        operator: a function of x, a field at the location of the right side. It returns an expression at that location.
         right_side: an expression of the step.
-        boundary: what x is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes. Where x lies on faces and
-            a rule gives its last value, on the side itself, x has that value there, in place of the equation.
-        method: "tridiagonal": all lines along one axis by elimination, for an operator that reads a cell and its two neighbours there. The
-            time grows with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
+        boundary: values of x outside the grid: rules, see `Variable`, or a field of the step whose rules are used. Where x lies on faces
+            and a rule gives its last value, on the side itself, that value replaces the equation there.
+        method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
+            time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
             elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
-            negative definite. "bicgstab": stabilised biconjugate gradients, for any other. "auto": the first of these that serves, where
-            "lu" has up to 20 000 cells. An operator that gives nothing of a constant, such as that of a Poisson equation with "mirror" or
-            "periodic" all around, has its solution with mean zero, by "direct" or "cg", and the right side must have mean zero too.
-        tolerance: of "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
-            f32. The gradient is no more exact than that.
+            negative definite. "bicgstab": stabilised biconjugate gradients, for any other operator. "auto": the first of these that works,
+            with "lu" for up to 20 000 cells. If the operator maps constants to 0, such as that of a Poisson equation with "mirror" or
+            "periodic" on all sides, "direct" and "cg" return the solution with mean zero, and the right side must have mean zero too.
+        tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
+            f32. The gradient has this accuracy too.
 
     Returns:
         x, as a field of the step.
 
     Raises:
-        TraceError: outside of a step, or the operator is not linear, or has a constant part, or stores a stage of x.
-        ShapeError: the operator gives something at another place.
-        ParameterError: an unknown method; in a run, one that does not serve for the matrix.
-        SingularError: in a run, the matrix has no inverse, or the right side is not one that it gives.
+        TraceError: it is called outside of a step, or the operator is not linear, has a constant part, or stores a stage of x.
+        ShapeError: the operator's result is at another location.
+        ParameterError: the method is unknown; or, in a run, it does not work for the matrix.
+        SingularError: in a run, the matrix has no inverse, or the right side is not in its range.
         ConvergenceError: in a run, the tolerance was not met.
 
     Reference: Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, in Advances in Automatic
@@ -191,9 +191,9 @@ def solve(
 
 
 def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
-    """The weights of an operator: offset -> expression; and what it gives of the values that rules name.
+    """The weights of an operator: offset -> expression, and its part from the values that rules name.
 
-    On a side where a rule gives the solution, that is the equation.
+    On a side where a rule gives the solution, the rule replaces the equation.
     """
     unknown = f"unknown {next(graph.unknowns)}"
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
@@ -211,7 +211,7 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
 
 
 def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what: str) -> Symbol:
-    """What a function gives of an expression of an unknown field, checked; `what` names the function in messages."""
+    """Apply a function to an expression of an unknown field, and check the result. `what` names the function in messages."""
     graph = trace_of(x, what)
     before = len(graph.stages)
     found = function(x)

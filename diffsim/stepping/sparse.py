@@ -1,7 +1,7 @@
-"""Fields that are stored only where they exist: in chunks of tiles, and a table that says where each chunk is.
+"""Fields that are stored only where they exist: chunks of tiles, and a table with the place of each chunk.
 
-A field of a `Region` is 0 in all other cells. Kernels look chunks up, so expressions, tangents and adjoints treat such a field like any
-other. What is not stored is read as the chunk number 0, which holds zeros, and is not computed.
+A field of a `Region` is 0 in all other cells. Kernels look up chunks, so expressions, tangents and adjoints treat such a field like any
+other. Tiles that are not stored are read from chunk number 0, which holds zeros, and are not computed.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from diffsim.field import Layout, Region
 from diffsim.typing import Array, IntArray
 
 SCALARS = 32
-"""Cells of a chunk where tiles have one lane: a table as long as a field has cells would be as large."""
+"""Cells of a chunk if tiles have one lane. With smaller chunks the table would be as large as the field."""
 
 
 class Sparse:
-    """Where a field is stored that exists in a region only.
+    """The storage of a field that exists only in a region.
 
     Args:
-        layout: of fields that are stored everywhere.
-        region: in which the field exists.
-        rules: what it is outside the grid.
+        layout: layout of fields that are stored at all cells.
+        region: the region of the field.
+        rules: its boundary rules.
 
     Attributes:
-        chunk: tiles of a chunk, a power of two.
-        table: for each chunk of a field that is stored everywhere, the number of the stored chunk; 0 if it is not stored.
-        inside: 1 in cells of the region and in cells outside the grid that depend on those, else 0; stored as the field is.
+        chunk: number of tiles in a chunk, a power of two.
+        table: for each chunk of a field that is stored at all cells, the number of the stored chunk; 0 if it is not stored.
+        inside: 1 in cells of the region and in cells outside the grid that depend on them, else 0. It is stored like the field.
 
     Raises:
-        ShapeError: outside the grid the field would not be 0 where it does not exist, or depend on cells that are not stored.
+        ShapeError: outside the grid, the field would be nonzero where it does not exist, or depend on cells that are not stored.
     """
 
     def __init__(self, layout: Layout, region: Region, rules: Rules) -> None:
         self.layout = layout
         self.chunk = SCALARS if layout.lanes == 1 else 1
-        weights = np.random.default_rng(0).uniform(1, 2, layout.shape)  # no boundary rule makes 0 of several of these but by chance
+        weights = np.random.default_rng(0).uniform(1, 2, layout.shape)  # boundary rules combine these to 0 only by chance
         full = self._around(weights * region.inside, rules)
         exists = full != 0
         if self._around(np.zeros(layout.shape), rules).any():
@@ -58,7 +58,7 @@ class Sparse:
         self.inside = self.gathered(exists.astype(layout.dtype))
 
     def _around(self, cells: Array, rules: Rules) -> Array:
-        """A field that is stored everywhere, with what lies outside the grid."""
+        """A field that is stored at all cells, with its halo."""
         full = np.zeros(self.layout.storage)
         self.layout.cells(full)[...] = cells
         extend(self.layout.extended(full), self.layout.halo, rules)
@@ -66,12 +66,12 @@ class Sparse:
 
     @property
     def count(self) -> int:
-        """Stored chunks, and that of zeros."""
+        """Number of stored chunks, including the chunk of zeros."""
         return int(self.table.max(initial=0)) + 1
 
     @property
     def tile_count(self) -> int:
-        """Tiles of a stored field."""
+        """Number of tiles of a stored field."""
         return self.count * self.chunk
 
     @property
@@ -84,18 +84,18 @@ class Sparse:
         return math.prod(self.storage) * self.layout.dtype.itemsize
 
     def gathered(self, full: npt.NDArray) -> npt.NDArray:
-        """What is stored of a field that is stored everywhere."""
+        """Pack a field that is stored at all cells."""
         out = np.zeros((self.count, self.chunk * self.layout.lanes), full.dtype)
         out[self.table[self.table > 0]] = self._chunks(full)[self.table > 0]
         return out.reshape(self.storage)
 
     def spread(self, stored: npt.NDArray) -> npt.NDArray:
-        """A field that is stored everywhere, from what is stored of it."""
+        """Unpack a field to storage at all cells."""
         chunks = stored.reshape(self.count, -1)[self.table]
         return chunks.reshape(-1)[: math.prod(self.layout.storage)].reshape(self.layout.storage)
 
     def addresses(self, tiles: IntArray) -> IntArray:
-        """Where tiles are stored, by their numbers in a field that is stored everywhere; those of the chunk of zeros are not stored."""
+        """The addresses of tiles, by their numbers in a field that is stored at all cells. Tiles in the chunk of zeros are not stored."""
         return self.table[tiles // self.chunk] * self.chunk + tiles % self.chunk
 
     def _chunks(self, full: npt.NDArray) -> npt.NDArray:

@@ -1,8 +1,8 @@
-"""Stages of a step: intermediate fields that are stored before the step goes on.
+"""Stages of a step: intermediate fields that are stored before the step continues.
 
 A stage is an expression, which a kernel evaluates, or a function of whole arrays on the host, such as an array program or a solver.
-Programs ask a stage what it reads, what it writes, what is to be done for it, and for its tangent; an adjoint asks a host stage for its
-transpose.
+A stage provides its inputs, its outputs, its operation and its tangent to programs. A host stage also provides its transpose to the
+adjoint.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class StoredExpression(Stage, Stored):
 
 @dataclass(frozen=True)
 class Transposed:
-    """How cotangents of a stage's outputs reach what it reads.
+    """The transpose of a stage: from cotangents of its outputs to those of its inputs.
 
     Attributes:
-        parts: what computes further fields from the cotangents; a call of the host under any name, others under that of their field.
-        terms: field -> offset -> what a cell that reads it there gives it, as `diffsim.stepping.reverse` adds it up.
+        parts: parts that compute more fields from the cotangents: a host call under any name, others under the name of their field.
+        terms: field -> offset -> contribution of a cell that reads the field there. `diffsim.stepping.reverse` sums them.
     """
 
     parts: dict[str, Part]
@@ -61,18 +61,18 @@ class Transposed:
 
 
 class SelfTransposed(Stage):
-    """A stage that is no expression, and says itself what its transpose is."""
+    """A stage that is no expression, and provides its own transpose."""
 
     @abstractmethod
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        """Its transpose; `wanted` says for which fields cotangents are asked for."""
+        """Its transpose. `wanted` tests whether the cotangent of a field is needed."""
 
 
 class HostStage(SelfTransposed):
-    """A stage that a function on the host computes. It reads the cells of fields, not their halos.
+    """A stage that a host function computes. It reads the cells of fields, not their halos.
 
     Attributes:
-        inputs: the fields that the function takes.
+        inputs: the argument fields of the function.
     """
 
     inputs: tuple[str, ...]
@@ -86,15 +86,15 @@ class ArrayFunction(HostFunction, Protocol):
     """A function of arrays that can be differentiated."""
 
     def tangent(self) -> ArrayFunction:
-        """The function of (arguments, their tangents) to the tangents of the values."""
+        """The function from (arguments, their tangents) to the tangents of the values."""
 
     def transpose(self, wanted: Sequence[int]) -> HostFunction:
-        """The function of (arguments, cotangents of the values) to the cotangents of the arguments with these numbers."""
+        """The function from (arguments, cotangents of the values) to the cotangents of the arguments with the numbers `wanted`."""
 
 
 @dataclass(frozen=True)
 class ArrayStage(HostStage):
-    """A host stage with an array program."""
+    """A host stage that runs an array program."""
 
     name: str
     function: ArrayFunction
@@ -126,19 +126,19 @@ class ArrayStage(HostStage):
 
 
 def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
-    """Store an intermediate field of a step, so that its neighbours are read instead of computed again.
+    """Store an intermediate field of a step, so that neighbours read it instead of computing it again.
 
-    It is also how a step says what an *intermediate* is outside the grid: an expression that is not stored is extended
+    A stage also sets the values of an *intermediate* outside the grid. An expression that is not stored is extended
     by extending the fields that it reads.
 
     Args:
         value: the expression.
-        boundary: what the stored field is outside the grid, see `Variable`, or a field of the step whose rules it takes; None: what the
-            states and stages are that it reads, if these are all "zero", "periodic" or, where they lie where it lies, "mirror".
+        boundary: values of the stored field outside the grid, see `Variable`, or a field of the step whose rules are used. None: the rules
+            of the states and stages that it reads, if these are all "zero", "periodic" or, at the same location, "mirror".
 
     Raises:
-        TraceError: it is called outside a step, of a condition, with the rules of an expression that is not stored, or without a boundary
-            where the fields that it reads have unlike ones.
+        TraceError: it is called outside of a step, for a condition, with an expression that is not stored as boundary, or without a
+            boundary when the fields that it reads have different ones.
     """
     graph = trace_of(value, "stage()")
     value.expect(False, "stage()")
@@ -152,13 +152,13 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
 def array_stage(
     function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary | Symbol]
 ) -> list[Symbol]:
-    """Let a function on the host compute stored fields from the cells of others.
+    """Compute stored fields from the cells of others with a host function.
 
     Args:
-        function: of as many arrays as there are fields.
-        fields: what it takes.
-        locations: of each of its values.
-        boundaries: what each is outside the grid.
+        function: a function with one array argument for each field.
+        fields: its arguments.
+        locations: location of each of its values.
+        boundaries: boundary of each of its values.
     """
     graph = trace_of(fields[0], "host_stage()")
     require_same(fields)
@@ -181,24 +181,24 @@ def trace_of(value: Symbol, what: str) -> Trace:
 
 
 def require_same(fields: Sequence[Symbol]) -> None:
-    """Raise unless expressions are of one step."""
+    """Raise unless all expressions belong to one step."""
     if any(field.graph is not fields[0].graph for field in fields):
         raise TraceError("fields of two different steps meet in one stage; use those that the step was given")
 
 
 def placed(value: Symbol) -> tuple[int, ...]:
-    """Where an expression lies: what may lie anywhere lies at the centre."""
+    """The location of an expression: the centre along axes where it has none."""
     return tuple(place or 0 for place in value.location)
 
 
 def read_of(value: Symbol, field: Stored) -> Symbol:
-    """The expression that reads a stored field, beside another expression of the step."""
+    """The expression that reads a stored field, in the step of another expression."""
     read = value.like(value.graph.read(field.name, (0,) * value.ndim), field.where)
     return trace_of(value, "a stage").field(read, field.rules)
 
 
 def stored_name(value: Symbol, graph: Trace) -> str:
-    """Name of a stored field with the cells of an expression: the field that it reads, or a stage for it."""
+    """Name of a stored field with the values of an expression: the field that it reads, or a new stage."""
     node = graph.stored(value)
     if node.op == "read" and not any(node.data[1]):
         known = graph.placed.get(node.data[0]) or graph.fixed.get(node.data[0])

@@ -1,6 +1,6 @@
-"""A traced step with its states: what a checkpointing schedule drives.
+"""A traced step with its states, which a checkpointing schedule drives.
 
-The stepper holds one working state. It can be advanced, recorded, saved, loaded and reversed; saving and loading move
+The stepper holds one working state. It can be advanced, recorded, saved, loaded and reversed. Saving and loading move
 no data (`diffsim.stepping.levels`).
 """
 
@@ -31,7 +31,7 @@ from diffsim.stepping.undo import undo, why_not
 from diffsim.typing import Array, IntArray
 
 ERRORS = "errors of rounding"
-"""Where `cotangent_arrays` has what was found out about them."""
+"""Key of the estimated errors in `cotangent_arrays`."""
 
 
 class Stepper:
@@ -42,7 +42,7 @@ class Stepper:
         points: table of each point set that the programs name (`source_points`, `receiver_points`).
         records: states that are sampled at receivers.
         dtype: np.float32 or np.float64.
-        differentiable: whether `reverse` will be wanted.
+        differentiable: whether `reverse` will be called.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Stepper:
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
         self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
-        self._records: list[tuple[range, bool]] = []  # steps of each, and whether it keeps residuals, not states; the newest last
+        self._records: list[tuple[range, bool]] = []  # steps of each record, and whether it keeps residuals, not states; the newest last
         self._residuals = Residuals(0)
         self._pending: dict[str, dict[int, Array]] = {}
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
@@ -77,18 +77,18 @@ class Stepper:
             self.launcher.put_slim(name, values)
 
     def set_coefficients(self, values: Mapping[str, Array]) -> None:
-        """Coefficients over the cells; their halos follow their boundary rules."""
+        """Set the coefficients over the cells. Boundary rules fill their halos."""
         for name, placed in self.step.coefficients.items():
             self.launcher.put_field(name, values[name], placed.rules)
 
     def start(self, states: Mapping[str, Array], driven: Mapping[str, Array], steps: int, undone: bool = False) -> None:
-        """Set the state before step 0 and what drives the steps, and clear the records.
+        """Set the state before step 0 and the driving amplitudes and series, and clear the records.
 
         Args:
-            states: over the cells.
+            states: states over the cells.
             driven: amplitudes of the forcings, shape (steps, points), and series, shape (steps, cells along each of their axes).
-            steps: of the run.
-            undone: whether steps will be undone; what cannot be computed backwards is kept then.
+            steps: number of steps in the run.
+            undone: whether steps will be undone. Then values that cannot be computed backwards are kept.
         """
         check_generation(self.launcher.generation)
         self.storage.require(self.storage.rings)
@@ -114,7 +114,7 @@ class Stepper:
             self.launcher.put_strips({}, 0)
 
     def _start_slim(self, driven: Mapping[str, Array], steps: int) -> None:
-        """Write all that has a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
+        """Write the arrays with a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
         layout, slim = self.layout, self.launcher.slim
         for name, placed in self.step.series.items():
             axes = placed.axes or ()
@@ -129,7 +129,7 @@ class Stepper:
             self.launcher.put_slim(name, None, steps)
 
     def _level(self, state: str) -> int:
-        """Pool level of a state now."""
+        """The present pool level of a state."""
         primary, late = self.delays[state]
         return self.storage.rings[primary].working[self.depths[primary] - 1 - late]
 
@@ -140,16 +140,16 @@ class Stepper:
         return np.zeros((self.steps, self.launcher.points[source_points(forcing)].count), self.dtype)
 
     def state(self) -> dict[str, Array]:
-        """Copies of the working state's fields, over the cells along the axes along which they vary."""
+        """Copies of the working state's fields, over the cells along their axes."""
         cells = {name: self.launcher.cells(self.delays[name][0], self._level(name)) for name in self.delays}
         return {name: self.step.states[name].of_cells(value).copy() for name, value in cells.items()}
 
     def traces(self) -> dict[str, Array]:
-        """What the receivers recorded, shape (steps + 1, receivers) a state."""
+        """The records of the receivers, shape (steps + 1, receivers) for each state."""
         return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.records}
 
     def end_at(self, steps: int) -> None:
-        """The run is over after these many steps, fewer than it was started for."""
+        """End the run after `steps` steps, fewer than it was started for."""
         self.steps = steps
 
     def _read(self, stream: str) -> Array:
@@ -158,7 +158,7 @@ class Stepper:
     # the reverse sweep's ends
 
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
-        """Start the reverse sweep: cotangents of the final state and of the records; what is left out counts as zero."""
+        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero."""
         if self.adjoint is None:
             raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
         check_generation(self.launcher.generation)
@@ -196,7 +196,7 @@ class Stepper:
         return self.launcher.cells(name, ring.working[ring.depth - 1 - later])
 
     def cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """After the sweep: cotangents of the initial state, of the active coefficients, and of what drives the steps."""
+        """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
         assert self.adjoint is not None
         states = {}
         for state, (primary, late) in self.delays.items():
@@ -222,25 +222,25 @@ class Stepper:
         fields = dict(self._profiles)
         for name in reads([node]).keys() - self._profiles.keys():
             cells = self._bar(name, later) if name in self.storage.bars else self.launcher.cells(name)
-            fields[name] = pad(cells, self.layout.halo, zero_rules(self.step.grid.ndim))  # it is read in place only
+            fields[name] = pad(cells, self.layout.halo, zero_rules(self.step.grid.ndim))  # it is read only in place
         return evaluate([node], fields, self.step.grid.shape, self.layout.halo)[0].astype(self.dtype)
 
     # the protocol of schedules
 
     def save(self, step: int, slot: int) -> None:
-        """Keep the working state."""
+        """Save the working state in a slot."""
         for ring in self.storage.rings.values():
             ring.save(slot)
 
     def load(self, step: int, slot: int) -> None:
-        """Make a kept state the working state."""
+        """Make the state in a slot the working state."""
         if self._rounding is not None:
             self._rounding.drop(self.storage.rings)
         for ring in self.storage.rings.values():
             ring.load(slot)
 
     def free(self, slot: int) -> None:
-        """Give up a kept state."""
+        """Free the state in a slot."""
         for ring in self.storage.rings.values():
             ring.release(slot)
 
@@ -251,7 +251,7 @@ class Stepper:
         def sweep() -> None:
             self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
 
-        if self._rounding is not None and self._rounding.forked:  # first, so that what both runs record is that of the other
+        if self._rounding is not None and self._rounding.forked:  # first, so that the working state's records overwrite its records
             with self._rounding.second(self.storage.rings):
                 sweep()
         sweep()
@@ -260,10 +260,10 @@ class Stepper:
         return {name: ring.advance(count) for name, ring in self.storage.rings.items()}
 
     def record(self, start: int, stop: int) -> None:
-        """The same, keeping what the adjoints of these steps need: nothing, residuals, or every state.
+        """Advance, and keep the values that the adjoints of these steps need: nothing, residuals, or every state.
 
         Raises:
-            ScheduleError: steps are undone in this run, and damped cells kept, which a record does not.
+            ScheduleError: steps are undone in this run. That needs stored damped cells, which a record does not store.
         """
         if not (self.needs_primal and self.recorded):
             self.keep(start, stop)
@@ -278,10 +278,10 @@ class Stepper:
         self._records.append((range(start, stop), True))
 
     def keep(self, start: int, stop: int) -> None:
-        """The same, keeping every state if the adjoints need any, in levels that are free; those of slots are enough for as many states.
+        """Advance, and keep every state in free levels if the adjoints need states. The levels of n slots are enough for n states.
 
         Raises:
-            ScheduleError: as `record`.
+            ScheduleError: see `record`.
         """
         self._require_recordable(start, stop)
         if self.needs_primal:
@@ -304,7 +304,8 @@ class Stepper:
             )
 
     def reverse(self, start: int, stop: int) -> None:
-        """Adjoints of steps stop - 1 down to start: the newest record, or one step from the working state, or both if states are kept."""
+        """Run the adjoints of steps stop - 1 down to start: the newest record, one step from the working state, or both if states are
+        kept."""
         assert self.adjoint is not None
         steps, residuals = self._records[-1] if self._records else (range(0), False)
         held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
@@ -340,7 +341,7 @@ class Stepper:
                 ring.drop_record()
 
     def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
-        """Levels of what the adjoints of steps stop - 1, stop - 2, ... read of the forward run."""
+        """Levels of the forward run's fields that the adjoints of steps stop - 1, stop - 2, ... read."""
         if not self.needs_primal:
             return {}
         if not held:
@@ -354,7 +355,7 @@ class Stepper:
 
     @functools.cached_property
     def backwards(self) -> Backwards | None:
-        """What undoes steps, or None."""
+        """The object that undoes steps, or None."""
         found = undo(self.step)
         if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
             return None
@@ -362,7 +363,7 @@ class Stepper:
         return Backwards(found, self.forward, self.launcher, self._profiles, rules, self._second_run())
 
     def _second_run(self) -> Rounding | None:
-        """What estimates how rounding errors of states reach the gradient, if they do."""
+        """The object that estimates the effect of the states' rounding errors on the gradient, or None if there is no effect."""
         if self.adjoint is None or not self.needs_primal:
             return None
         carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
@@ -370,7 +371,7 @@ class Stepper:
         return Rounding(self.launcher, rules, self.programs.coefficient_bars(), [*self._amplitude_bars(), *self._series_bars()], carried)
 
     def undo(self, start: int, stop: int) -> None:
-        """Take the working state back from step `stop` to `start`."""
+        """Undo the working state from step `stop` to `start`."""
         if self.backwards is None:
             raise ScheduleError(f"this step cannot be undone: {why_not(self.step)}; use another schedule")
         if self._undoing is None:
@@ -378,13 +379,13 @@ class Stepper:
         self.backwards.undo(self.storage.rings, start, stop)
 
     def compare(self, step: int, slot: int) -> None:
-        """Let the kept state `step` tell of the errors of the working one, which was computed backwards."""
+        """Compare the working state, which was computed backwards, with the kept state `step`."""
         if self._rounding is not None and self._rounding.forked and self.adjoint is not None:
             adjoint = functools.partial(self._reverse, self.adjoint.program, step + 1, 1, False)
             self._rounding.compare(self.storage.rings, self.storage.bars, slot, step, adjoint)
 
     def drift(self) -> float:
-        """The relative error that states computed backwards made in the gradient, as estimated; NaN if a number is not one."""
+        """Estimated relative error of the gradient by states that were computed backwards; NaN if a value is NaN."""
         return 0.0 if self._rounding is None else self._rounding.drift(self.storage.rings)
 
     @property
@@ -393,28 +394,29 @@ class Stepper:
 
     @property
     def tolerated_drift(self) -> float:
-        """Drift that is let pass if the schedule does not say: 1e-3 in f32, 1e-6 in f64."""
+        """Largest allowed drift if the schedule sets none: 1e-3 in f32, 1e-6 in f64."""
         return 1e-3 if self.dtype == np.float32 else 1e-6
 
     # states outside of this stepper
 
     def state_arrays(self) -> list[Array]:
-        """The working state over the cells, with its earlier values, oldest first; views on the host, valid until the stepper goes on.
+        """The working state over the cells, with its earlier values, oldest first. On the host these are views, valid until the stepper
+        runs on.
 
-        Halos follow from the cells, and what is beside them in memory means nothing. Of a state that exists in a region only, it is what is
-        stored.
+        Halos follow from the cells, and the padding in memory has no meaning. For a state that exists only in a region, the stored values
+        are returned.
         """
         return [self.launcher.kept(name, level) for name, ring in self.storage.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
-        """Make a copy of a state that `state_arrays` gave the working state."""
+        """Copy a state from `state_arrays` to the working state."""
         values = iter(arrays)
         for name, ring in self.storage.rings.items():
             for level in ring.renew():
                 self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
 
     def cotangent_arrays(self) -> dict[str, Array]:
-        """Copies of all that `reverse` carries: cotangents of the state, and what was added up for coefficients and amplitudes."""
+        """Copies of all values that `reverse` propagates: cotangents of the state, and sums for coefficients and amplitudes."""
         memory, arrays = self.launcher.memory, self.launcher.arrays
         found = {name: memory.read(arrays[name]) for name in self._sums()}
         for name, ring in self.storage.bars.items():
@@ -435,15 +437,15 @@ class Stepper:
         return [bar(source_stream(forcing)) for forcing in self.step.forcings]
 
     def cotangent_size(self) -> float:
-        """The largest entry of the state's cotangent now."""
+        """The largest magnitude in the state's present cotangent."""
         return max((_max_abs(self._bar(name)) for name in self.storage.bars), default=0.0)
 
     def outputs(self) -> list[Array]:
-        """What the receivers recorded, as it is stored."""
+        """The stored records of the receivers."""
         return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.records]
 
     def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `cotangent_arrays` gave, after `seed`."""
+        """Continue from arrays of `cotangent_arrays`, after `seed`."""
         memory = self.launcher.memory
         self._pending = {}
         for key, value in arrays.items():
@@ -457,7 +459,7 @@ class Stepper:
                 memory.write(self.launcher.arrays[name], value, self.storage.bars[name].working[int(place)] if place else None)
 
     def _add_pending(self) -> None:
-        """After one adjoint step: what was the cotangent of a state one step earlier is now one of the state itself."""
+        """After one adjoint step, add the pending cotangent of the state one step earlier, which is now the present state."""
         for primary, waiting in list(self._pending.items()):
             value = waiting.pop(1, None)
             if value is not None:
@@ -468,5 +470,5 @@ class Stepper:
 
 
 def _max_abs(values: Array) -> float:
-    """The largest magnitude, without a copy of the values; NaN if one is not a number."""
+    """The largest magnitude, without a copy of the values; NaN if a value is NaN."""
     return float(np.maximum(values.max(), -values.min()))

@@ -13,15 +13,15 @@ from diffsim.stepping.programs import Programs
 
 
 class Storage:
-    """Room for a run, and its sizes.
+    """The memory of a run, and its sizes.
 
     Args:
-        programs: of the step.
-        launcher: that has the arrays.
+        programs: programs of the step.
+        launcher: owner of the arrays.
 
     Attributes:
         rings: levels of each state with storage of its own.
-        bars: levels of the cotangents.
+        bars: levels of each cotangent.
     """
 
     def __init__(self, programs: Programs, launcher: Launcher) -> None:
@@ -30,17 +30,17 @@ class Storage:
         self.bars: dict[str, Ring] = {}
 
     def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
-        """Make room for `slots` saved states and a record of `recorded` steps.
+        """Allocate memory for `slots` saved states and a record of `recorded` steps.
 
         Args:
-            slots: states.
-            recorded: steps.
-            exact: give back what is larger than that; otherwise it is kept for a later run that needs it.
-            undone: make room for a second state and its cotangents' next level too, if steps will be undone.
+            slots: number of saved states.
+            recorded: number of recorded steps.
+            exact: free memory in excess of that; otherwise it is kept for later runs.
+            undone: also allocate a second state and the next level of its cotangents, for steps that will be undone.
 
         Raises:
-            PlanError: more than an array can hold.
-            MemoryError: there is not so much; all storage has been given back then.
+            PlanError: an array would be too large.
+            MemoryError: there is too little memory. All storage is freed.
         """
         recorded = recorded if self._programs.needs_primal else 0
         second = int(undone and self._programs.needs_primal)
@@ -64,12 +64,12 @@ class Storage:
                 levels = self._working_levels(self._programs.adjoint.program, name, depth) + second
                 if self._grow(name, levels, exact):
                     self.bars[name] = Ring(depth, self._programs.adjoint.program.in_place(name), levels)
-        except BaseException:  # a ring of more levels than its array has would have kernels write past the end
+        except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
             self.release()
             raise
 
     def _grow(self, name: str, levels: int, exact: bool) -> bool:
-        """Allocate an array of so many levels unless there is one; return whether that was done."""
+        """Allocate an array of `levels` levels unless there is one. Return whether it was allocated."""
         present = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
         if present == levels or (present > levels and not exact):
             return False
@@ -77,7 +77,7 @@ class Storage:
         return True
 
     def release(self) -> None:
-        """Give the storage of all fields back. `plan` allocates it anew, no larger than is asked for then."""
+        """Free the storage of all fields. `plan` allocates it anew, in the requested size."""
         arrays = self._launcher.arrays
         for name in self._programs.fields() & arrays.keys():
             del arrays[name]
@@ -86,7 +86,7 @@ class Storage:
         self.rings, self.bars = {}, {}
 
     def require(self, rings: Mapping[str, Ring]) -> None:
-        """Raise unless each ring has as many levels as its array."""
+        """Raise unless the array of each ring has all of its levels."""
         for name, ring in rings.items():
             levels = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
             if levels != ring.capacity:
@@ -110,7 +110,7 @@ class Storage:
         return sum(map(self._launcher.field_bytes, recorded.names if recorded else self._depths))
 
     def working_bytes(self) -> int:
-        """Bytes of everything else: the working state, cotangents, coefficients and their gradients, intermediate fields."""
+        """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
         forward, adjoint, recorded = self._programs.forward, self._programs.adjoint, self._programs.recorded
         levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
         if adjoint:
@@ -120,15 +120,16 @@ class Storage:
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
 
     def second_bytes(self) -> int:
-        """Bytes that undoing takes beside strips: a second state, and cotangents a level deeper; none if no gradient needs the states."""
+        """Bytes that undoing needs in addition to strips: a second state, and one more level of cotangents; 0 if no gradient needs the
+        states."""
         if self._programs.adjoint is None or not self._programs.needs_primal:
             return 0
         return self.state_bytes() + sum(map(self._launcher.field_bytes, self._programs.adjoint.depths))
 
     def second_copies(self) -> int:
-        """Fields that the second run takes beside: what it changes in a state; gradients before and after a sample, and differences."""
+        """Additional fields of the second run: changes of a state, gradients before and after a sample, and their differences."""
         return 1 + 4 * len(self._programs.coefficient_bars()) + 2 * len(self._depths) if self._programs.needs_primal else 0
 
     def allocated_bytes(self) -> int:
-        """Bytes of all field storage now."""
+        """Bytes of all fields now."""
         return sum(self._launcher.nbytes(name) for name in self._programs.fields() if name in self._launcher.arrays)

@@ -1,10 +1,10 @@
-"""Boundary strips: where a step damps, what it overwrites is kept, since it cannot be computed backwards without losing digits.
+"""Boundary strips: values that a damping step overwrites are stored, because computing them backwards would lose digits.
 
-Absorbing edges are strips of such cells, hence the name; any damped cell counts. They are kept in whole tiles.
+Absorbing edges are strips of such cells, hence the name, but the strips contain all damped cells. They are stored in whole tiles.
 
 Reference: Clapp (2009), Reverse time migration with random boundaries, SEG Technical Program Expanded Abstracts, 2809-2813,
-    doi:10.1190/1.3255432, which compares ways to go backwards with absorbing edges; there, a strip as wide as the stencil's reach is kept
-    and the edge itself is given up. Here the edge is kept too, as gradients are those of all cells.
+    doi:10.1190/1.3255432, which compares ways to run backwards with absorbing edges. There, a strip as wide as the stencil's reach is
+    stored, but not the edge itself. Departure: the edge is stored too, because gradients need all cells.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from diffsim.field import Layout
 from diffsim.typing import Array, IntArray
 
 LOST = 0.5
-"""Where |B| to the power of the steps is at least this, rounding errors grow by no more than its inverse, and nothing is kept."""
+"""If |B| to the power of the steps is at least this, rounding errors grow at most by its inverse, and the cell is not stored."""
 
 
 def damped_tiles(factor: Array, steps: int, layout: Layout) -> IntArray:
-    """Tiles with a cell that is damped: row indices without halo and the tile's place in its row, shape (tiles, axes), in C order.
+    """Tiles with a damped cell: row indices without halo and the tile's place in its row, shape (tiles, axes), in C order.
 
     Args:
-        factor: of the overwritten value in the next one, over the cells.
-        steps: of the run.
-        layout: of the field.
+        factor: factor of the overwritten value in the next value, over the cells.
+        steps: number of steps in the run.
+        layout: layout of the field.
     """
     with np.errstate(under="ignore", over="ignore"):
         damped = ~(np.abs(factor.astype(float)) ** steps >= LOST)
@@ -37,17 +37,17 @@ def damped_tiles(factor: Array, steps: int, layout: Layout) -> IntArray:
 
 
 def tile_addresses(tiles: IntArray, layout: Layout) -> IntArray:
-    """Where in the storage of a field, counted in tiles, the tiles lie."""
+    """The addresses of tiles in the storage of a field, in tiles."""
     rows = tiles[:, :-1] + np.array(layout.halo[:-1], np.int64)
     strides = layout.strides if len(layout.shape) > 1 else ()
     return rows @ np.array(strides, np.int64) + tiles[:, -1] + layout.halo_tiles
 
 
 def strip_rows(tiles: Mapping[str, IntArray], steps: int) -> dict[str, int]:
-    """Tiles that are kept of each state over a run.
+    """State -> number of tiles that are stored over a run.
 
     Raises:
-        PlanError: more than an index can count.
+        PlanError: the number exceeds the range of an index.
     """
     rows = {state: steps * len(found) for state, found in tiles.items()}
     most = max(rows.values(), default=0)

@@ -1,7 +1,7 @@
 """The tangent-linear equation: every field paired with its tangent.
 
-Its parts are again a traced step and traced maps, so everything that runs or differentiates an equation does the same with its
-tangent: the adjoint of the tangent gives second derivatives.
+Its parts are again a traced step and traced maps. So the same code runs and differentiates an equation and its tangent, and the
+adjoint of the tangent gives second derivatives.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from diffsim.stepping.trace import TracedMap, TracedStep
 
 
 def with_tangents(placed: Mapping[str, Placed], order: int = 1) -> dict[str, Placed]:
-    """Fields, and after them their tangents at the same places."""
+    """Fields, followed by their tangents at the same locations."""
     return {**placed, **{dot(name, order): replace(place, rules=linear(place.rules)) for name, place in placed.items()}}
 
 
 def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -> TracedMap:
-    """The map of (inputs, tangents) to (outputs, tangents); it may read `others` with theirs."""
+    """The map from (inputs, tangents) to (outputs, tangents). It may read `others` with their tangents."""
     graph = traced.graph
     moving = {*traced.inputs, *others}
 
@@ -38,7 +38,7 @@ def tangent_map(traced: TracedMap, others: Iterable[str] = (), order: int = 1) -
 
 
 def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
-    """The step of (states, tangents), given (coefficients, tangents), linear in the tangents."""
+    """The step of (states, tangents) for given (coefficients, tangents). It is linear in the tangents."""
     graph = step.graph
     moving = {*step.states, *step.coefficients, *step.series, *step.forcings, *written_by(step.stages)}
 

@@ -22,21 +22,21 @@ from diffsim.stepping.sides import Beyond, Ones, goes_on
 from diffsim.typing import Array
 
 CLOCK = ("t", "n")
-"""What a step may ask for by name: the time at its beginning, seconds, and its number."""
+"""Arguments that a step may have: the time at its beginning, seconds, and its number."""
 
 Reduce: TypeAlias = "Callable[[Trace, Symbol, Literal['sum', 'mean', 'max']], Symbol]"
-"""(trace, expression, how) -> a number of all cells."""
+"""(trace, expression, how) -> a number computed from all cells."""
 
 
 class Trace(Graph):
-    """The graph of a step, with the intermediate fields that it asks to be stored.
+    """The graph of a step, with the intermediate fields that it stores.
 
     Args:
-        grid: of the equation.
-        dt: of the equation.
+        grid: grid of the equation.
+        dt: time step of the equation.
         placed: fields that change with the steps.
-        fixed: fields that do not.
-        reduce: makes a number of all cells of an expression.
+        fixed: fields that are constant in time.
+        reduce: computes a number from all cells of an expression.
     """
 
     def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce) -> None:
@@ -44,13 +44,13 @@ class Trace(Graph):
         self.grid, self.dt, self._reduce = grid, dt, reduce
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
-        self.unknowns = itertools.count()  # numbers for fields that stand for something while an operator is traced
+        self.unknowns = itertools.count()  # numbers of placeholder fields while an operator is traced
         self.count = itertools.count()  # numbers for names of stages
         self.series: dict[str, Placed] = {}
-        self.profiles: dict[str, Profile] = {}  # those that no equation declares, such as which cells are the outermost
-        self.values: dict[str, Symbol] = {}  # what boundary rules may name
+        self.profiles: dict[str, Profile] = {}  # profiles that no equation declares, such as a mark of the outermost cells
+        self.values: dict[str, Symbol] = {}  # inputs that boundary rules may name
         self._profile_names: dict[Hashable, str] = {}
-        self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the field as it is stored
+        self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the stored field
 
     def store(self, stage: Stage) -> None:
         """Add a stage."""
@@ -58,7 +58,7 @@ class Trace(Graph):
         self.placed |= {field.name: field for field in stage.outputs}
 
     def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
-        """A field in which the outermost cells are what boundary rules say, where they say anything.
+        """A field whose outermost cells have the values of boundary rules, where rules give them.
 
         Args:
             value: the field.
@@ -75,12 +75,12 @@ class Trace(Graph):
         return value
 
     def on_sides(self, value: Symbol, placed: Placed, there: Symbol | None = None) -> Symbol:
-        """An expression in which the cells on sides whose value a rule alone gives have another.
+        """Replace an expression in the cells on sides whose value a rule alone gives.
 
         Args:
             value: the expression for all other cells.
             placed: the rules.
-            there: of those cells; None: the value that the rule gives.
+            there: the expression for those cells; None: the value of the rule.
         """
         for side in (side for sides in placed.rules for side in sides):
             given = side.rule.edge(None, side.place, self.dt, self._value(side))
@@ -90,7 +90,8 @@ class Trace(Graph):
         return value
 
     def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
-        """Which sides have what their rules say already: an earlier value of a state all, a stage those that need no state."""
+        """A test for sides that already have the values of their rules: all sides of a state's earlier value, and sides of a stage whose
+        rules need no state."""
         node = self.stored(value)
         name = node.data[0] if node.op == "read" and not any(node.data[1]) else None
         if name not in self.placed or self.placed[name].rules != placed.rules or self.placed[name] is placed:
@@ -99,7 +100,7 @@ class Trace(Graph):
         return lambda side: not stored or side.rule.edge(None, side.place, self.dt, 0.0) is not None
 
     def bound(self, boundary: Boundary | Symbol, location: Location) -> Rules:
-        """A boundary, or that of a field, at a location of the cell."""
+        """The rules of a boundary, or of a field, at a location of the cell."""
         return bound(self.rules_of(boundary) if isinstance(boundary, Symbol) else boundary, location, self.grid.cell_sizes)
 
     def require_no_edges(self, field: Placed, what: str) -> None:
@@ -108,9 +109,10 @@ class Trace(Graph):
             raise TraceError(f"the result of {what} lies on faces whose last value its boundary rule gives; store it as a stage of its own")
 
     def field(self, stored: Symbol, rules: Rules) -> Symbol:
-        """A stored field with the values that boundary rules name, for the step to read.
+        """A stored field for the step to read, with the values that its boundary rules name.
 
-        Axes are extended from the last to the first. So beyond sides of two axes, a value of the later one follows the rules of the other.
+        Axes are extended from the last to the first. So beyond sides of two axes, the value of the later axis is extended by the rules of
+        the earlier one.
         """
         found = stored
         for axis, sides in enumerate(rules):
@@ -126,7 +128,7 @@ class Trace(Graph):
         return found
 
     def stored(self, value: Symbol) -> Node:
-        """The read of a stored field, of one that `field` gave, or any other expression as it is."""
+        """The read of the stored field behind a result of `field`. Other expressions are returned unchanged."""
         return self._without_values.get(value.node.id, value.node)
 
     def _value(self, side: Side) -> Any:
@@ -152,12 +154,12 @@ class Trace(Graph):
         return self.profile(side, Beyond(axis, np.zeros(n), int(side.place.face), side), like)
 
     def _ones(self, sides: Sides, like: Symbol) -> Symbol:
-        """What the rules of an axis make of a field that is 1 in the grid."""
+        """The extension of a field that is 1 in the grid by the rules of an axis."""
         axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
         return self.profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
 
     def profile(self, key: Hashable, profile: Profile, like: Symbol) -> Symbol:
-        """A profile that no equation declares, the same for the same key, beside another expression of the step."""
+        """A profile that no equation declares, cached by key, in the step of another expression."""
         name = self._profile_names.setdefault(key, f"profile {len(self._profile_names)}")
         profile = self.profiles.setdefault(name, profile)
         where = tuple(profile.location if axis == profile.axis else None for axis in range(like.ndim))
@@ -171,20 +173,21 @@ class Trace(Graph):
         return self.profile((place.axis, place.high, at), Profile(place.axis, cells, at), like)
 
     def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
-        """A number of all cells of an expression."""
+        """A number computed from all cells of an expression."""
         return self._reduce(self, value, how)
 
     def rules_of(self, field: Symbol) -> Boundary:
-        """What a stored field is outside the grid."""
+        """The boundary rules of a stored field."""
         node, known = self.stored(field), self.placed | self.fixed
         if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
             raise TraceError("boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that")
         return unplaced(known[node.data[0]].rules)
 
     def inherited(self, value: Symbol, location: Location) -> Rules:
-        """The rules of the states and stages that an expression reads, or of the coefficients if it reads no others, if they agree.
+        """The common rules of the states and stages that an expression reads, or of the coefficients if it reads only these.
 
-        Only rules that hold for any function of the fields as well: of a field with a given value on a side, another function has another.
+        Only rules that also hold for any function of the fields are inherited. A rule with a given value does not: a function of the field
+        has another value.
         """
         names = reads([value.node])
         read = [n for n in names if n in self.placed and self.placed[n].axes is None] or [n for n in names if n in self.fixed]
@@ -204,7 +207,7 @@ class Trace(Graph):
 
 @dataclass(frozen=True)
 class TracedStep:
-    """A step as expressions: what the kernels, tangent and adjoint are generated from."""
+    """A step as expressions. Kernels, tangent and adjoint are generated from it."""
 
     graph: Trace
     grid: Grid
@@ -214,13 +217,13 @@ class TracedStep:
     profiles: dict[str, Profile]
     forcings: tuple[str, ...]
     series: dict[str, Placed]
-    clock: tuple[str, ...]  # which of `CLOCK` it reads
+    clock: tuple[str, ...]  # the members of `CLOCK` that it reads
     stages: tuple[Stage, ...]
     outputs: dict[str, Node]
 
     @property
     def slim(self) -> dict[str, Slim]:
-        """Every field that varies along some axes only, beside what adjoints need: profiles, series, numbers that stages compute."""
+        """Every field that varies along some axes only, except those of adjoints: profiles, series, numbers that stages compute."""
         profiles = {name: Slim((profile.axis,)) for name, profile in self.profiles.items()}
         series = {name: Slim(placed.axes or (), True) for name, placed in self.series.items()}
         return profiles | series | {name: Slim((), True) for name in (*self.clock, *self.numbers)}
@@ -232,17 +235,17 @@ class TracedStep:
 
     @property
     def fixed(self) -> set[str]:
-        """What no step computes."""
+        """Fields that no step computes."""
         return {*self.coefficients, *self.profiles, *self.series, *self.clock}
 
     def joined_rows(self, reach: int) -> int:
-        """On how many rows next to a side of the first axis a cell beyond it, as far as `reach`, depends, at most."""
+        """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""
         given = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
         fields = [*given, *(field for stage in self.stages for field in stage.outputs)]
         return max((depth(field.rules[0], self.grid.shape[0], reach) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
-        """Which states are earlier values of another: state -> (that state, steps ago); others -> (themselves, 0).
+        """States that are earlier values of another: state -> (that state, steps ago). Others -> (themselves, 0).
 
         A leap-frog's `p_prev`, whose next value is `p`, is `p` one step ago. It needs no storage and no copy of its own.
         """
@@ -258,7 +261,7 @@ class TracedStep:
             primary, steps, seen = name, 0, {name}
             while primary in follows:
                 primary, steps = follows[primary], steps + 1
-                if primary in seen:  # states that swap places for ever
+                if primary in seen:  # states that swap values in each step
                     primary, steps = name, 0
                     break
                 seen.add(primary)
@@ -268,7 +271,7 @@ class TracedStep:
 
 @dataclass(frozen=True)
 class TracedMap:
-    """Fields computed once from others, cell by cell and from neighbours: the coefficients, the initial state."""
+    """Fields that are computed once from others, with neighbours: the coefficients, the initial state."""
 
     graph: Graph
     inputs: dict[str, Placed]
@@ -278,7 +281,7 @@ class TracedMap:
 
 
 def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
-    """Values of a profile along its axis with the halo, end values continued."""
+    """Values of a profile along its axis, with the halo, where the end values continue."""
     values = real_array("values of a profile", profile.values, dtype)
     expected = grid.shape[profile.axis]
     if values.shape != (expected,):
@@ -291,10 +294,10 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
 
 
 def check_location(location: Iterable[Any], ndim: int) -> Location:
-    """A location on the cell, an entry an axis.
+    """A location on the cell, with an entry for each axis.
 
     Raises:
-        ShapeError: it is something else.
+        ShapeError: it is not a location.
     """
     found = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
     if len(found) != ndim or any(type(p) is not int or p not in (0, 1) for p in found):

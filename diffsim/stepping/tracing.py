@@ -1,4 +1,4 @@
-"""Tracing: an equation's functions, called once with symbolic fields."""
+"""Tracing: call an equation's functions once with symbolic fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from diffsim.stepping.trace import CLOCK, Trace, TracedMap, TracedStep, check_lo
 
 
 def trace_coefficients(equation: Equation) -> TracedMap:
-    """Trace `equation.coefficients`; an equation without it has its parameters as coefficients."""
+    """Trace `equation.coefficients`. Without it, the parameters are the coefficients."""
     parameters = _placed(equation.parameters, equation.grid)
     if type(equation).coefficients is Equation.coefficients:
         graph = Graph()
@@ -39,7 +39,7 @@ def trace_coefficients(equation: Equation) -> TracedMap:
 
 
 def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
-    """Trace `equation.initial`; an equation without it is started from its states."""
+    """Trace `equation.initial`. Without it, the initial fields are the states."""
     states = _placed(equation.states, equation.grid)
     if type(equation).initial is Equation.initial:
         graph = Graph()
@@ -70,7 +70,7 @@ def _trace_map(
     found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
     placed = {}
     for name, symbol in found.items():
-        home = places.get(name, (0,) * grid.ndim)  # of what may live anywhere
+        home = places.get(name, (0,) * grid.ndim)  # for a field without a location
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
         given = name in places or name in equation.coefficient_boundaries or None not in symbol.location
         varies = None if given else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
@@ -151,7 +151,7 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
     """Where on the cell a forcing acts: where the states that it enters live.
 
     Raises:
-        ShapeError: it enters states at different places.
+        ShapeError: it enters states at different locations.
     """
     found = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
     if len(found) > 1:
@@ -171,7 +171,7 @@ def _place(variable: Variable, grid: Grid) -> Placed:
 
 
 def _along(rules: Rules, axes: tuple[int, ...] | None, grid: Grid) -> Rules:
-    """The rules of a field that varies along some axes: along the others it goes on."""
+    """The rules of a field that varies along some axes. Along the others it is constant beyond the sides."""
     if axes is None:
         return rules
     on = bound(EvenImage(), (0,) * grid.ndim, grid.cell_sizes)
@@ -213,7 +213,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
 def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
     declared = inspect.signature(function).parameters
     names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
-    if len(names) < len(declared):  # **fields: everything that is not named
+    if len(names) < len(declared):  # **fields: all fields that are not named
         names = list(dict.fromkeys([*names, *symbols]))
     unknown = [name for name in names if name not in symbols]
     if unknown:

@@ -1,12 +1,12 @@
-"""The program that takes a step back: from the states after a step to those before it.
+"""The program that undoes a step: from the states after a step to those before it.
 
-Of each state, the value that a step overwrites is found from the ones after the step where the next value depends on it in a simple way:
-u_next = B u_oldest + rest, at the same cell, so u_oldest = (rest - u_next) / -B. The rest may read what is known after the step, and
-what has been found already. That undoes leap-frogs, whose B = -1, and staggered schemes, which update one field after the other and are
-undone in opposite order.
+For each state, the value that a step overwrites is computed from the values after the step. That works if the next value depends on it
+in a simple way: u_next = B u_oldest + rest, at the same cell, so u_oldest = (rest - u_next) / -B. The rest may read values that are known
+after the step, and values that are already computed. That undoes leap-frogs, with B = -1, and staggered schemes, which update one field
+after the other and are undone in opposite order.
 
-Where |B| < 1 the step damps, and going back rounding errors grow by 1 / |B| a step. There the overwritten values are kept instead
-(`diffsim.stepping.strips`).
+Where |B| < 1 the step damps, and in the run backwards rounding errors grow by 1 / |B| a step. There the overwritten values are stored
+instead (`diffsim.stepping.strips`).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from diffsim.stepping.trace import TracedStep
 
 @dataclass(frozen=True)
 class Undo:
-    """How steps are undone.
+    """The program that undoes steps.
 
     Attributes:
         program: computes the values that a step overwrote. Its time levels are those of the forward program in opposite order: entry 0 is
-            the newest, the last one is written.
-        factors: B of each state that has storage of its own, an expression of coefficients and profiles.
+            the newest, and the last one is written.
+        factors: B of each state with its own storage, an expression of coefficients and profiles.
     """
 
     program: Program
     factors: dict[str, Node]
 
     def with_strips(self, forward: Program, states: Sequence[str]) -> tuple[Program, Program]:
-        """The forward program that also keeps what it overwrites in strips of these states, and the program that takes it from there."""
+        """The forward program that also stores the overwritten values of these states in strips, and the program that restores them."""
         keeps = tuple(Strip(Place(state, 0), strip(state)) for state in states)
         of = "_".join(states)
         keeping = dataclasses.replace(forward, name=f"{forward.name}_keeping_{of}", operations=(*keeps, *forward.operations))
@@ -51,9 +51,9 @@ class Undo:
 
 
 def undo(step: TracedStep) -> Undo | None:
-    """How the step is undone, or None if it cannot be in this way."""
+    """The program that undoes the step, or None if there is none."""
     stages = [s for s in step.stages if isinstance(s, StoredExpression)]
-    if len(stages) < len(step.stages):  # of what is no expression, no inverse is known
+    if len(stages) < len(step.stages):  # no inverse is known for stages that are no expressions
         return None
     graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step)
     outputs, forcings = split_forcings(step)
@@ -61,7 +61,7 @@ def undo(step: TracedStep) -> Undo | None:
     places = {name: Place(name) for name in step.fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}
     places |= {s.name: Place(own[s.name], 0) if s.name in own else Place(s.name) for s in stages}
     places |= {f"next {state}": Place(state, 0) for state in depths}
-    hidden: dict[str, StoredExpression | str] = {s.name: s for s in stages if s.name not in own}  # what is not known yet
+    hidden: dict[str, StoredExpression | str] = {s.name: s for s in stages if s.name not in own}  # fields that are not computed yet
     hidden |= {name: primary for name, (primary, late) in delays.items() if late == depths[primary] - 1}
     following = {primary: outputs[primary] for primary in depths} | {own[s.name]: s.node for s in stages if s.name in own}
     assigns: dict[str, Part] = {}
@@ -91,7 +91,7 @@ def undo(step: TracedStep) -> Undo | None:
 
 
 def why_not(step: TracedStep) -> str:
-    """In words, why a step cannot be undone."""
+    """The reason why a step cannot be undone, as text."""
     if all(isinstance(s, StoredExpression) for s in step.stages):
         return "its oldest values do not follow from the newer ones"
     return "one of its stages is a function on the host, a solution or a number of all cells, and no inverse of that is known"
@@ -102,7 +102,7 @@ STEPWISE = ("lt", "le", "eq", "and", "or", "not", "floor")
 
 
 def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None:
-    """B, if node = B name + rest, at the same cell, with B a function of what is fixed alone; otherwise None."""
+    """B, if node = B name + rest, at the same cell, with B a function of fixed fields alone; otherwise None."""
     here = reads([node]).get(name)
     if here is None or any(any(offset) for offset in here) or decided_by(node, name):
         return None
@@ -112,7 +112,7 @@ def _factor(graph: Graph, node: Node, name: str, fixed: set[str]) -> Node | None
 
 
 def decided_by(node: Node, name: str) -> bool:
-    """Whether a condition or a rounding in the expression depends on a field: such an expression is not linear in it."""
+    """Whether a condition or a rounding in the expression depends on a field. Then the expression is not linear in it."""
     depend: set[int] = set()
     for each in ordered([node]):
         if (each.op == "read" and each.data[0] == name) or any(a.id in depend for a in each.args):

@@ -1,13 +1,13 @@
 """The CPU kernel: the time loop runs inside it, on persistent workers.
 
-There is one worker a pool thread, each with a slab of the first axis, and a spin barrier after each loop nest. Taichi's
-pool has exactly as many threads as there are workers. Each cell is computed by the same instructions whoever's slab it is
-in, so the number of workers never changes a bit.
+Each thread of Taichi's pool runs one worker, with a slab of the first axis and a spin barrier after each loop nest. The
+pool has exactly as many threads as there are workers. The same instructions compute each cell in every slab, so the
+number of workers never changes a bit.
 
-Nobody spins for long: a worker whose others have no core leaves the launch, and so does everybody else at the same
-barrier. All work up to there is done then, and another launch goes on from there. Whether a barrier is left is decided by
-one word, which counts arrivals and has a flag: the flag counts if it was set before the last one arrived, and that one
-sees whether it was; until it has opened or closed the gate, the others wait.
+No worker spins for long. If other workers have no core, a waiting worker abandons the launch, and so do all others at the
+same barrier. Then all work before this barrier is done, and another launch continues from there. One word decides whether
+a barrier is abandoned. It counts arrivals and has a flag. The flag is valid if it was set before the last worker arrived,
+and that worker sees whether it was. The others wait until it has opened or closed the gate.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from diffsim.stepping.stored import StoredFields
 
 TALLEST_BLOCK = 4
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
-"""Numbers that functions may be given."""
+"""Integer arguments of functions in the source."""
 PATIENCE = 20_000
-"""Looks at a gate before a worker leaves, 0.1 - 0.4 ms: about what it costs to wake a sleeping thread twice. A scheduler tick is 4 ms."""
+"""Polls of a gate before a worker abandons it, 0.1 - 0.4 ms: about the cost of waking a thread twice. A scheduler tick is 4 ms."""
 FLAG = 1 << 30
-"""Of arrivals: somebody wants to leave. Of openings: a gate is closed, and all leave. More than there are of either in a launch."""
+"""In arrivals: a worker wants to abandon the launch. In openings: a gate is closed, and all abandon it. Larger than either count."""
 NOTHING = 1 << 20
-"""More operations than a step has: a worker that has left begins with this one."""
+"""More operations than a step has. A worker that abandoned the launch begins with this one."""
 
 
 def useful_workers(layout: Layout, threads: int) -> int:
-    """As many of the threads as get a slab."""
+    """The number of threads that get a slab."""
     return max(1, min(threads, layout.rows[0] // _grain(layout)))
 
 
@@ -49,7 +49,7 @@ def _grain(layout: Layout) -> int:
 
 
 def slab_bounds(layout: Layout, workers: int) -> list[int]:
-    """First row (in three dimensions, plane) of each worker's slab, and the end. Blocks of rows never depend on the workers."""
+    """First row (plane in three dimensions) of each worker's slab, and the end. Blocks of rows never depend on the workers."""
     n, grain = layout.rows[0], _grain(layout)
     return [worker * (n // grain) // workers * grain for worker in range(workers)] + [n]
 
@@ -97,13 +97,13 @@ class WorkerKernel(Kernel):
         text.lines[:0] = self._functions.lines  # before the kernel, which calls them
 
     def _levels(self, turning: bool) -> None:
-        """Where the levels start that this step, or this lap, uses."""
+        """The first tiles of the levels that this step, or this lap, uses."""
         for place in self.levels_used:
             if place.turns is turning:
                 self.text(f"{self.level(place)} = {self.level_start(place)}")
 
     def _loop(self, loop: Loop, index: int, done: int) -> None:
-        """The laps of a loop, before which so many operations were done."""
+        """The laps of a loop. `done` operations precede it."""
         text, length = self.text, len(loop.operations)
         with text.block(f"for round in range({loop.count})"):
             text(f"lap = {loop.count - 1} - round" if loop.down else "lap = round")
@@ -114,12 +114,12 @@ class WorkerKernel(Kernel):
                     self._operation(operation, f"{index}_{number}", f"{before} + 1")
 
     def _call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
-        """Call a function of the source with some arguments by name; it is written first if it is not there yet.
+        """Call a function of the source with some arguments by name. Write the function first if it does not exist yet.
 
         Taichi's compile time grows with the square of the lines of one function, so a kernel is cut into many.
 
         Args:
-            name: of the function.
+            name: name of the function.
             write: writes its body.
             given: source of arguments that differ from the caller's variables of the same name.
         """
@@ -141,7 +141,7 @@ class WorkerKernel(Kernel):
             self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in self._defined[name])})")
 
     def _operation(self, operation: Operation, index: str, done: str) -> None:
-        """One operation; `done` is how many are, with it."""
+        """One operation. `done` is the number of finished operations, including this one."""
         if isinstance(operation, Nest):
             self._nest(operation, f"nest_{index}")
             if self.workers > 1:
@@ -156,7 +156,7 @@ class WorkerKernel(Kernel):
                 self._barrier(done)
 
     def _total(self, total: Total) -> None:
-        """Rows of the slab by their worker; other places of the target in turns; a number by the first worker."""
+        """A total: each worker computes the rows of its slab, workers share other places in turns, and the first one computes a number."""
         text, layout, last = self.text, self.layout, self.ndim - 1
         kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
         first = dict(enumerate((*layout.halo[:-1], layout.halo_tiles)))
@@ -182,7 +182,7 @@ class WorkerKernel(Kernel):
             self.write_gather(gather, index)
 
     def _barrier(self, done: str) -> None:
-        """Wait until all workers have done so many operations of this step, or leave the launch with all of them."""
+        """Wait until all workers have done `done` operations of this step, or abandon the launch with all of them."""
         text = self.text
         text(f"arrivals = arrivals + {self.workers}")
         text("openings = openings + 1")
@@ -209,7 +209,7 @@ class WorkerKernel(Kernel):
                 text(f"begin = {NOTHING}")
 
     def _nest(self, nest: Nest, name: str) -> None:
-        """The cells of the slab, then what comes from outside the grid, then points and halos."""
+        """The cells of the slab, then contributions from outside the grid, then points and halos."""
         if nest.assigns:
             self._cells(nest, name)
         for number, (rules, outside, which) in enumerate(self.folds(nest)):
@@ -238,7 +238,7 @@ class WorkerKernel(Kernel):
 
     @property
     def _across(self) -> dict[str, str]:
-        """Where the rows of a plane and the tiles of a row begin and end."""
+        """The bounds of the rows of a plane and of the tiles of a row."""
         layout = self.layout
         rows = {"below": "0", "above": str(layout.rows[1])} if len(self.rows) == 2 else {}
         return {**rows, "left": str(layout.halo_tiles), "right": str(layout.halo_tiles + layout.tiles)}
@@ -255,9 +255,9 @@ class WorkerKernel(Kernel):
             self._rows(nest, name, part)
 
     def _split(self, everywhere: dict[str, str], box: Box, beyond: bool) -> tuple[dict[str, str], list[dict[str, str]]]:
-        """Rows and tiles inside of a box, and the parts around it. Blocks of rows and tiles lie on one side of its edge.
+        """Rows and tiles inside of a box, and the parts around it. No block of rows or tiles crosses its edge.
 
-        If cells `beyond` the ends of rows are wanted, the last tile, which has some of them, is not inside.
+        If cells `beyond` the ends of rows are needed, the last tile, which contains some of them, is not inside.
         """
         layout, inside, around = self.layout, dict(everywhere), []
 
@@ -281,7 +281,7 @@ class WorkerKernel(Kernel):
         return inside, around
 
     def _rows(self, nest: Nest, name: str, where: dict[str, str]) -> None:
-        """Compute the cells of some rows and tiles; bounds between rows are multiples of a block, or the end."""
+        """Compute the cells of some rows and tiles. Bounds of rows are multiples of a block, or the end."""
         block, every = self._block(nest), range(len(nest.assigns))
         if block == 1:
             self._tiles(nest, name, "", every, 1, where)
@@ -297,11 +297,11 @@ class WorkerKernel(Kernel):
         return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)
 
     def _tiles(self, nest: Nest, name: str, suffix: str, which: Sequence[int], block: int, where: Mapping[str, str]) -> None:
-        """Compute some assignments of the nest `name` in the rows and tiles `where`; the suffix tells its functions apart."""
+        """Compute some assignments of the nest `name` in the rows and tiles `where`. The suffix makes names of functions unique."""
         self._call(name + suffix, lambda: self._sweep(nest, name, which, block), where)
 
     def _sweep(self, nest: Nest, name: str, which: Sequence[int], block: int) -> None:
-        """Loops over the rows from `first` to `last` (in three dimensions, planes); what is kept runs ahead as far as it is wanted."""
+        """Loops over the rows (planes in three dimensions) from `first` to `last`. Kept values are computed ahead, as far as needed."""
         text, halo, row = self.text, self.layout.row_halo[0], self.rows[0]
         if block > 1 and len(self.rows) == 1:
             with text.block(f"for b in range(first // {block}, last // {block})"):
@@ -328,7 +328,7 @@ class WorkerKernel(Kernel):
         return out
 
     def _plane(self, write: Callable[[], None], block: int = 1) -> None:
-        """`write` for the row at hand, or in three dimensions in a loop over the rows of a plane."""
+        """`write` for the present row, or in three dimensions in a loop over the rows of a plane."""
         if len(self.rows) == 1:
             write()
             return
@@ -375,23 +375,23 @@ class WorkerKernel(Kernel):
 
     @cached_property
     def _rolled_size(self) -> int:
-        """Tiles of what one worker keeps; nests use the same memory one after the other."""
+        """Tiles of the values that one worker keeps. Nests use the same memory one after the other."""
         sizes = (sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants)
         return max(sizes, default=0)
 
     @property
     def _variants(self) -> list[Nest]:
-        """All nests, and those of their interiors."""
+        """All nests, and the nests of their interiors."""
         return [each for nest in self.program.nests for each in nest.variants]
 
     def _ring_tiles(self, group: Group) -> int:
-        """Tiles of one value's ring: a power of two of rows (of three dimensions, planes)."""
+        """Tiles of one value's ring: a power of two of rows (planes in three dimensions)."""
         rows = 1 if self.ndim == 1 else 1 << (group.low[0] + group.high[0]).bit_length()
         return rows * self.layout.strides[0]
 
     @cached_property
     def _rings(self) -> dict[str, tuple[str, int, int]]:
-        """Where each value that nests keep is kept, see `Sources.rings`."""
+        """The ring of each value that nests keep, see `Sources.rings`."""
         found: dict[str, tuple[str, int, int]] = {}
         row = self.layout.strides[0]
         for nest in self._variants:
@@ -410,9 +410,9 @@ class WorkerKernel(Kernel):
     # what lies outside the grid
 
     def _outside(self, nest: Nest, name: str, suffix: str, rules: Rules, outside: tuple[int, ...], which: Sequence[int]) -> None:
-        """Cotangents of cells outside the grid, added to the cells that the boundary rules took these from.
+        """Add cotangents of cells outside the grid to the cells from which the boundary rules filled them.
 
-        Whoever owns the row that a row outside is added to computes it.
+        The worker that owns the target row computes the outside row.
         """
         folded = name + suffix
         if self._block(nest) == 1 and len(which) == len(nest.assigns):
@@ -454,17 +454,17 @@ class WorkerKernel(Kernel):
             self._call(f"{folded}_ends", lambda: self._fold_ends(targets, rules, outside, left, right))
 
     def _owner(self, ghost: Ghost) -> str:
-        """The condition that a worker fills, or folds, a row outside the grid: the rows that it is made of are its own."""
+        """The condition under which a worker fills, or folds, a row outside the grid: it owns the rows that this row depends on."""
         halo, rows = self.layout.row_halo[0], self.layout.rows[0]
         row = ghost.cells[0][0] if ghost.cells else min(max(ghost.position, halo), halo + rows - 1)
         return f"if lo + {halo} <= {row} and {row} < hi + {halo}"
 
     def _number(self, weight: float) -> int:
-        """A number for each weight, for names of functions."""
+        """A unique number for each weight, for names of functions."""
         return self._weights.setdefault(weight, len(self._weights))
 
     def _add_rows(self, targets: Sequence[Place], weight: float) -> None:
-        """Add the row (of three dimensions, the plane) `first` of each target, times a weight, to the row `last`."""
+        """Add the row (plane in three dimensions) `first` of each target, times a weight, to the row `last`."""
         size = self.layout.strides[0]
         self._add(targets, size, f"last * {size}", f"first * {size}", weight)
 
@@ -473,7 +473,7 @@ class WorkerKernel(Kernel):
         self._clear(targets, size, f"first * {size}")
 
     def _fold_rows(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...]) -> None:
-        """In each plane of the slab, add rows outside the grid to those that they are made of, and clear them."""
+        """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear them."""
         layout = self.layout
 
         def start(row: int) -> str:
@@ -488,7 +488,7 @@ class WorkerKernel(Kernel):
                 self._clear(targets, layout.stride, start(row))
 
     def _add(self, targets: Sequence[Place], tiles: int, to: str, of: str, weight: float) -> None:
-        """Add so many tiles that start at `of`, times a weight, to those that start at `to`."""
+        """Add `tiles` tiles that start at `of`, times a weight, to those that start at `to`."""
         with self.text.block(f"for j in range({tiles})"):
             for place in targets:
                 image, outside = (self.stored(place).tile(f"{start} + j") for start in (to, of))
@@ -500,7 +500,7 @@ class WorkerKernel(Kernel):
                 self.put_tile(place, f"{start} + j", "Tile(0.0)")
 
     def _fold_ends(self, targets: Sequence[Place], rules: Rules, outside: tuple[int, ...], left: int, right: int) -> None:
-        """In each row of the slab, add cells beyond its ends to those that they are made of, and clear what lies there."""
+        """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear them."""
         layout, text = self.layout, self.text
         first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
         with text.block(f"for {self.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
@@ -520,7 +520,7 @@ class WorkerKernel(Kernel):
                         self.put_cell(place, self.rows, str(x), "F(0.0)")
 
     def _extend(self, assign: Assign) -> None:
-        """Fill the halo of the slab's own rows; rows of the halo are copied by the owner of their source."""
+        """Fill the halo of the slab's own rows. The owner of the source copies rows of the halo."""
         array = assign.target.array
         reach = self.reach.get(array, (0,) * self.ndim)
         if not any(reach):
@@ -555,7 +555,7 @@ class WorkerKernel(Kernel):
 
     def _extend_row(self, assign: Assign, reach: int) -> None:
         n, first = self.layout.shape[-1], self.first_column
-        if not assign.rules[-1][1].fills:  # what whole tiles wrote beyond the last cell
+        if not assign.rules[-1][1].fills:  # clear the values that whole tiles wrote beyond the last cell
             for x in range(n, min(n + reach, self.layout.tiles * self.lanes)):
                 self.put_cell(assign.target, self.rows, str(x + first), "F(0.0)")
         for ghost in self.ghosts(assign.rules, (reach,) * self.ndim, self.ndim - 1):

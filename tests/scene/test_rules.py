@@ -297,7 +297,7 @@ def test_files_of_histories_that_do_not_fit(here: Path) -> None:
         with pytest.raises(SceneError, match=expected):
             from_file(here).problem("f64")
     np.save(here, np.asfortranarray(np.ones((20, 6))))
-    with pytest.raises(SceneError, match="expected the order of C"):
+    with pytest.raises(SceneError, match="expected C order"):
         scene(DRIVEN, unknowns__air=None, penalty=[], fields__air={"file": {"path": str(here)}}).problem("f64")
 
 

@@ -1,1 +1,1 @@
-"""Which schedule, by memory and time, before the run."""
+"""Choose a schedule before the run, by memory and time."""

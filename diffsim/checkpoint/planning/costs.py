@@ -1,4 +1,4 @@
-"""What a gradient takes: bytes, known beforehand, and seconds, measured."""
+"""Costs of a gradient: bytes, which are counted, and seconds, which are measured."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from diffsim.checkpoint.storage.store import StateLayout
 from diffsim.errors import ParameterError
 
 DISK_BUFFERS = 2
-"""Rows in memory that a file of states is written and read through."""
+"""Rows in memory that buffer writes and reads of a file of states."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes that the parts of a gradient take.
+    """Bytes of the parts of a gradient.
 
     Attributes:
         state: a state in a slot of the memory that the primal runs in.
-        recorded: a step in a record; None: as much as a state.
-        working: what every schedule needs: working state, cotangents, coefficients and their gradients.
-        around: arrays that come and go around the sweep, at their most: the solution, the gradient, and copies of them.
-        streams: what grows with the steps under every schedule: traces and amplitudes, their cotangents, and copies of them.
-        row: a state in a slower tier; None: as much as a state.
-        strips: damped cells, kept over the whole run if its steps are undone.
-        second: a second run backwards, which shows what rounding errors do, if steps are undone.
+        recorded: a step in a record; None: as many as `state`.
+        working: memory of every schedule: working state, cotangents, coefficients and their gradients.
+        around: peak memory of arrays before and after the sweep: the solution, the gradient, and copies of them.
+        streams: memory that grows with the steps under every schedule: traces and amplitudes, their cotangents, and copies of them.
+        row: a state in a slower tier; None: as many as `state`.
+        strips: damped cells of all steps, stored if steps are undone.
+        second: a second run backwards, which measures the effect of rounding errors, if steps are undone.
 
     Raises:
-        ParameterError: a size that cannot be.
+        ParameterError: a size is not valid.
     """
 
     state: int
@@ -54,40 +54,40 @@ class Sizes:
 
     @property
     def record(self) -> int:
-        """A step in a record."""
+        """Bytes of a step in a record."""
         assert self.recorded is not None
         return self.recorded
 
     @property
     def fixed(self) -> int:
-        """All that does not depend on the schedule."""
+        """Bytes that do not depend on the schedule."""
         return self.working + self.around + self.streams
 
     @property
     def backwards(self) -> int:
-        """All that running steps backwards takes."""
+        """Additional bytes if steps are run backwards."""
         return self.strips + self.second
 
     def buffers(self, tier: Tier, compressed: bool = False) -> int:
-        """Bytes of memory that a slower tier takes."""
+        """Bytes of memory that a slower tier needs."""
         assert self.row is not None
         return DISK_BUFFERS * self.row + (SCRATCH if compressed else 0) if tier.name == "disk" else tier.slots * self.row
 
     def peak(self, schedule: AnySchedule, compressed: bool = False) -> int:
-        """The most bytes of memory that a gradient takes; slots and records have memory of their own, and both are counted in full."""
+        """Peak bytes of memory of a gradient. Slots and records have separate memory, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
         backwards = self.backwards if schedule.runs_backwards else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
     def on_disk(self, slots: int) -> int:
-        """Bytes of a file of so many states."""
+        """Bytes of a file with `slots` states."""
         assert self.row is not None
         return planned_file_bytes(StateLayout(((self.row,),), (np.dtype(np.uint8),)), slots)
 
     def disk_slots(self, size: int) -> int:
-        """The most states whose file takes no more than `size` bytes; 0 if not one does."""
+        """The largest number of states whose file has at most `size` bytes."""
         assert self.row is not None
-        least, most = 0, size // self.row + 1  # the last one does not fit
+        least, most = 0, size // self.row + 1  # `most` does not fit
         while most - least > 1:
             middle = (least + most) // 2
             least, most = (middle, most) if self.on_disk(middle) <= size else (least, middle)
@@ -96,20 +96,20 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds that the parts of a gradient take.
+    """Seconds of the parts of a gradient.
 
     Attributes:
         advance: a step forward.
         record: a step forward that is recorded.
-        reverse: the adjoint of a step, from the step's state, in a run of such steps.
-        reverse_recorded: the adjoint of a step that is in a record of several.
+        reverse: the adjoint of a step, computed from the step's state, in a run of such steps.
+        reverse_recorded: the adjoint of a step in a record of several steps.
         undo: a step backwards; None: it cannot be undone.
-        call: what each start takes beside its steps: a launch, and the schedule's own work.
-        disk_write: until a state is on disk.
-        disk_read: until a state is back from disk.
+        call: each start, in addition to its steps: a launch, and the schedule's own work.
+        disk_write: writing a state to disk.
+        disk_read: reading a state from disk.
         host_write: a copy of a state to the host's memory.
-        host_read: a copy back.
-        once: the beginning and the end of a gradient: coefficients, copies of the solution, the gradients of the inputs.
+        host_read: a copy of a state back from there.
+        once: start and end of a gradient: coefficients, copies of the solution, the gradients of the inputs.
 
     Raises:
         ParameterError: one is negative or not finite, or a step takes no time.
@@ -136,9 +136,9 @@ class Costs:
             raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {self.advance!r}; measure it again")
 
     def seconds(self, schedule: AnySchedule, steps: int) -> float:
-        """What a gradient takes by a schedule, kernels compiled and memory in place.
+        """Seconds of a gradient by a schedule, with compiled kernels and allocated memory.
 
-        The last step of a run may be recorded for the state after it. Adjoints start from records where there are more of them than that.
+        A schedule may record the last step only to reach the final state. If it records more steps than that, adjoints start from records.
         """
         from_records = schedule.all_recorded if schedule.all_recorded > 1 else 0
         forward = schedule.advances_of(steps) * self.advance + schedule.all_recorded * self.record
@@ -148,9 +148,9 @@ class Costs:
 
 
 def slow_tiers(sizes: Sizes, costs: Costs | None, disk: int | None, host: int | None) -> list[Tier]:
-    """The tiers that so many bytes on disk and of the host's memory make, the host first; a tier without room for a state is left out.
+    """The slow tiers within the given bytes on disk and on the host, the host first. A tier without room for a state is left out.
 
-    Transfers count in steps of the primal: as measured, or as five steps each.
+    A transfer costs its measured time in steps of the primal, or five steps if it was not measured.
     """
     assert sizes.row is not None
     tiers = []

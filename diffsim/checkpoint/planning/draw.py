@@ -1,4 +1,4 @@
-"""The picture of a schedule: which step is worked on, and which states are kept, as the work goes on."""
+"""Draw a schedule: the step in progress and the stored states, over the work done."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SIZE, DPI = (10.0, 5.8), 150
 FORWARD, RECORDED, REVERSED, UNDONE = "#0072b2", "#56b4e9", "#d55e00", "#cc79a7"
 KEPT = {"device": "#8c8c8c", "host": "#009e73", "disk": "#e6a700"}
 ACROSS, UP = 1200, 640
-"""Distinct places along the axes; what is smaller is drawn together."""
+"""Resolution along the axes. Smaller parts are drawn together."""
 LEAST = 4
-"""Places that something takes at least to be seen as what it is."""
+"""The smallest visible size, in units of the resolution."""
 WIDEST = 4.0
-"""Steps forward that the adjoint of a step, or a step backwards, is drawn as at most: else nothing would be seen of the forward run."""
+"""The largest width of an adjoint step, or a step backwards, in steps forward. Otherwise the forward run would be invisible."""
 LABELS = {"device": "state kept in memory", "host": "state kept in the host's memory", "disk": "state kept on disk"}
 WORK = {
     FORWARD: "steps run forward",
@@ -38,20 +38,20 @@ WORK = {
     UNDONE: "steps run backwards",
     REVERSED: "adjoint of the steps",
 }
-"""What the lines are, in the order in which they are drawn: a later one is seen on top of an earlier one."""
+"""Meaning of the lines, in drawing order: later ones cover earlier ones."""
 WIDTHS = {UNDONE: 4.5}
-"""Points; others 1.2. The adjoint follows the steps backwards so closely that it would hide a line as thin as itself."""
+"""Line widths in points; others have 1.2. The adjoint is so close to the steps backwards that it would hide a line of its own width."""
 
 Segment = list[tuple[float, float]]
 
 
 @dataclass
 class _Drawing:
-    """A schedule as lines, by kind, and areas; parts too small to see are joined to what was drawn just before.
+    """A schedule as lines, by kind, and areas. Parts too small to see are joined to the part before them.
 
     Attributes:
-        across: work that is too little to see.
-        up: steps that are too few to see.
+        across: work that is too small to see.
+        up: the number of steps that is too small to see.
     """
 
     across: float
@@ -60,11 +60,11 @@ class _Drawing:
     bars: dict[str, list[Segment]] = field(default_factory=dict)
     records: list[Segment] = field(default_factory=list)
     end: float = 0.0
-    last: float = 0.0  # work when the final state was reached
-    _slopes: dict[str, tuple[float, float]] = field(default_factory=dict)  # that the newest line of a colour may have yet
+    last: float = 0.0  # work done at the final state
+    _slopes: dict[str, tuple[float, float]] = field(default_factory=dict)  # allowed slopes of the newest line of a colour
 
     def line(self, colour: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        """Work on a row of steps. Rows that follow one another become one line, which passes none of their ends by more than `up`."""
+        """Draw work on a row of steps. Consecutive rows become one line, which misses their ends by at most `up`."""
         found = self.lines.setdefault(colour, [])
         (x0, y0), (x1, y1) = found[-1] if found else (begin, begin)
         if not found or begin[0] - x1 > self.across or abs(begin[1] - y1) > self.up:
@@ -82,7 +82,7 @@ class _Drawing:
         found.append([(x0, y0), end])
 
     def bar(self, tier: str, step: int, begin: float, end: float) -> None:
-        """A state that was kept."""
+        """Draw a stored state."""
         found = self.bars.setdefault(tier, [])
         if end - begin >= self.across or not found or begin - found[-1][1][0] > self.across or abs(step - found[-1][0][1]) > self.up:
             found.append([(begin, step), (end, step)])
@@ -90,12 +90,12 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Weights:
-    """What work is drawn as, in steps forward.
+    """The width of work in the picture, in steps forward.
 
     Attributes:
         reverse: the adjoint of a step.
         undo: a step backwards.
-        words: both as they were measured.
+        words: the measured costs of both, as text.
     """
 
     reverse: float
@@ -104,7 +104,7 @@ class _Weights:
 
     @classmethod
     def of(cls, schedule: AnySchedule, costs: Costs | None) -> _Weights:
-        """As measured, but for what costs so much that it would hide the rest."""
+        """Use the measured costs, limited so that they do not hide the rest."""
         reverse, undo = REVERSE_WEIGHT, 1.0
         if costs is not None:
             reverse = (costs.reverse_recorded if schedule.recorded > 1 else costs.reverse) / costs.advance
@@ -124,14 +124,14 @@ def draw(
     memory: int | None = None,
     disk: int = 0,
 ) -> None:
-    """Write a picture, in the format that the path's ending names.
+    """Write a picture, in the format of the path's suffix.
 
     Args:
-        schedule: what is drawn.
+        schedule: the schedule to draw.
         steps: time steps.
-        path: where the picture goes.
-        costs: what the work is weighed by; None: the adjoint of a step as three steps forward.
-        memory: bytes that a gradient by the schedule takes; None: not known.
+        path: file of the picture.
+        costs: weights of the work; None: the adjoint of a step counts as three steps forward.
+        memory: bytes of a gradient by the schedule; None: unknown.
         disk: bytes on disk.
     """
     figure = figure_of(schedule, steps, costs, memory, disk)
@@ -162,13 +162,13 @@ def figure_of(schedule: AnySchedule, steps: int, costs: Costs | None = None, mem
         axis.set_major_formatter(FuncFormatter(lambda value, _: grouped(round(value))))
     axes.set_title(_title(schedule, steps, costs, memory, disk), fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    length = sum(len(str(handle.get_label())) + 8 for handle in handles)  # in letters
+    length = sum(len(str(handle.get_label())) + 8 for handle in handles)  # in characters
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if length < 150 else 3, frameon=False, fontsize=9)
     return figure
 
 
 def _title(schedule: AnySchedule, steps: int, costs: Costs | None, memory: int | None, disk: int) -> str:
-    """What is drawn, and below that what it takes."""
+    """The name of the schedule, and below it the cost."""
     runs = f"{schedule.forward_of(steps) / steps:.3g}"
     takes = [f"{runs} forward run{'' if runs == '1' else 's'}{', one backwards' if schedule.undone else ''} and one adjoint"]
     if memory is not None:
@@ -181,7 +181,7 @@ def _title(schedule: AnySchedule, steps: int, costs: Costs | None, memory: int |
 
 
 def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Patch]:
-    """Areas, bars and lines, and what the legend says of them."""
+    """Draw areas, bars and lines, and return the entries of the legend."""
     kept: list[Line2D | Patch] = []
     if drawing.records:
         axes.add_collection(PolyCollection([list(area) for area in drawing.records], facecolors=RECORDED, alpha=0.25, linewidths=0))
@@ -207,7 +207,7 @@ def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Pat
 def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
     total = schedule.forward_of(steps) + weights.reverse * steps + weights.undo * schedule.undone
     drawing = _Drawing(total / ACROSS, steps / UP)
-    tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single one is that of the last step before its adjoint
+    tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single record is the last step's
     names = [tier.name for tier in schedule.all_tiers]
     kept: dict[tuple[int, int], tuple[int, float]] = {}
     records: list[tuple[int, int, float, float]] = []
@@ -252,7 +252,7 @@ def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
 
 
 def _actions(schedule: AnySchedule, steps: int) -> Iterator[Action]:
-    """The actions, of a run that ends after so many steps."""
+    """The actions of a run that ends after `steps` steps."""
     reached = 0
 
     def ended() -> int | None:

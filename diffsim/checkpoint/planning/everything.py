@@ -1,4 +1,4 @@
-"""Requests for so many states that every step's record can be kept: no step need be run twice then."""
+"""Requests for so many states that the record of every step fits. Then no step is run twice."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from diffsim.system import available_memory
 
 
 def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
-    """Whether so many states are as good as a record of each step.
+    """Whether a request for `slots` states is as good as a record of each step.
 
-    They are if the records take no more memory than the states would. A state for each step means that all is to be kept: then records
-    may take more, up to half of the memory that is available.
+    It is if the records take no more memory than the states. A request for a state of each step is a request to keep all steps: then
+    records may take more memory, up to half of the available memory.
     """
     records = sizes.peak(StoreAll(steps))
     if records <= sizes.peak(Binomial(steps, min(slots, steps))):
@@ -23,7 +23,7 @@ def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
 
 
 def simplified(schedule: AnySchedule, steps: int, sizes: Sizes) -> AnySchedule:
-    """`StoreAll` in place of a schedule that has a slot for each step of a run whose end is known; any other schedule as it is."""
+    """Replace a schedule that has a slot for each step, if the end of the run is known, by `StoreAll`. Return any other unchanged."""
     if schedule.states_only and schedule.slots >= steps and keeps_all(schedule.slots, steps, sizes):
         return StoreAll(steps)
     return schedule

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from diffsim.errors import ParameterError
 
-AUTO_FRACTION = 0.5  # of the available memory: the rest is for what is allocated later, by this process and by others
+AUTO_FRACTION = 0.5  # share of the available memory: the rest is for later allocations, by this process and by others
 _UNITS = {
     "b": 1,
     "byte": 1,
@@ -30,7 +30,7 @@ def parse_memory(amount: str | int) -> int:
 
     Args:
         amount: bytes as an int, or text with a unit: B (or bytes), kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of
-            1024; case does not matter. Fractions are rounded down to whole bytes. Thousands may stand apart, as messages have them.
+            1024. Case does not matter. Fractions are rounded down to whole bytes. A space may separate thousands, as in messages.
 
     Raises:
         ParameterError: not such an amount, without a unit, or less than one byte.
@@ -60,8 +60,8 @@ def memory_text(size: int) -> str:
 
 
 def least_text(size: int) -> str:
-    """The least memory that will do, to three figures, rounded up so that it may be given back, and to the byte if that differs."""
-    unit = 10 ** max(len(str(size)) - 3, 0)  # of the third figure
+    """The least sufficient memory, rounded up to three figures so that the text is a valid input; with the exact bytes if they differ."""
+    unit = 10 ** max(len(str(size)) - 3, 0)  # unit of the third figure
     rounded = -(-size // unit) * unit
     return memory_text(size) if rounded == size else f"{memory_text(rounded)} ({grouped(size)} bytes)"
 

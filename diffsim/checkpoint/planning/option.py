@@ -1,4 +1,4 @@
-"""One way to run a gradient, what it is predicted to take, and what a gradient took."""
+"""One way to run a gradient, its predicted cost, and the measured cost of a gradient."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Option:
 
     Attributes:
         schedule: which states are kept, and when.
-        peak: bytes of memory it takes at most.
+        peak: peak bytes of memory.
         disk: bytes on disk.
-        forward: steps run forward, those that are recorded included.
-        extra: those beyond a single run.
-        seconds: it takes, kernels compiled and memory in place; None: not measured.
-        fits: whether the memory allows it.
+        forward: steps run forward, including recorded ones.
+        extra: forward steps in addition to a single run.
+        seconds: time with compiled kernels and allocated memory; None: not measured.
+        fits: whether the memory is large enough.
     """
 
     schedule: AnySchedule
@@ -32,7 +32,7 @@ class Option:
 
     @classmethod
     def of(cls, schedule: AnySchedule, request: Request, fits: bool = True) -> Option:
-        """What a schedule takes."""
+        """Compute the costs of a schedule."""
         forward = schedule.forward_of(request.steps)
         peak = request.sizes.peak(schedule, request.compressed)
         disk = sum(request.sizes.on_disk(tier.slots) for tier in schedule.slow_tiers if tier.name == "disk")
@@ -41,7 +41,8 @@ class Option:
 
     @property
     def rank(self) -> tuple[float, float, int, int]:
-        """The least is the best: the fastest, or while nothing is measured the one with the fewest steps, transfers counted in steps."""
+        """A sort key, smallest for the best: the fastest, or, if times were not measured, the fewest steps with transfers counted in
+        steps."""
         steps = self.forward - self.extra
         cost = self.schedule.cost_of(steps)
         return (cost if self.seconds is None else self.seconds, cost, self.schedule.advances_of(steps), self.peak)
@@ -49,12 +50,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a gradient really took.
+    """The measured cost of a gradient.
 
     Attributes:
-        seconds: that a gradient took, with kernels compiled.
-        peak: bytes of memory beyond what there was before.
-        first: seconds of the first gradient, which compiles, if there was one.
+        seconds: time of a gradient with compiled kernels.
+        peak: bytes of memory in addition to those in use before.
+        first: seconds of the first gradient, which compiles; None: not measured.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""Choose how to keep what a reverse sweep needs, by the memory it may take and by what it costs, and say so beforehand."""
+"""Choose how a reverse sweep stores its states, by memory and time, and predict the costs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from diffsim.errors import PlanError, ScheduleError
 from diffsim.system import available_memory
 
 MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
-"""By how much, relative to the prediction, what happens may differ from it."""
+"""Allowed relative differences between measurement and prediction."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction beside what was measured."""
+    """A prediction and a measurement."""
 
     predicted: Option
     measured: Measured
@@ -48,7 +48,7 @@ class Comparison:
 
     @property
     def held(self) -> bool:
-        """Whether the prediction was right within the margins, 5 % for memory and 25 % for time."""
+        """Whether the prediction was right within the margins: 5 % for memory and 25 % for time."""
         time = self.time_ratio
         return abs(self.memory_ratio - 1) <= MEMORY_MARGIN and (time is None or abs(time - 1) <= TIME_MARGIN)
 
@@ -60,16 +60,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the gradient of a run will be taken, and what it will take. It may be given wherever `checkpoint=` is.
+    """A plan for the gradient of a run, with its predicted costs. Pass it as `checkpoint=`.
 
     Attributes:
-        policy: what was asked for.
-        steps: time steps, or the most there may be.
-        sizes: bytes.
-        costs: seconds, or None if they were not measured.
-        budget: bytes of memory that were allowed, or None for no limit.
-        chosen: the way that is taken.
-        others: ways that are not: slower ones, and some that would take more memory.
+        policy: the requested policy.
+        steps: time steps, or their maximum.
+        sizes: bytes of the parts of a gradient.
+        costs: seconds of the parts, or None if they were not measured.
+        budget: allowed bytes of memory, or None for no limit.
+        chosen: the chosen option.
+        others: other options: slower ones, and some that need more memory.
     """
 
     policy: Policy
@@ -82,19 +82,19 @@ class Plan:
 
     @property
     def schedule(self) -> AnySchedule:
-        """The schedule that is taken."""
+        """The chosen schedule."""
         return self.chosen.schedule
 
     def as_policy(self) -> Policy:
-        """The policy that carries the plan out."""
+        """The policy that runs the plan."""
         return replace(self.policy, schedule=self.schedule, slots=None)
 
     def compare(self, measured: Measured) -> Comparison:
-        """The prediction beside what was measured."""
+        """Compare the prediction with a measurement."""
         return Comparison(self.chosen, measured)
 
     def draw(self, path: str | PathLike[str]) -> None:
-        """Write a picture of the schedule: which step is worked on, and which states are kept, as the work goes on."""
+        """Write a picture of the schedule: the step in progress and the stored states, over the work done."""
         from diffsim.checkpoint.planning.draw import draw  # late: Matplotlib takes a third of a second to import
 
         draw(self.schedule, self.steps, path, self.costs, self.chosen.peak, self.chosen.disk)
@@ -107,29 +107,30 @@ class Plan:
 
     @property
     def _limit(self) -> str:
-        """What was asked for."""
+        """The requested limit, as text."""
         if self.budget is not None:
             return f"at most {memory_text(self.budget)} of memory"
         slots = self.policy.slots
-        return "by the schedule that was given" if slots is None else f"at most {plural(slots, 'state')} in memory"
+        return "by the given schedule" if slots is None else f"at most {plural(slots, 'state')} in memory"
 
 
 def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None, online: bool = False) -> Plan:
-    """Choose the fastest way to a gradient that a policy allows.
+    """Choose the fastest schedule that a policy allows.
 
     Args:
-        policy: memory or slots, and what kinds of schedule and storage may be used.
-        steps: number of primal steps, or the most there may be.
-        sizes: bytes of what a gradient takes.
-        costs: seconds of its parts; None: the fewest steps are taken for the fastest, and records for no better than states.
-        online: whether the run may end before.
+        policy: memory or slots, and the allowed kinds of schedule and storage.
+        steps: number of primal steps, or its maximum.
+        sizes: bytes of the parts of a gradient.
+        costs: seconds of the parts. None: the schedule with the fewest steps counts as the fastest, and records as no better than
+            states.
+        online: whether the run may end early.
 
     Returns:
-        The plan. With costs it has alternatives beside the choice.
+        The plan. If `costs` are given, it also has the alternatives.
 
     Raises:
         PlanError: the memory is too little, and the message names the smallest that works.
-        ScheduleError: the schedule is for another number of steps, or not for a run that may end early.
+        ScheduleError: the schedule is for another number of steps, or cannot reverse a run that ends early.
     """
     steps = require_count("steps", steps)
     request = _request(policy, steps, sizes, costs, online)
@@ -149,7 +150,7 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
 
 
 def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
-    """The kinds to choose among."""
+    """The kinds to choose from."""
     if name == AUTO:
         return _considered(request)
     if request.online and not KINDS[name].online:
@@ -158,7 +159,7 @@ def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
 
 
 def _considered(request: Request) -> tuple[Kind, ...]:
-    """The kinds among which "auto" chooses."""
+    """The kinds that "auto" chooses from."""
     if request.online:
         return (Online,)
     slower: tuple[Kind, ...] = (MultiTier, Spilling) if request.tiers else ()
@@ -168,10 +169,10 @@ def _considered(request: Request) -> tuple[Kind, ...]:
 
 
 def _fitted(kind: Kind, request: Request) -> AnySchedule | int:
-    """The best schedule of a kind, or the least memory that there is one for.
+    """The best schedule of a kind, or the least memory that it needs.
 
-    A kind that would keep each step's state gives way to `StoreAll`, where that fits and the number of steps is known. Within a memory
-    and with seconds measured it does not: the faster one is chosen there.
+    A schedule that keeps the state of each step is replaced by `StoreAll`, if that fits and the number of steps is known. It is not
+    replaced if a memory is given and times were measured: then the faster of both is chosen.
     """
     found = kind.fitted(request)
     if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
@@ -190,7 +191,7 @@ def _best(request: Request, policy: Policy, kinds: Sequence[Kind]) -> Option:
     state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     raise PlanError(
         f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
-        f"are needed whatever is kept, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
+        f"every schedule needs, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
         "lower precision"
     )
 
@@ -200,12 +201,12 @@ def _memory_given(policy: Policy, request: Request) -> str:
     memory = policy.memory
     if memory is None:
         assert request.budget is not None
-        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of what is available"
+        return f"{memory_text(request.budget)}, {AUTO_FRACTION:.0%} of the available memory"
     return memory.strip() if isinstance(memory, str) else f"{grouped(parse_memory(memory))} bytes"
 
 
 def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
-    """What else there is: other kinds within the memory, more of it, and all that it takes to run no step twice."""
+    """The alternatives: other kinds within the memory, more memory, and the memory with which no step runs twice."""
     if request.costs is None or request.online:
         return ()
     schedules: list[tuple[AnySchedule, bool]] = []
@@ -225,21 +226,21 @@ def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
         if schedule not in seen:
             seen.add(schedule)
             option = Option.of(schedule, request, fits)
-            if option.rank < chosen.rank or (fits and option.peak <= chosen.peak):  # more memory that gains nothing is of no interest
+            if option.rank < chosen.rank or (fits and option.peak <= chosen.peak):  # more memory without a gain is not listed
                 options.append(option)
     return tuple(options)
 
 
 def _stores_all(schedule: AnySchedule) -> bool:
-    """Whether it is `StoreAll` in other words."""
+    """Whether the schedule equals `StoreAll`."""
     return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
 def _as_given(schedule: AnySchedule, request: Request) -> AnySchedule:
-    """A schedule that was given as an object, or `StoreAll` if it keeps every state.
+    """A schedule given as an object, or `StoreAll` if it keeps every state.
 
     Raises:
-        ScheduleError: it is for another number of steps, or not for a run that may end early.
+        ScheduleError: it is for another number of steps, or cannot reverse a run that ends early.
     """
     steps = request.steps
     if request.online and not schedule.online:
@@ -257,12 +258,12 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
     Args:
         checkpoint: "auto" for half of the available memory, a size of memory such as "4 GB", a number of slots, a schedule, a policy, or
             a plan.
-        steps: number of primal steps, or the most there may be.
-        sizes: bytes of what a gradient takes.
-        online: whether the run may end before.
+        steps: number of primal steps, or its maximum.
+        sizes: bytes of the parts of a gradient.
+        online: whether the run may end early.
 
     Raises:
-        PlanError: the memory cannot work.
+        PlanError: the memory is too small.
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
     """
@@ -274,8 +275,8 @@ def _budget(policy: Policy) -> int:
 
 
 def peak_states(schedule: Schedule) -> int:
-    """Return how many states a schedule keeps at most, in slots and record together, the working state not counted.
+    """Return the most states that a schedule keeps in slots and records together, without the working state.
 
-    A bound that holds for every schedule which keeps no state twice; `simulate` counts the exact number.
+    It is an upper bound for every schedule that keeps no state twice. `simulate` counts the exact number.
     """
     return min(schedule.slots + schedule.recorded, schedule.steps)

@@ -1,4 +1,4 @@
-"""What is to be planned, as the kinds of schedule see it."""
+"""A request to the planner, which each kind of schedule reads."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from diffsim.errors import PlanError
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be planned.
+    """A request to the planner.
 
     Attributes:
-        steps: time steps, or the most there may be.
-        sizes: bytes.
-        costs: seconds, or None if they were not measured.
-        budget: bytes of memory that may be used; None: no limit but `slots`.
-        slots: states in the first tier that were asked for; None: as many as the budget allows.
-        tiers: the slower tiers that there is room for, the faster first.
+        steps: time steps, or their maximum.
+        sizes: bytes of the parts of a gradient.
+        costs: seconds of the parts, or None if they were not measured.
+        budget: allowed bytes of memory; None: only `slots` limits it.
+        slots: requested states in the first tier; None: as many as the budget allows.
+        tiers: the available slower tiers, the fastest first.
         compressed: whether slower tiers make states smaller.
         online: whether the run may end before `steps`.
-        outside: what was given for slower tiers, for an error.
+        outside: the user's settings for slower tiers, for an error.
     """
 
     steps: int
@@ -38,22 +38,23 @@ class Request:
     outside: str = ""
 
     def slots_beside(self, beside: int, most: int | None = None) -> int:
-        """Slots in the first tier: those asked for, or as many as fit beside so many bytes; no more than make a difference."""
+        """Slots in the first tier: the requested number, or as many as fit if `beside` bytes are used; no more than the schedule can
+        use."""
         if self.slots is not None:
             return min(self.slots, self.steps)
         assert self.budget is not None
         return min((self.budget - self.sizes.fixed - beside) // self.sizes.state, most or self.steps)
 
     def least(self, beside: int) -> int:
-        """The least memory with a slot beside so many bytes."""
+        """The least memory for one slot and `beside` more bytes."""
         return self.sizes.fixed + beside + self.sizes.state
 
     def fits(self, need: int) -> bool:
-        """Whether so many bytes may be used."""
+        """Whether `need` bytes are allowed."""
         return self.budget is None or need <= self.budget
 
     def beside_tiers(self, tiers: Sequence[Tier]) -> int:
-        """Bytes beside the slots of the first tier: a record, and buffers. Rows in the host's memory have a limit of their own."""
+        """Bytes of a record and of buffers, without the slots of the first tier. Rows in the host's memory have a limit of their own."""
         buffers = (self.sizes.buffers(tier, self.compressed) for tier in tiers if tier.name == "disk")
         return self.sizes.record + sum(buffers)
 

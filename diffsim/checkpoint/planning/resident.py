@@ -1,4 +1,4 @@
-"""How much memory this process really took: the largest resident size since a moment."""
+"""Measure the memory of this process: its largest resident size since a start."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ class Resident:
 
     Attributes:
         before: bytes that are resident now.
-        exact: whether the peak is counted from now on; elsewhere than on Linux it is that of the process from its start, so that it says
-            something only where it is a new one.
+        exact: whether the peak is counted from now on. Only Linux can do that. On other systems it is the peak since the process started,
+            so it is useful only if this run exceeds all earlier ones.
     """
 
     def __init__(self) -> None:
-        give_back_memory()  # else later arrays would take what is not in use, and not count
+        give_back_memory()  # else later arrays would reuse free memory and not be counted
         self.exact = forget_peak()
         self.before = resident_memory() if self.exact else peak_memory()
 
     @property
     def peak(self) -> int:
-        """Bytes by which the resident size has exceeded `before` at most."""
+        """The largest excess of the resident size over `before`, in bytes."""
         return max(peak_memory() - self.before, 0)

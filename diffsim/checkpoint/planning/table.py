@@ -1,4 +1,4 @@
-"""A plan as text: what it measured, what it chose, and what else there is."""
+"""A plan as text: its measurements, the choice, and the alternatives."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.checkpoint.schedules.store_all import StoreAll
 
 WIDTH = 80
-"""Letters of a line: what a terminal shows at least."""
+"""Characters in a line, the smallest usual width of a terminal."""
 
 
 def plan_text(steps: int, limit: str, options: Sequence[Option], sizes: Sizes, costs: Costs | None) -> str:
-    """A plan in words.
+    """A plan as text.
 
     Args:
         steps: time steps.
-        limit: what was asked for.
-        options: the ways there are, the one that is taken first.
-        sizes: what they are made of, bytes.
-        costs: likewise seconds, or None if they were not measured.
+        limit: the requested limit, as text.
+        options: the options, the chosen one first.
+        sizes: bytes of their parts.
+        costs: seconds of their parts, or None if they were not measured.
     """
     on_disk = any(option.disk for option in options)
     table = Table(box=None, pad_edge=False)
@@ -51,7 +51,7 @@ def plan_text(steps: int, limit: str, options: Sequence[Option], sizes: Sizes, c
 
 
 def comparison_text(predicted: Option, measured: Measured, memory_ratio: float, time_ratio: float | None) -> str:
-    """A prediction beside what was measured, a row each, with the ratios of measured to predicted figures."""
+    """A table of predicted and measured figures, with the ratios of measured to predicted."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in ("predicted", "measured", "difference"):
@@ -85,28 +85,28 @@ def seconds_text(seconds: float) -> str:
 
 
 def _key(options: Sequence[Option], on_disk: bool) -> list[str]:
-    """What the marks and the columns mean."""
+    """The meaning of the marks and the columns."""
     rows = [(">", "is taken")]
     if any(not option.fits for option in options):
         rows.append(("+", "needs more memory than it may have"))
     hosted = any(tier.name == "host" for option in options for tier in option.schedule.slow_tiers)
-    rows.append(("memory", "all that the gradient allocates, at its most" + ("; on the host, too" if hosted else "")))
+    rows.append(("memory", "peak of all that the gradient allocates" + ("; on the host, too" if hosted else "")))
     if on_disk:
         rows.append(("disk", "the file of states"))
-    rows.append(("forward runs", "how often each step is run forward, on the mean"))
+    rows.append(("forward runs", "how often each step is run forward, on average"))
     if options[0].seconds is not None:
-        rows.append(("time", "of the whole gradient, once kernels are compiled; predicted"))
+        rows.append(("time", "of the whole gradient with compiled kernels; predicted"))
     return _columns(rows)
 
 
 def _parts(sizes: Sizes, costs: Costs | None) -> list[str]:
-    """Bytes and seconds that the options are made of."""
+    """Bytes and seconds of the parts of the options."""
     streams = f", {memory_text(sizes.streams)} of it traces and amplitudes" if sizes.streams else ""
     record = memory_text(sizes.record) if sizes.record else "nothing: its adjoint needs no values of the run"
     rows = [
         ("a state", f"{memory_text(sizes.state)}; steps can be run again from it"),
         ("record of a step", record if not sizes.record else f"{record}; its adjoint can be run from it"),
-        ("needed anyway", f"{memory_text(sizes.fixed)}, whatever is kept{streams}"),
+        ("always needed", f"{memory_text(sizes.fixed)} by every schedule{streams}"),
     ]
     if sizes.strips:
         rows.append(("damped cells", f"{memory_text(sizes.strips)}, kept of all steps if they are run backwards"))

@@ -1,1 +1,1 @@
-"""Ways to keep states: each a plan of actions."""
+"""The checkpointing schedules, each of which yields actions."""

@@ -1,6 +1,6 @@
-"""Offline binomial checkpointing: the fewest repeated steps a given number of kept states allows.
+"""Offline binomial checkpointing: the fewest repeated steps for a given number of kept states.
 
-`splits` has the theory and the symbols.
+The module `splits` has the theory and the symbols.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from diffsim.errors import PlanError
 
 @dataclass(frozen=True)
 class Binomial(RecordsLast):
-    """The schedule with the fewest advances and, among those, one with few starts: what fits into the slots is kept and reversed in one go.
+    """The schedule with the fewest advances and, among these, one with few starts: states that fit into the slots are kept in one run.
 
     Args:
         steps: number of primal steps, at least 1.
@@ -45,22 +45,22 @@ class Binomial(RecordsLast):
 
     @property
     def repetitions(self) -> int:
-        """r: no step is advanced over more often than this."""
+        """r: the most times that a step is advanced over."""
         return repetitions(self.steps, self.slots)
 
     @property
     def advances(self) -> int:
-        """t(l, s) = r l - beta(s+1, r-1), of which the first sweep to state steps - 1 is a part."""
+        """t(l, s) = r l - beta(s+1, r-1), including the first sweep to state steps - 1."""
         return fewest_advances(self.steps, self.slots)
 
     @property
     def starts(self) -> int:
-        """Number of `Advance`, `Keep` and `Reverse`, but for the one or two actions that the recorded last step adds."""
+        """Number of `Advance`, `Keep` and `Reverse`, without the one or two actions that the recorded last step adds."""
         return starts(self.steps, self.slots)
 
     @classmethod
     def fitted(cls, request: Request) -> Binomial | int:
-        """The schedule with as many slots as there is room for, or the least memory for it."""
+        """The schedule with as many slots as fit into the memory, or the least memory that it needs."""
         beside = request.sizes.record
         slots = request.slots_beside(beside)
         return cls(request.steps, slots) if slots >= 1 or request.slots is not None else request.least(beside)

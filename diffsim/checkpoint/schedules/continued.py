@@ -1,4 +1,4 @@
-"""Go on after a crash with the states that were found on disk."""
+"""Resume after a crash with the states that were found on disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from diffsim.checkpoint.schedules.splits import Kept
 
 @dataclass(frozen=True)
 class Continued(RecordsLast):
-    """Reverse the first steps of a run of which slow tiers hold states already: the primal goes on from the last of them.
+    """Reverse the first steps of a run when slow tiers hold some of its states already. The primal continues from the last of these states.
 
-    Its initial state is the working one. It does not start with empty slots, so `simulate` cannot check it.
+    The working state is the initial state. The schedule does not start with empty slots, so `simulate` cannot check it.
 
     Args:
-        steps: that are still to be reversed.
+        steps: number of steps still to be reversed.
         tiers: storage for states, the memory that the primal runs in first.
         found: states that the slow tiers hold.
     """
@@ -34,7 +34,7 @@ class Continued(RecordsLast):
 
     @property
     def slow_tiers(self) -> tuple[Tier, ...]:
-        """All but the first."""
+        """All tiers but the first."""
         return self.tiers[1:]
 
     @property
@@ -44,17 +44,17 @@ class Continued(RecordsLast):
 
     @property
     def first(self) -> int:
-        """The step of the state that the primal goes on from."""
+        """The step of the state from which the primal continues."""
         return self._kept[-1].step
 
     @property
     def _kept(self) -> list[Kept]:
-        """The initial state, and the found ones that are of use, in ascending order."""
+        """The initial state and the useful found states, in ascending order."""
         useful = {state.step: state for state in self.found if 0 < state.step < self.steps}
         return [Kept(0, 0, 0), *(useful[step] for step in sorted(useful))]
 
     def actions(self) -> Iterator[Action]:
-        """Return the actions: free what is of no use, load the last state, and reverse gap after gap."""
+        """Return the actions: free useless states, load the last state, and reverse gap after gap."""
         kept = self._kept
         for state in self.found:
             if state not in kept:

@@ -1,6 +1,6 @@
-"""Schedules of the package checkpoint_schedules, known by the names of their actions; the package itself is not needed.
+"""Schedules of the package checkpoint_schedules, recognised by the names of their actions. The package itself is not imported.
 
-Its actions become these: storage RAM is tier 0 and DISK tier 1, and WORK is the working state and the newest record.
+The storage RAM becomes tier 0, DISK tier 1, and WORK the working state and the newest record. The actions become:
 
     Forward(n0, n1, ics, adj_deps, storage)   Save(n0) if ics; then Record(n0, n1) if adj_deps, else Advance(n0, n1)
     Copy(n, storage, WORK)                    Load(n); nothing if n is recorded: records are a stack here, wherever they are there
@@ -9,8 +9,8 @@ Its actions become these: storage RAM is tier 0 and DISK tier 1, and WORK is the
     EndForward()                              EndForward(steps)
     Reverse(n1, n0, clear)                    a Reverse for each record
 
-What is kept after the last step is reversed is freed, and a second reversal is not asked for. There, every step is run once more with its
-record before it is reversed.
+States that are kept after the last step is reversed are freed, and no second reversal is requested. In that package, every step is run
+once more with its record before it is reversed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ TIERS = {"RAM": 0, "DISK": 1}
 
 @dataclass(frozen=True)
 class Adapted(Schedule):
-    """Runs a schedule object of the package checkpoint_schedules.
+    """An adapter for a schedule object of the package checkpoint_schedules.
 
     Args:
-        schedule: not iterated yet, and never so itself: each iteration works on a deep copy. One that does not know its number of steps
-            learns it from its `finalize`.
+        schedule: an object that was not iterated yet. Each iteration works on a deep copy of it. A schedule that does not know its number
+            of steps gets it by its method `finalize`.
         steps: number of primal steps, at least 1.
 
     Raises:
-        ScheduleError: `schedule` is no such object, is for another number of steps, or was iterated already; and, when its actions or
-            counts are asked for, one of its actions cannot be mapped.
+        ScheduleError: `schedule` is no such object, is for another number of steps, or was iterated already. Its actions and counts raise
+            it if an action cannot be mapped.
     """
 
     schedule: Any
@@ -50,7 +50,7 @@ class Adapted(Schedule):
         if not hasattr(self.schedule, "__iter__") or not hasattr(self.schedule, "finalize"):
             raise ScheduleError(
                 f"expected a schedule of the package checkpoint_schedules, got {type(self.schedule).__name__}; "
-                "give one of its objects, or use a schedule of diffsim.checkpoint as it is"
+                "give one of its objects, or use a schedule of diffsim.checkpoint directly"
             )
         known = getattr(self.schedule, "max_n", None)
         if known is not None and known != self.steps:
@@ -65,13 +65,13 @@ class Adapted(Schedule):
 
     @property
     def slow_tiers(self) -> tuple[Tier, ...]:
-        """Disk with the slots that are used, if it is used."""
+        """Disk with its used slots, if any."""
         disk = self._used[1]
         return (Tier("disk", disk),) if disk else ()
 
     @cached_property
     def _used(self) -> tuple[int, int]:
-        """Slots that are used in RAM and on disk, counted along the actions."""
+        """Numbers of used slots in RAM and on disk, counted from the actions."""
         most = [0, 0]
         for action in self.actions():
             if isinstance(action, Save):
@@ -82,12 +82,12 @@ class Adapted(Schedule):
         return None
 
     def actions(self) -> Iterator[Action]:
-        """Return a fresh iterator over the actions, each mapped when its turn comes."""
+        """Return a fresh iterator over the mapped actions."""
         return _Mapping(copy.deepcopy(self.schedule), self.steps).actions()
 
 
 class _Mapping:
-    """Follows where the states are while the actions are mapped."""
+    """Map the actions, and track the places of the states."""
 
     def __init__(self, schedule: Any, steps: int) -> None:
         self._schedule, self._steps = schedule, steps

@@ -1,7 +1,7 @@
-"""Reverse a run from the states that are kept of it: gap after gap, from the last one.
+"""Reverse a run from its kept states: gap after gap, from the last one.
 
-A gap reaches from one kept state to the next. It is reversed with the binomial splits in the slots of the first tier that are free
-by then, its own among them: those that were free all along, and those of the gaps above it.
+A gap reaches from one kept state to the next. It is reversed by binomial splits in the slots of the first tier that are free at that time:
+its own slot, the slots that were never used, and the slots of later gaps, which are reversed already.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from diffsim.errors import ScheduleError
 def reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool = False, ahead: bool = False) -> Iterator[Action]:
     """Return the actions that reverse steps stop-1 down to 0, each gap with the fewest advances that its slots allow.
 
-    They number `gaps_advances`. A state kept in a slower tier is moved to the first one when its gap's turn comes, or read in place
-    as often as needed if no slot is free.
+    Their number of advances is `gaps_advances`. A state in a slower tier is moved to the first tier when its gap is reversed. If no slot is
+    free there, it is read from the slower tier as often as needed.
 
     Args:
         kept: the kept states in ascending order, the first of them state 0.
         stop: steps that are still to be reversed.
-        slots: in the first tier, those in use included.
-        end: the working state is the last kept one and the primal has not ended: the last step is recorded for the final state.
+        slots: number of slots in the first tier, including those in use.
+        end: the working state is the last kept state and the primal has not ended: the last step is recorded for the final state.
             Otherwise the working state does not matter, and the last kept state is loaded.
-        ahead: fetch the next state of a slower tier before its turn.
+        ahead: fetch the next state of a slower tier before it is needed.
 
     Raises:
         ScheduleError: the kept states are not in order, do not start at 0, reach `stop` or share a slot.
@@ -71,7 +71,7 @@ def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
 
 
 def gaps_starts(kept: Sequence[Kept], stop: int, slots: int) -> int:
-    """Return how often `reverse_gaps` begins a run of consecutive steps; arguments as of `gaps_advances`."""
+    """Return how many runs over consecutive steps `reverse_gaps` starts. The arguments are those of `gaps_advances`."""
     require_kept(kept, stop, slots)
     free = slots - sum(base.tier == 0 for base in kept)
     total = 0
@@ -83,7 +83,7 @@ def gaps_starts(kept: Sequence[Kept], stop: int, slots: int) -> int:
 
 
 def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:
-    """Refuse kept states that a run of `stop` steps cannot be reversed from.
+    """Refuse kept states from which a run of `stop` steps cannot be reversed.
 
     Raises:
         ScheduleError: as `reverse_gaps`.

@@ -1,4 +1,4 @@
-"""The kinds of schedule that can be asked for by name. This table is the one place that names them."""
+"""The kinds of schedule that have a name. Only this table lists the names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diffsim.checkpoint.schedules.spilling import Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll
 
 AUTO = "auto"
-"""What stands for the fastest kind within the memory."""
+"""The name that requests the fastest kind within the memory."""
 
 
 class Kind(Protocol):
@@ -29,10 +29,10 @@ class Kind(Protocol):
     online: bool
 
     def fitted(self, request: Request) -> AnySchedule | int:
-        """The best schedule of this kind within the memory, or the least memory that there is one for.
+        """The best schedule of this kind within the memory, or the least memory that it needs.
 
         Raises:
-            PlanError: there is none with any memory.
+            PlanError: no memory is enough.
         """
 
 
@@ -48,4 +48,4 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 NAMES = (AUTO, *KINDS)
-"""What `schedule=` may be, beside a schedule."""
+"""The names that `schedule=` accepts."""

@@ -1,13 +1,14 @@
 """Offline checkpointing in one memory that holds states to restart from and records of steps to reverse.
 
-For steps whose adjoint needs more than the step's input, so that each is run once with its record. Where a record is affordable, the step
-is recorded when it is passed and not run for it again. With W(n, m) the fewest steps run, recorded ones included, to reverse n steps from
-the working state with m units of memory, a state taking a and a record b of them:
+It is for steps whose adjoint needs more than the step's input, so that each step must be run once with its record. If the memory allows,
+the step is recorded when the primal passes it, and is not run again. Let W(n, m) be the fewest steps run, recorded ones included, to
+reverse n steps from the working state with m units of memory, where a state takes a units and a record b:
 
     W(1, m) = 1 if b <= m
     W(n, m) = min{ 1 + W(n-1, m - b), min over 1 <= i < n of i + W(n-i, m - a) + W(i, m) }
 
-The first keeps the record of step 0 until all others are reversed; the second keeps the first state, and loads it when n-i steps are.
+The first option keeps the record of step 0 until all other steps are reversed. The second keeps the first state, and loads it after n-i
+steps are reversed.
 
 Reference: J. R. Maddison, 2024, Step-based checkpointing with high-level algorithmic differentiation, J. Comput. Sci. 82, 102405,
     doi:10.1016/j.jocs.2024.102405, section 3. Departure: unequal sizes, as in the persistent model of O. Beaumont et al., 2019, Optimal
@@ -30,24 +31,24 @@ from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.errors import PlanError
 
 _RUNGS = 4
-"""Sizes of memory that are tried, for each factor of two."""
+"""Number of memory sizes that are tried within each factor of two."""
 
 
 @dataclass(frozen=True)
 class Mixed(Schedule):
-    """The fewest steps run, for steps that are reversed from records, in a memory that states and records share.
+    """The schedule with the fewest steps run, for steps that are reversed from records, in a memory that states and records share.
 
-    Exact up to 1024 steps while the memory has at most 1024 different fillings, as it has for up to 1023 states of the size of a record,
-    or some 40 states of another size. Otherwise sizes are rounded up to 1/1024 to 1/768 of the memory, which loses nothing as a rule
-    and 16 % at the worst seen, and long runs are planned on two levels, blocks of ceil(steps / 1024) steps and the steps of a block,
-    which loses 1 % on the mean and 4 % at the worst up to 3500 steps. Planning takes 0.05 s for 25 slots, a second or two for 1000, up to
-    10^6 steps; beyond it grows with the square of the steps.
+    It is optimal up to 1024 steps while the memory has at most 1024 different fillings. That holds for up to 1023 states of the size of a
+    record, or some 40 states of another size. With more fillings, sizes are rounded up to 1/1024 to 1/768 of the memory, which usually
+    loses nothing, and 16 % in the worst case seen. Longer runs are planned on two levels, blocks of ceil(steps / 1024) steps and the steps
+    of a block, which loses 1 % on average, and 4 % in the worst case up to 3500 steps. Planning takes 0.05 s for 25 slots and a second or
+    two for 1000, up to 10^6 steps. Beyond, it grows with the square of the steps.
 
     Args:
         steps: number of primal steps, at least 1.
-        memory: what states and records may take together, in any unit, the record that is being reversed included.
-        state: what a kept state takes.
-        record: what the record of a step takes.
+        memory: size of the memory for states and records, in any unit, including the record that is being reversed.
+        state: size of a kept state.
+        record: size of the record of a step.
 
     Raises:
         ScheduleError: an argument is not a positive integer.
@@ -71,7 +72,7 @@ class Mixed(Schedule):
 
     @property
     def shared(self) -> Shared:
-        """The memory."""
+        """The shared memory."""
         return Shared(self.memory, self.state, self.record)
 
     @property
@@ -86,7 +87,7 @@ class Mixed(Schedule):
 
     @property
     def all_recorded(self) -> int:
-        """Steps that are recorded at some time: all, each once."""
+        """All of `steps`: each step is recorded once."""
         return self.steps
 
     @property
@@ -96,16 +97,16 @@ class Mixed(Schedule):
 
     @property
     def starts(self) -> int:
-        """About: between two kept states lies a row of records. Each takes three starts, where the adjoint of a step takes two."""
+        """An estimate: a row of records lies between two kept states. Each takes three starts, where the adjoint of a step takes two."""
         rows = self.steps / max(1.0, self.recorded / (self.slots + 1))
         return ceil(1.5 * rows)
 
     @classmethod
     def fitted(cls, request: Request) -> Schedule | int:
-        """The schedule with the most memory of a ladder of sizes that is enough for its states and its records at their most.
+        """The schedule with the largest memory, from a ladder of sizes, whose peak states and peak records fit together.
 
-        Each has memory of its own, which may be needed at different times: together they take up to twice what the plan has at a time.
-        The ladder does not depend on the budget, so more memory never gives a worse plan.
+        States and records are allocated separately, and may have their peaks at different times. So together they need up to twice the
+        memory of the plan. The ladder does not depend on the budget, so more memory never gives a worse plan.
         """
         sizes, steps = request.sizes, request.steps
         if not sizes.record:
@@ -137,7 +138,7 @@ class Mixed(Schedule):
         return MixedPlan(self.steps, self.memory, self.state, self.record)
 
     def actions(self) -> Iterator[Action]:
-        """Return the actions in O(1) time each; the plan takes memory that does not depend on the steps."""
+        """Return the actions in O(1) time each. The memory of the plan does not depend on the number of steps."""
         if self._all_fits:
             yield Record(0, self.steps)
             yield EndForward(self.steps)
@@ -149,5 +150,5 @@ class Mixed(Schedule):
 @lru_cache(maxsize=64)
 def _planned(steps: int, memory: int, state: int, record: int) -> Mixed:
     found = Mixed(steps, memory, state, record)
-    assert found.forward  # plans, which takes up to a second or two
+    assert found.forward  # this makes the plan, which takes up to a second or two
     return found

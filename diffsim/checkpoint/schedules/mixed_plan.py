@@ -1,7 +1,7 @@
 """The plan behind `Mixed`: when to record and when to keep a state, by dynamic programming on one or two levels.
 
-The symbols are those of `mixed`. A *filling* is an amount of memory that can be left when some states and records are in it; tables are
-over fillings, by their index, and over numbers of steps or blocks.
+The symbols are those of `mixed`. A *filling* is a possible amount of free memory when some states and records are stored. Tables have an
+axis of fillings, by index, and an axis of numbers of steps or blocks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ BLOCKS = 1024
 FILLINGS = 1024
 RECORD, LEAF, PLAIN = 0, -1, -2
 MOST_PLAIN = 16
-"""Slots with which a part of a long run may be reversed from states alone, its splits at any step."""
+"""Most slots with which a part of a long run may be reversed from states alone, with splits at any step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Reverse the block of steps stop-1 down to `start` from the working state `start`, kept in `slot` unless that is -1."""
+    """Reverse the block of steps stop-1 down to `start` from the working state `start`, which is also kept in `slot` unless that is -1."""
 
     start: int
     stop: int
@@ -65,11 +65,11 @@ class MixedPlan:
 
     Args:
         steps: time steps, more than fit into the memory as records.
-        memory: in any unit.
-        state: what a kept state takes.
-        record: what the record of a step takes.
+        memory: its size, in any unit.
+        state: size of a kept state.
+        record: size of the record of a step.
         blocks: most blocks of the coarse level.
-        fillings: most fillings told apart.
+        fillings: most distinct fillings.
 
     Raises:
         PlanError: after rounding sizes up, the memory does not hold a state and a record.
@@ -165,13 +165,13 @@ class MixedPlan:
 
 
 class _Fillings:
-    """What may be left of the memory, in ascending order, and what is left of each after a state or a record, by index.
+    """The possible amounts of free memory, in ascending order, and the index of the amount that remains after a state or a record.
 
     Args:
-        memory: in any unit.
-        state: what a kept state takes.
-        record: what the record of a step takes.
-        most: fillings; if there are more, sizes are rounded up to a fraction of the memory.
+        memory: its size, in any unit.
+        state: size of a kept state.
+        record: size of the record of a step.
+        most: most fillings; if there were more, sizes are rounded up to a fraction of the memory.
     """
 
     def __init__(self, memory: int, state: int, record: int, most: int) -> None:
@@ -181,14 +181,14 @@ class _Fillings:
         amounts = np.array(sorted({y for x in range(0, memory + 1, state) for y in range(memory - x, -1, -record)}))
         self._amounts = amounts
         self.after_state = self._after(state)
-        self.plain_slots = np.minimum((amounts - record) // state, MOST_PLAIN)  # beside the record of a step
+        self.plain_slots = np.minimum((amounts - record) // state, MOST_PLAIN)  # with room for the record of a step
         self._record = record
 
     def __len__(self) -> int:
         return len(self._amounts)
 
     def after_records(self, count: int) -> np.ndarray:
-        """Return the index of what is left of each filling after `count` records, -1 where they do not fit."""
+        """Return the index of the remaining memory after `count` records, for each filling; -1 where they do not fit."""
         return self._after(count * self._record)
 
     def _after(self, size: int) -> np.ndarray:
@@ -197,14 +197,14 @@ class _Fillings:
 
 
 def _rounded(memory: int, state: int, record: int, most: int) -> tuple[int, int, int]:
-    """Return the sizes in units of which the memory has at most `most`, those that lose least by rounding up."""
+    """Return the sizes in a unit that divides the memory into at most `most`, chosen to lose least by rounding up."""
     choices = [(units, -(-state * units // memory), -(-record * units // memory)) for units in range(3 * most // 4, most + 1)]
     return min(choices, key=lambda sizes: (sizes[1] / state + sizes[2] / record) / sizes[0])
 
 
 @dataclass(frozen=True)
 class _Leaves:
-    """What a block takes, for each filling: steps run, most recorded, most kept."""
+    """Costs of a block, for each filling: steps run, most recorded, most kept."""
 
     fewest: np.ndarray
     records: np.ndarray
@@ -212,13 +212,13 @@ class _Leaves:
 
     @classmethod
     def of_a_step(cls, fillings: _Fillings) -> _Leaves:
-        """Return those of a single step, which is recorded."""
+        """Return the costs of a single step, which is recorded."""
         fits = fillings.after_records(1) >= 0
         return cls(np.where(fits, 1.0, np.inf), np.ones(len(fillings), dtype=np.int32), np.zeros(len(fillings), dtype=np.int32))
 
 
 class _Table:
-    """W(n, m) for n = 0.. blocks of `unit` steps and all fillings m, what to do first, and the most recorded and kept meanwhile.
+    """W(n, m) for n = 0.. blocks of `unit` steps and all fillings m, with the first move, and the most recorded and kept steps.
 
     Args:
         fillings: m.
@@ -272,12 +272,12 @@ class _Table:
             left[:, n], right[:, blocks - n] = n * unit + best[least:], best[held]
 
     def leaves(self, n: int) -> _Leaves:
-        """Return what a run of n blocks is as one block of a coarser table."""
+        """Return the costs of a run of n blocks, as one block of a coarser table."""
         return _Leaves(self.fewest[n], self.records[n], self.slots[n])
 
 
 def _moves(table: _Table, whole: Leaf, unit: int, steps: int, pool: Pool) -> Iterator[Move | Leaf | Plain]:
-    """Yield what reverses the steps of a leaf, with a stack of what is to be done later."""
+    """Yield the moves that reverse the steps of a leaf, with a stack of later moves."""
     choice, after_state, after_record = table.choice, table.after_state.tolist(), table.after_record.tolist()
     open_parts: list[Leaf | Load | Reverse] = [whole]
     while open_parts:

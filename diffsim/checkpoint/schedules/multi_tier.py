@@ -1,7 +1,7 @@
-"""Offline checkpointing in several tiers of memory, of which the slower ones take time to write and to read.
+"""Offline checkpointing in several tiers of memory. The slower tiers take time to write and to read.
 
 Symbols of this file, with tiers counted from 0, the memory that the primal runs in:
-    c_k, w_k, r_k: slots of tier k, and what a save to it and a load from it take, in steps. w_0 = r_0 = 0.
+    c_k, w_k, r_k: slots of tier k, and the costs of a save to it and a load from it, in steps. w_0 = r_0 = 0.
     F_k(l): the least cost of reversing l steps with tiers 0..k, all empty, the working state being the first state.
     O_m(l): the same with m slots left in tier k. O_0 = F_{k-1}, and F_k = O_{c_k}.
     P_m(l): the same if tier k keeps the first state already, in one of the m slots.
@@ -10,9 +10,9 @@ Symbols of this file, with tiers counted from 0, the memory that the primal runs
     O_m(l) = min{F_{k-1}(l), w_k + P_m(l)}
     P_m(l) = min{F_{k-1}(l), min over 1 <= j < l of j + O_{m-1}(l - j) + r_k + P_m(j)}
 
-So states of a slower tier split the run into segments, and faster tiers serve one segment at a time. All costs are of advances, saves
-and loads; the one recorded step comes on top. A load is priced in full, though it begins as the segment above it is being reversed: a
-stepper that hides it is faster than its price.
+So states of a slower tier split the run into segments, and faster tiers serve one segment at a time. The costs count advances, saves
+and loads, but not the one recorded step. A load counts in full, although it starts while the later segment is being reversed: a
+stepper that overlaps both is faster than the predicted cost.
 
 Reference: J. Herrmann and G. Pallez (Aupy), 2020, H-Revolve, ACM TOMS 46(2), 14, doi:10.1145/3378672, section 4.
     Departures: any number of tiers by the same recursion; states of slower tiers on a grid for long runs; and for these also the
@@ -40,18 +40,20 @@ from diffsim.errors import PlanError
 class MultiTier(RecordsLast):
     """The cheapest schedule of the hierarchical model, in which faster tiers serve one segment of a slower one at a time.
 
-    Exact up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly spaced
-    ones, whichever is cheaper: against the optimum of up to 4000 steps that loses 0.4 % on the mean, and at most 4 % with 5 slots in the
-    first tier or more, 13 % with a single one. Planning takes up to half a second, and memory that does not depend on the steps.
+    It is optimal up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly
+    spaced
+    ones, whichever is cheaper. Compared with the optimum for up to 4000 steps, that loses 0.4 % on average, at most 4 % with 5 slots or
+    more in the first tier, and at most 13 % with a single slot. Planning takes up to half a second, and memory that does not depend on the
+    number of steps.
 
     Args:
         steps: number of primal steps, at least 1.
-        tiers: at least one `Tier` or tuple (name, slots, write_cost, read_cost), fastest first; costs in steps of the primal. Those of
-            the first must be 0. A transfer that hides behind the steps costs less: see `Spilling`.
+        tiers: at least one `Tier` or tuple (name, slots, write_cost, read_cost), fastest first, with costs in steps of the primal. The
+            costs of the first must be 0. A transfer that overlaps with steps costs less: see `Spilling`.
 
     Raises:
         ScheduleError: a count is not a positive integer.
-        PlanError: the tiers cannot be.
+        PlanError: the tiers are invalid.
     """
 
     steps: int
@@ -70,7 +72,7 @@ class MultiTier(RecordsLast):
 
     @property
     def slow_tiers(self) -> tuple[Tier, ...]:
-        """All but the first."""
+        """All tiers but the first."""
         return self.tiers[1:]
 
     @property
@@ -80,7 +82,7 @@ class MultiTier(RecordsLast):
 
     @cached_property
     def starts(self) -> int:
-        """How often a run of consecutive steps begins, but for the one or two times that the recorded last step adds."""
+        """How many runs over consecutive steps start, without the one or two that the recorded last step adds."""
         leaf = lru_cache(maxsize=None)(starts)
         return sum(
             leaf(move.stop - move.start, self.slots) if isinstance(move, Leaf) else isinstance(move, Advance) for move in self._plan.moves()
@@ -88,12 +90,12 @@ class MultiTier(RecordsLast):
 
     @property
     def waits(self) -> float:
-        """Transfers at their costs, as if the run waited for all of them."""
+        """The costs of all transfers, as if the run waited for each."""
         return self._plan.cost - self._plan.advances
 
     @classmethod
     def fitted(cls, request: Request) -> MultiTier | int:
-        """The schedule with as many slots as there is room for, or the least memory for it."""
+        """The schedule with as many slots as fit into the memory, or the least memory that it needs."""
         tiers = request.require_tiers()
         beside = request.beside_tiers(tiers)
         slots = request.slots_beside(beside)
@@ -105,7 +107,7 @@ class MultiTier(RecordsLast):
         return best_plan(self.steps, self.tiers)
 
     def actions(self) -> Iterator[Action]:
-        """Return the actions: those of slower tiers as planned, and between them binomial ones in the first tier."""
+        """Return the actions: planned ones in slower tiers, and binomial ones in the first tier between them."""
         pool = Pool(self.slots)
         for move, following in pairwise(chain(self._plan.moves(), [None])):
             if isinstance(move, Leaf):
@@ -121,7 +123,7 @@ def require_tiers(tiers: Sequence[Tier | tuple[str, int, float, float]]) -> tupl
 
     Raises:
         ScheduleError: a number of slots is not a positive integer.
-        PlanError: there is none, the first has costs, or a cost is negative or not finite.
+        PlanError: `tiers` is empty, the first has costs, or a cost is negative or not finite.
     """
     checked = []
     for given in tiers:
@@ -130,7 +132,7 @@ def require_tiers(tiers: Sequence[Tier | tuple[str, int, float, float]]) -> tupl
         if not (0 <= write < math.inf and 0 <= read < math.inf):
             raise PlanError(
                 f"expected costs of tier {tier.name!r} from 0 steps up, got write_cost = {tier.write_cost}, "
-                f"read_cost = {tier.read_cost}; give what a transfer takes, in steps of the primal"
+                f"read_cost = {tier.read_cost}; give the cost of a transfer in steps of the primal"
             )
         checked.append(Tier(tier.name, require_count(f"slots of tier {tier.name!r}", tier.slots), write, read))
     if not checked:

@@ -1,4 +1,4 @@
-"""Reverse a run whose steps can be undone: states are recomputed backwards, and true ones now and then end the drift."""
+"""Reverse a run whose steps can be undone: states are recomputed backwards, and kept states remove the drift now and then."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ DEFAULT_SLOTS = 10
 
 @dataclass(frozen=True)
 class Reversible(Schedule):
-    """Undo step after step from the final state; keep every `period`-th state, and load it when undoing has come down to it.
+    """Undo step after step from the final state. Keep every `period`-th state, and load it when undoing reaches it.
 
-    Each step runs once forward; a stepper may run it twice backwards, to estimate what rounding errors do. Undone states differ from true
-    ones by round-off, which grows from each kept state down to the next; there it can be measured, as `Undo` comes before `Load`.
+    Each step runs once forward. A stepper may run it twice backwards, to estimate the effect of rounding errors. Undone states differ from
+    true ones by round-off, which grows from each kept state down to the next. There it can be measured, because `Undo` precedes `Load`.
 
     Args:
         steps: number of primal steps, at least 1.
-        period: steps between kept states, by default a tenth of the run. Good values: as long as the drift over `period` steps is well
-            below the accuracy that the gradient needs.
-        tolerance: the largest relative error of the gradient, as the stepper estimates it; beyond, the sweep raises ReplayError at its end.
-            By default what the stepper says: 1e-3 in f32, 1e-6 in f64. `Sweep.drift` and `Simulation.last_sweep` have the estimate.
+        period: steps between kept states, by default a tenth of the run. Good values: those for which the drift over `period` steps is well
+            below the required accuracy of the gradient.
+        tolerance: largest relative error of the gradient, by the stepper's estimate. Above it, the sweep raises ReplayError at its end.
+            The default is the stepper's: 1e-3 in f32, 1e-6 in f64. `Sweep.drift` and `Simulation.last_sweep` have the estimate.
 
     Raises:
         ScheduleError: a count is not a positive integer.
@@ -42,11 +42,11 @@ class Reversible(Schedule):
         period = -(-self.steps // DEFAULT_SLOTS) if self.period is None else require_count("period", self.period)
         object.__setattr__(self, "period", period)
         if self.tolerance is not None and not self.tolerance > 0:
-            raise ParameterError(f"expected a tolerance above 0, got {self.tolerance!r}; give the relative drift that is let pass")
+            raise ParameterError(f"expected a tolerance above 0, got {self.tolerance!r}; give the largest allowed relative drift")
 
     @property
     def slots(self) -> int:
-        """One for each kept state, of which state 0 is the first."""
+        """One for each kept state. The first is state 0."""
         return -(-self.steps // self._period)
 
     @property
@@ -61,22 +61,22 @@ class Reversible(Schedule):
 
     @property
     def recorded(self) -> int:
-        """0: a step is reversed from its state, which is the working state then."""
+        """0: each step is reversed from its state, in the working state."""
         return 0
 
     @property
     def all_recorded(self) -> int:
-        """0, likewise."""
+        """0: no step is recorded."""
         return 0
 
     @property
     def starts(self) -> int:
-        """Each step is undone and reversed by itself."""
+        """The number of starts: each step is undone and reversed by itself."""
         return 2 * self.steps
 
     @classmethod
     def fitted(cls, request: Request) -> Reversible | int:
-        """The schedule with a tenth of the run between kept states, or more if there is no room for that many.
+        """The schedule with a tenth of the run between kept states, or more steps if so many states do not fit.
 
         Raises:
             PlanError: a step cannot be undone.

@@ -1,8 +1,8 @@
-"""Checkpointing with a slow tier whose transfers hide behind the steps: its price does not grow with the length of the run.
+"""Checkpointing with a slow tier whose transfers overlap with steps: its cost a step does not grow with the length of the run.
 
-Every p-th state goes to the slow tier while the next p steps run, and comes back while the segment above is reversed. A segment of p
-steps is reversed binomially in the s slots of the first tier, so a step costs 1 + t(p, s) / p in all, however many there are. The last
-segment's first state is needed at once and stays in the first tier.
+Every p-th state is written to the slow tier while the next p steps run, and read while the later segment is reversed. A segment of p
+steps is reversed binomially in the s slots of the first tier, so each step costs 1 + t(p, s) / p for any number of steps. The first
+state of the last segment is needed at once and stays in the first tier.
 
 Reference: N. Kukreja et al., 2018, Backpropagation for long sequences: beyond memory constraints with constant overheads,
     arXiv:1806.01117.
@@ -23,14 +23,14 @@ from diffsim.errors import PlanError
 
 @dataclass(frozen=True)
 class Spilling(RecordsLast):
-    """Save every `every`-th state to a slow tier without waiting, and fetch it ahead on the way back.
+    """Save every `every`-th state to a slow tier without waiting, and fetch it ahead in the reverse sweep.
 
     Args:
         steps: number of primal steps, at least 1.
-        slots: in the first tier, at least 1.
-        tier: the slow one, with what a transfer takes in steps of the primal.
-        every: steps between states of the slow tier. By default the fewest that hide its transfers, max(write_cost, read_cost), and
-            that its slots allow, ceil(steps / (slow slots + 1)).
+        slots: number of slots in the first tier, at least 1.
+        tier: the slow tier, with costs of a transfer in steps of the primal.
+        every: steps between states of the slow tier. The default is the smallest number that overlaps the transfers,
+            max(write_cost, read_cost), and that the slots allow, ceil(steps / (slow slots + 1)).
 
     Raises:
         ScheduleError: a count is not a positive integer.
@@ -51,7 +51,7 @@ class Spilling(RecordsLast):
         require_count(f"slots of tier {tier.name!r}", tier.slots)
         slowest = max(tier.write_cost, tier.read_cost)
         if not (isfinite(slowest) and min(tier.write_cost, tier.read_cost) >= 0):
-            raise PlanError(f"expected costs from 0 steps up, got {tier}; give what a transfer takes, in steps of the primal")
+            raise PlanError(f"expected costs from 0 steps up, got {tier}; give the cost of a transfer in steps of the primal")
         least = ceil(self.steps / (tier.slots + 1))
         every = max(ceil(slowest), least, 1) if self.every is None else require_count("every", self.every)
         if every < least:
@@ -68,7 +68,7 @@ class Spilling(RecordsLast):
 
     @property
     def spilled(self) -> int:
-        """States that go to the slow tier: the first ones of all segments but the last."""
+        """Number of states in the slow tier: the first states of all segments but the last."""
         return (self.steps - 1) // self._every
 
     @property
@@ -79,19 +79,19 @@ class Spilling(RecordsLast):
 
     @property
     def starts(self) -> int:
-        """How often a run of consecutive steps begins, but for the one or two times that the recorded last step adds."""
+        """How many runs over consecutive steps start, without the one or two that the recorded last step adds."""
         last = self.steps - self.spilled * self._every
         return self.spilled * (1 + starts(self._every, self.slots)) + starts(last, self.slots)
 
     @property
     def waits(self) -> float:
-        """What of the transfers `every` steps do not hide."""
+        """The part of the transfers that does not overlap with `every` steps."""
         return self.spilled * (max(0.0, self.tier.write_cost - self._every) + max(0.0, self.tier.read_cost - self._every))
 
     @classmethod
     def fitted(cls, request: Request) -> Spilling | int:
-        """The schedule with as many slots as there is room for, or the least memory for it."""
-        tier = request.require_tiers()[-1]  # the slowest has most room, and its transfers hide
+        """The schedule with as many slots as fit into the memory, or the least memory that it needs."""
+        tier = request.require_tiers()[-1]  # the slowest has most room, and its transfers overlap with steps
         beside = request.beside_tiers([tier])
         slots = request.slots_beside(beside)
         return cls(request.steps, slots, tier) if slots >= 1 or request.slots is not None else request.least(beside)
@@ -102,7 +102,7 @@ class Spilling(RecordsLast):
         return self.every
 
     def actions(self) -> Iterator[Action]:
-        """Return the actions: a state is fetched as soon as the reversal of the segment above begins."""
+        """Return the actions. A state is fetched as soon as the reversal of the later segment begins."""
         every, pool = self._every, Pool(self.slots)
         for slot in range(self.spilled):
             yield Save(slot * every, slot, 1)

@@ -1,8 +1,8 @@
-"""How to reverse one segment of steps from its first state with the fewest repeated steps: the binomial splits.
+"""Binomial splits: reverse one segment of steps from its first state with the fewest repeated steps.
 
 Symbols of this file, after the reference:
     l: number of steps of a segment that is still to be reversed.
-    s: slots that segment may use, the one that keeps its first state included.
+    s: slots that the segment may use, including the one that keeps its first state.
     beta(s, r) = C(s + r, s): the longest segment reversible with s slots if no step is run forward more than r times.
     r: the repetition number of (l, s), the one integer with beta(s, r-1) < l <= beta(s, r).
 
@@ -11,9 +11,9 @@ advance by some k, keep the state there, reverse the right part (l - k, s - 1), 
 part (k, s). A right part of a single step needs no slot: its state is the working state.
 
 Reference: A. Griewank and A. Walther, 2000, Algorithm 799: Revolve, ACM TOMS 26(1), 19-45, doi:10.1145/347837.347846.
-    Departures: a step's adjoint needs the step's input state and nothing else, so only the last step is run once more on the way
-    forward, for the loss; a slot is emptied as soon as its last use is over; and where a segment's states all fit into its slots, r = 1,
-    they are kept in one run and reversed in one, since on small models a start costs more than a step.
+    Departures: a step's adjoint needs only the step's input state, so only the last step is run once more in the forward run, for
+    the loss. A slot is freed after its last use. And where all states of a segment fit into its slots, r = 1, they are kept in one run
+    and reversed in one, since on small models a start costs more than a step.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ class Kept:
 
 
 class Pool:
-    """The slots of the first tier that are free.
+    """The free slots of the first tier.
 
-    A slot given back last is taken first, and one never used only when there is no other: low numbers, in O(slots in use) memory.
+    The slot that was freed last is taken first, and an unused slot only if there is no other. So slot numbers stay low, and the pool takes
+    O(slots in use) memory.
 
     Args:
-        slots: in the tier.
-        taken: those that keep something already.
+        slots: number of slots in the tier.
+        taken: the slots that hold a state already.
     """
 
     def __init__(self, slots: int, taken: Collection[int] = ()) -> None:
@@ -55,7 +56,7 @@ class Pool:
         return self._freed.pop() if self._freed else next(self._fresh)
 
     def give(self, slot: int) -> None:
-        """Take back a slot that is free again."""
+        """Return a slot to the pool."""
         self.free += 1
         self._freed.append(slot)
 
@@ -77,7 +78,7 @@ class Share(Pool):
         return self._pool.take()
 
     def give(self, slot: int) -> None:
-        """Take back a slot that is free again."""
+        """Return a slot to the pool."""
         self.free += 1
         self._pool.give(slot)
 

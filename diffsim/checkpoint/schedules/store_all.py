@@ -1,4 +1,4 @@
-"""Keep every state: no step runs twice, at the price of memory for all of them."""
+"""Keep every state: no step runs twice, but all states need memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class StoreAll(Schedule):
 
     @property
     def slots(self) -> int:
-        """0: the record keeps the states, no slot does."""
+        """0: the record keeps the states."""
         return 0
 
     @property
     def advances(self) -> int:
-        """0: every step is recorded, none is run merely to get past it."""
+        """0: every step is recorded."""
         return 0
 
     @property
@@ -49,12 +49,12 @@ class StoreAll(Schedule):
 
     @property
     def starts(self) -> int:
-        """2: there and back."""
+        """2: one forward run and one reverse sweep."""
         return 2
 
     @classmethod
     def fitted(cls, request: Request) -> StoreAll | int:
-        """The schedule, or the least memory for it."""
+        """The schedule, or the least memory that it needs."""
         schedule = cls(request.steps)
         need = request.sizes.peak(schedule)
         return schedule if request.fits(need) else need

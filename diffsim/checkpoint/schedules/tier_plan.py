@@ -1,4 +1,4 @@
-"""The plan behind `MultiTier`: which states slower tiers keep, by dynamic programming over blocks of steps.
+"""The plan behind `MultiTier`: dynamic programming over blocks of steps chooses the states that slower tiers keep.
 
 The symbols are those of `multi_tier`, with lengths counted in blocks of `unit` steps; the last block of a run may be shorter.
 """
@@ -31,26 +31,26 @@ Move: TypeAlias = Advance | Save | Load | Free | Leaf
 
 
 class Plan(Protocol):
-    """What slower tiers do, and between them segments for the first tier."""
+    """The moves of slower tiers, and between them segments for the first tier."""
 
     @property
     def advances(self) -> int:
-        """Advances, those of the leaves included."""
+        """Advances, including those of the leaves."""
 
     @property
     def cost(self) -> float:
-        """Advances, and transfers at their costs."""
+        """Advances plus costs of transfers."""
 
     def moves(self) -> Iterator[Move]:
         """Return a fresh iterator over the moves."""
 
 
 def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan:
-    """Return the cheapest of the plans known here: on a grid, which is exact if steps <= blocks, or else with even spacing.
+    """Return the cheaper of two plans: on a grid, which is optimal if steps <= blocks, or with even spacing.
 
     Args:
         steps: time steps.
-        tiers: the first costs nothing.
+        tiers: storage tiers. The first has no costs.
         blocks: most blocks of the grid.
     """
     plans: list[Plan] = [GridPlan(steps, tiers, -(-steps // blocks))]
@@ -61,7 +61,7 @@ def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan
 
 @dataclass(frozen=True)
 class EvenPlan:
-    """Every `period`-th state is kept in the tier `level`, written once and read once; the last segment needs no such state."""
+    """Keep every `period`-th state in the tier `level`, written once and read once. The last segment needs no such state."""
 
     steps: int
     tiers: tuple[Tier, ...]
@@ -99,10 +99,10 @@ class EvenPlan:
 
 
 def even_plan(steps: int, tiers: tuple[Tier, ...], level: int) -> EvenPlan | None:
-    """Return the cheapest even plan in one slow tier, None if there is none with a period below `steps`.
+    """Return the cheapest even plan in one slow tier, or None if no period below `steps` is possible.
 
-    The cost a step, (w + r + t(p, s)) / p + 1, is smallest at a period where t changes its slope, p = beta(s, x): within a slope it is
-    monotone but for the shorter last segment. The slots of the tier bound p from below.
+    The cost a step, (w + r + t(p, s)) / p + 1, is smallest at a period where t changes its slope, p = beta(s, x): between these it is
+    monotone except for the shorter last segment. The slots of the tier bound p from below.
     """
     tier, s = tiers[level], tiers[0].slots
     least = -(-steps // (tier.slots + 1))
@@ -118,11 +118,11 @@ def even_plan(steps: int, tiers: tuple[Tier, ...], level: int) -> EvenPlan | Non
 
 
 class GridPlan:
-    """The optimum with states of slower tiers at multiples of `unit` steps.
+    """The optimal plan with states of slower tiers at multiples of `unit` steps.
 
     Args:
         steps: time steps.
-        tiers: the first costs nothing.
+        tiers: storage tiers. The first has no costs.
         unit: steps of a block.
     """
 
@@ -137,9 +137,9 @@ class GridPlan:
             cost = self._levels[-1].cost
 
     def moves(self) -> Iterator[Move]:
-        """As of any `Plan`: the tree of segments, each of them on a stack until its turn comes."""
+        """See `Plan`. The tree of segments is traversed with a stack."""
         free = [list(range(level.slots - 1, -1, -1)) for level in self._levels]
-        # of segments: level, slots left in it, first and last block, and the slot of that tier which keeps the first state, -1 for none
+        # segments: level, free slots in it, first and last block, and the slot of that tier with the first state, -1 for none
         stack: list[tuple[int, int, int, int, int]] = [(len(self._levels), -1, 0, self.blocks, -1)]
         while stack:
             k, m, first, last, slot = stack.pop()
@@ -181,7 +181,7 @@ class GridPlan:
 
     @cached_property
     def _totals(self) -> tuple[int, float]:
-        """Advances and cost, counted along the moves, of which there are a few for each block."""
+        """Advances and cost, counted from the moves. There are a few moves for each block."""
         advances, transfers = 0, 0.0
         for move in self.moves():
             match move:
@@ -197,7 +197,7 @@ class GridPlan:
 
 
 class _Level:
-    """One slow tier: O and P of all lengths, and for how many slots more of them make a difference.
+    """One slow tier: O and P for all lengths, up to the largest useful number of slots.
 
     Args:
         faster: F_{k-1}(l) for l = 0.. blocks.
@@ -214,21 +214,21 @@ class _Level:
         self.cost = np.minimum(faster, self._write + self._kept[self.slots]) if self.slots else faster
 
     def saves(self, m: int, length: int) -> bool:
-        """Return whether this tier is to keep the first state of a segment, with m slots left."""
+        """Return whether this tier keeps the first state of a segment, with m slots left."""
         return m > 0 and bool(self._write + self._kept[m, length] < self._faster[length])
 
     def split(self, m: int, length: int) -> int:
-        """Return the first advance in a segment whose first state this tier keeps, 0 for leaving it to faster tiers."""
+        """Return the first advance in a segment whose first state this tier keeps; 0 leaves the segment to faster tiers."""
         return int(self._split[m, length])
 
 
 def _tables(faster: np.ndarray, tier: Tier, unit: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return P_m(l) and where it splits, 0 for nowhere, for m = 0..slots (row 0 is of no use) and l = 0..blocks."""
+    """Return P_m(l) and its split, 0 for none, for m = 0..slots (row 0 is unused) and l = 0..blocks."""
     blocks = len(faster) - 1
     kept = np.zeros((slots + 1, blocks + 1))
     split = np.zeros((slots + 1, blocks + 1), dtype=np.int16)
-    other = np.zeros((slots, blocks + 1))  # O_{m-1} in row m-1, lengths in reverse: that of l in column blocks - l
-    left = np.zeros((slots, blocks + 1))  # left part and its price: j + r + P_m(j)
+    other = np.zeros((slots, blocks + 1))  # O_{m-1} in row m-1, with reversed lengths: column blocks - l is for l
+    left = np.zeros((slots, blocks + 1))  # left part and its cost: j + r + P_m(j)
     space, rows = np.empty(slots * blocks), np.arange(slots)
     for length in range(1, blocks + 1):
         best = np.full(slots, faster[length])
@@ -251,10 +251,10 @@ def _tables(faster: np.ndarray, tier: Tier, unit: int, slots: int) -> tuple[np.n
 
 
 def _most_used(faster: np.ndarray, tier: Tier, unit: int) -> int:
-    """Return how many slots the optimum without a limit uses at a time, at most over all lengths: more make no difference."""
+    """Return the most slots that the optimum without a limit uses at a time, over all lengths. More slots gain nothing."""
     blocks = len(faster) - 1
     left, other = np.zeros(blocks + 1), np.zeros(blocks + 1)
-    in_left, in_other = np.zeros(blocks + 1, dtype=int), np.zeros(blocks + 1, dtype=int)  # slots used, that of the first state included
+    in_left, in_other = np.zeros(blocks + 1, dtype=int), np.zeros(blocks + 1, dtype=int)  # slots used, including that of the first state
     for length in range(1, blocks + 1):
         best, used = faster[length], 1
         if length > 1:

@@ -1,14 +1,14 @@
-"""Reverse from kept states when some steps cost more than others, such as those in which a mesh is adapted or a solver iterates long.
+"""Reverse from kept states when some steps cost more than others, such as steps that adapt a mesh or in which a solver iterates long.
 
-The cost of a step is known for blocks of steps, and the same throughout a block. With C(i, j, s) the least cost of the advances that
-reverse blocks i .. j-1 from the first state, kept in one of s slots:
+The cost of a step is given for blocks of steps, and constant in a block. Let C(i, j, s) be the least cost of the advances that
+reverse blocks i .. j-1 from the first state, which is kept in one of s slots:
 
     C(i, i+1, s) = c_i t(l_i, s) for a block of l_i steps of cost c_i each
     C(i, j, 1) = the cost of running up to each of the steps in turn
     C(i, j, s) = min over i < k < j of cost(i..k) + C(k, j, s-1) + C(i, k, s)
 
-So a split is at the edge of a block, and binomial below. Blocks of a gap that has few are cut into smaller ones first; and a gap for
-which binomial splits alone cost no more has those.
+So a split is at the edge of a block, and binomial inside of a block. If a gap has few blocks, they are first cut into smaller ones. If
+plain binomial splits cost no more for a gap, they are used.
 
 Reference: A. Griewank and A. Walther, 2008, Evaluating Derivatives, 2nd ed., SIAM, section 12.3, doi:10.1137/1.9780898717761.
 """
@@ -30,28 +30,28 @@ from diffsim.checkpoint.schedules.splits import Kept, Pool, beta, fewest_advance
 from diffsim.errors import PlanError
 
 MOST_BLOCKS = 256
-"""Blocks that a caller may give."""
+"""Most blocks that a caller may give."""
 WORK = 200**3 * 25
-"""Sum over gaps of blocks^3 slots, up to which blocks are cut; it takes a tenth of a second."""
+"""Limit of the sum over gaps of blocks^3 slots, up to which blocks are cut. It takes a tenth of a second."""
 
 
 @dataclass(frozen=True)
 class Weighted:
     """The cheapest reversal of gaps between kept states for steps of unequal cost.
 
-    It never costs more than `reverse_gaps` with the same states, which takes `plain_cost`. Use it if `cost` is clearly below.
+    It never costs more than `reverse_gaps` with the same states, whose cost is `plain_cost`. Use it if `cost` is clearly lower.
 
     Args:
         kept: the kept states in ascending order, the first of them state 0.
         stop: steps that are still to be reversed.
-        slots: in the first tier, those in use included.
-        bounds: the first step of each block and the end of the last, from 0 to at least `stop`; a block that a kept state or `stop` lies
-            in is cut there. At most 256 blocks; good values: 50 to 200.
-        costs: what running each block once takes, in any unit.
+        slots: number of slots in the first tier, including those in use.
+        bounds: the first step of each block and the end of the last, from 0 to at least `stop`. A block is cut at a kept state and at
+            `stop`. At most 256 blocks; good values: 50 to 200.
+        costs: cost of running each block once, in any unit.
 
     Raises:
-        ScheduleError: the kept states cannot be, as of `reverse_gaps`.
-        PlanError: the blocks cannot be.
+        ScheduleError: the kept states are invalid, see `reverse_gaps`.
+        PlanError: the blocks are invalid.
     """
 
     kept: tuple[Kept, ...]
@@ -70,22 +70,22 @@ class Weighted:
 
     @property
     def cost(self) -> float:
-        """What the advances take, in the unit of `costs`."""
+        """Cost of the advances, in the unit of `costs`."""
         return sum(plan.cost for plan in self._plans)
 
     def cost_if(self, bounds: Sequence[int], costs: Sequence[float]) -> float:
-        """What the advances of this plan take if running these blocks once takes that, such as 1 a step: their number."""
+        """Cost of this plan's advances at other costs of blocks. A cost of 1 a step gives their number."""
         known = _Costs(bounds, costs)
         return sum(plan.cost_if(known) for plan in self._plans)
 
     @cached_property
     def plain_cost(self) -> float:
-        """What the advances of `reverse_gaps` take, in the unit of `costs`."""
+        """Cost of the advances of `reverse_gaps`, in the unit of `costs`."""
         known = _Costs(self.bounds, self.costs)
         return sum(_binomial_cost(known, start, stop, s) for start, stop, s in self._gaps())
 
     def actions(self) -> Iterator[Action]:
-        """Return the actions; the working state does not matter before the first, which loads."""
+        """Return the actions. The first one loads a state, so the working state before it does not matter."""
         pool = Pool(self.slots, {base.slot for base in self.kept if base.tier == 0})
         for base, plan in zip(reversed(self.kept), self._plans, strict=True):
             yield Load(base.step, base.slot, base.tier)
@@ -106,7 +106,7 @@ class Weighted:
 
 
 class _Costs:
-    """The cost of running from step to step, and its sum over starts, for steps of equal cost within blocks."""
+    """Costs of running between steps, and their sums over starts, for steps of equal cost within blocks."""
 
     def __init__(self, bounds: Sequence[int], costs: Sequence[float]) -> None:
         self.bounds = bounds
@@ -118,7 +118,7 @@ class _Costs:
             self._before.append(before + n * each)
 
     def block(self, step: int) -> int:
-        """Return the block that a step is in."""
+        """Return the block of a step."""
         return min(bisect_right(self.bounds, step) - 1, len(self._each) - 1)
 
     def each(self, step: int) -> float:
@@ -147,8 +147,8 @@ class _Plan:
         known: costs of the steps.
         start: first step of the gap.
         stop: its end.
-        s: slots, that of the first state included.
-        work: blocks^3 slots up to which blocks are cut.
+        s: number of slots, including that of the first state.
+        work: limit of blocks^3 slots up to which blocks are cut.
     """
 
     def __init__(self, known: _Costs, start: int, stop: int, s: int, work: float) -> None:
@@ -161,7 +161,7 @@ class _Plan:
                 self.cost, self._edges, self._split = cost, edges, split
 
     def cost_if(self, known: _Costs) -> float:
-        """Return what the advances take at other costs than those it was made for."""
+        """Return the cost of the advances at other costs of blocks."""
         total, open_segments = 0.0, [(0, len(self._edges) - 1, self._s)]
         while open_segments:
             first, last, s = open_segments.pop()
@@ -175,7 +175,7 @@ class _Plan:
         return total
 
     def actions(self, base: Kept, pool: Pool) -> Iterator[Action]:
-        """Return the actions, from the working state that `base` keeps on."""
+        """Return the actions, from the working state that `base` keeps."""
         edges, split = self._edges, self._split
         first, last = 0, len(edges) - 1
         if base.tier and pool.free and split[first, last - first, self._s] > 0:
@@ -183,7 +183,7 @@ class _Plan:
             yield Save(base.step, slot)
             yield Free(base.slot, base.tier)
             base = Kept(base.step, slot)
-        below: list[tuple[int, Kept]] = []  # the open segments under the one from block `first`, which `held` keeps
+        below: list[tuple[int, Kept]] = []  # open segments below the one from block `first`, whose state `held` keeps
         held: Kept | None = base
         while True:
             s = min(pool.free + 1, self._s)
@@ -206,7 +206,7 @@ class _Plan:
 
 
 def _cut(known: _Costs, start: int, stop: int, count: int) -> list[int]:
-    """Return the edges of the blocks of a gap, cut to about `count` of similar lengths if they are fewer."""
+    """Return the edges of the blocks of a gap. If there are fewer than `count`, cut them to about `count` of similar lengths."""
     inner = [bound for bound in known.bounds if start < bound < stop]
     edges = [start]
     for a, b in pairwise([start, *inner, stop]):
@@ -216,7 +216,7 @@ def _cut(known: _Costs, start: int, stop: int, count: int) -> list[int]:
 
 
 def _best_splits(known: _Costs, edges: list[int], slots: int) -> tuple[float, np.ndarray]:
-    """Return C(0, blocks, slots), and split[i, d, s]: k - i of the best split of blocks i .. i+d-1 with s slots, 0 for none."""
+    """Return C(0, blocks, slots), and split[i, d, s]: k - i for the best split of blocks i .. i+d-1 with s slots, 0 for none."""
     blocks = len(edges) - 1
     before = np.array([known.before(edge) for edge in edges])
     split = np.zeros((blocks, blocks + 1, slots + 1), dtype=np.int16)
@@ -244,7 +244,7 @@ def _best_splits(known: _Costs, edges: list[int], slots: int) -> tuple[float, np
 
 
 def _binomial_cost(known: _Costs, start: int, stop: int, s: int) -> float:
-    """Return the cost of the binomial splits of a segment, following them only as far as they cross the edges of blocks."""
+    """Return the cost of the binomial splits of a segment. Splits are followed only while they cross edges of blocks."""
     total, open_segments = 0.0, [(start, stop, s)]
     while open_segments:
         start, stop, s = open_segments.pop()
@@ -274,4 +274,4 @@ def _require_blocks(bounds: tuple[int, ...], costs: tuple[float, ...], stop: int
             f"expected bounds that rise from 0 to at least {stop}, got {bounds[0]} .. {bounds[-1]}; give the steps at which blocks begin"
         )
     if not all(0 <= cost < float("inf") for cost in costs):
-        raise PlanError(f"expected costs from 0 up, got {min(costs)} .. {max(costs)}; give what running a block takes, in one unit")
+        raise PlanError(f"expected costs from 0 up, got {min(costs)} .. {max(costs)}; give the cost of running each block, in one unit")

@@ -1,1 +1,1 @@
-"""Where states are kept: host memory, disk; smaller, checked, found again."""
+"""Stores of states in host memory and on disk: compressed, checked, and reopened after a crash."""

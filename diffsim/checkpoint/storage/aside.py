@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process is killed or the power fails."""
+"""Files that are complete or absent, even if the process is killed or the power fails."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ENDING = ".part"
 
 @contextmanager
 def written_aside(path: Path, what: str, needed: int) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` at the end of the block, once it is on disk; after an error the old one is still there.
+    """A new file that replaces `path` at the end of the block, after it is on disk. After an error the old file remains.
 
     Args:
-        path: where it goes; the folder must exist.
-        what: is written, for messages, such as "writing the results".
-        needed: bytes that it will have.
+        path: path of the file. The folder must exist.
+        what: the activity, for messages, such as "writing the results".
+        needed: size of the file in bytes.
 
     Raises:
         StorageError: the system cannot write it.
     """
     aside = aside_name(path)
     try:
-        with aside.open("xb") as file:  # a name that is taken, by a link perhaps, is not written to
+        with aside.open("xb") as file:  # never writes to an existing name, such as a link
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -42,11 +42,11 @@ def written_aside(path: Path, what: str, needed: int) -> Iterator[BinaryIO]:
 
 
 def aside_name(path: Path) -> Path:
-    """A name beside `path` that no other process writes to."""
+    """A name in the same folder as `path` that no other process writes to."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}{ENDING}")
 
 
 def remove_asides(folder: Path, name: str = "*") -> None:
-    """Delete what processes that were killed left of files of this name; no process may be writing one."""
+    """Delete the incomplete files that killed processes left for this name. No process may be writing one."""
     for left in folder.glob(f".{name}.*{ENDING}"):
         left.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Bytes to and from the file of a `DiskStore`, past the system's cache wherever the system can.
+"""Input and output of the file of a `DiskStore`, without the system's cache if the system allows.
 
-A write through the cache is a copy to memory that the system has to find. That memory is beyond any budget and counts where a job's
-memory is limited; and it is costly where it must be cleared, taken from somebody else or, in a virtual machine, asked of the host: a core
-is busy all the while, which the steps miss, and no measurement of another file tells how long. Past the cache a write takes what the
-disk takes, and next to nothing else.
+A write through the cache is a copy to memory that the system has to find. That memory is outside of any budget, and it counts where the
+memory of a job is limited. It costs time if it must be cleared, taken from another process or, in a virtual machine, requested from the
+host. During that time a core is busy that the steps need, and measurements of another file do not predict how long it takes. Without the
+cache a write takes the time of the disk, and almost no time of a core.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 class Channel:
-    """The input and output of one file; of one thread at a time.
+    """The input and output of one file. One thread at a time may use it.
 
     Args:
-        descriptor: of the file, open for reading and writing, and not shared. It stays the caller's to close.
+        descriptor: descriptor of the file, open for reading and writing, and not shared. The caller closes it.
 
     Attributes:
-        best: the flag with which blocks go to the file and back.
+        best: the flag for reading and writing blocks.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -31,7 +31,7 @@ class Channel:
         self._way = CACHED
 
     def put_block(self, block: memoryview, place: int) -> None:
-        """Write whole pages that begin at a page, in memory and in the file.
+        """Write whole pages that are aligned to pages, in memory and in the file.
 
         Raises:
             OSError: from the system.
@@ -39,7 +39,7 @@ class Channel:
         self._put(block, place, self.best)
 
     def get_block(self, block: memoryview, place: int) -> int:
-        """Fill whole pages that begin at a page, in memory and in the file; return how many bytes there were.
+        """Read whole pages that are aligned to pages, in memory and in the file. Return the number of bytes.
 
         Raises:
             OSError: from the system.
@@ -55,7 +55,7 @@ class Channel:
         self._put(memoryview(data), place, CACHED)
 
     def get(self, view: memoryview, place: int) -> int:
-        """Fill a buffer from a place on, through the cache; return how many bytes there were.
+        """Read from a place into a buffer, through the cache. Return the number of bytes.
 
         Raises:
             OSError: from the system.
@@ -64,7 +64,7 @@ class Channel:
 
     def _put(self, data: memoryview, place: int, way: int) -> None:
         done = 0
-        while done < len(data):  # the system may write less than it is asked to
+        while done < len(data):  # the system may write less than requested
             try:
                 self._take(way)
                 done += write_at(self._descriptor, data[done:], place + done)
@@ -86,14 +86,14 @@ class Channel:
         return done
 
     def _other(self, error: OSError, way: int) -> int:
-        """The way that is left if a file system has no other, or a call ended within a page; the error if neither is what is wrong."""
+        """The other flag, if the file system does not support this one or a call ended within a page. Otherwise raise the error."""
         if way == CACHED or error.errno not in _REFUSED:
             raise error
         self.best = CACHED
         return CACHED
 
     def _take(self, way: int) -> None:
-        """Make a way that of the next call."""
+        """Set the flag for the next call."""
         if way != self._way:
             choose_way(self._descriptor, way)
             self._way = way

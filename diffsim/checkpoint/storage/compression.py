@@ -1,11 +1,11 @@
-"""Smaller states for slow tiers: exact, or within a relative error if that is asked for.
+"""Compression of states for slow tiers: exact, or within a relative error on request.
 
-Numbers that are neighbours in space have like exponents and unlike last digits. So the bytes of a block are sorted by their place in the
-number (*shuffled*), into *planes*: all first bytes, all second ones, and so on. zlib packs the planes of like bytes; those of unlike
-ones, which would take it longest for no gain, are left as they are. A state becomes a stream of planes, each after four bytes that say
-how many bytes follow and, in the lowest bit, whether they are packed.
+Neighbours in space have similar exponents and different last digits. So the bytes of a block are sorted by their place in the
+number (*shuffled*), into *planes*: all first bytes, all second ones, and so on. zlib packs the planes of similar bytes. Planes of
+different bytes, which would take longest for no gain, are not packed. A state becomes a stream of planes. Four bytes before each plane
+contain its number of bytes and, in the lowest bit, whether it is packed.
 
-Rounding to fewer binary digits turns unlike bytes into zeros, which take next to no room.
+Rounding to fewer binary digits turns different bytes into zeros, which take almost no space.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from diffsim.errors import ParameterError
 BLOCK = 1 << 20
 """Bytes that are shuffled at a time."""
 SCRATCH = 8 * BLOCK
-"""Memory that packing or unpacking takes at most beside the state: a block, its copies while it is rounded and shuffled, zlib's own."""
+"""Most memory of packing or unpacking in addition to the state: a block, its rounded and shuffled copies, and zlib's own memory."""
 SAMPLE = 4096
-"""Bytes from the middle of a plane that are packed to see whether the whole is worth it."""
+"""Bytes from the middle of a plane that are packed to decide whether packing the plane is worth it."""
 WORTH = 0.95
-"""What a sample must shrink to."""
+"""A plane is packed if its sample shrinks below this fraction."""
 _SIZE = struct.Struct("<I")
 _SIGNIFICAND_BITS = {"f2": 10, "f4": 23, "f8": 52}
-"""Binary digits after the point, by type. Longer types have no integer of their size, and are kept exactly."""
+"""Binary digits after the point, by type. Longer types have no integer type of their size, and are stored exactly."""
 
 
 class Compression(Protocol):
-    """How a store makes states smaller."""
+    """A way to compress states in a store."""
 
     def encode(self, arrays: State) -> Iterator[bytes]:
-        """Yield a state's stream in parts of any length; `decode` of the whole gives the state back."""
+        """Yield a state's stream in parts of any length. `decode` of all parts restores the state."""
 
 
 class Lossless:
-    """Gives the same bits back.
+    """Compression that restores the same bits.
 
     Args:
-        level: zlib's, from 1 (fast) to 9 (small). Good value: 1; higher ones gain a per cent or two on floating-point numbers and
-            take twice as long or more.
+        level: zlib's, from 1 (fast) to 9 (small). Good value: 1. Higher levels gain a per cent or two on floating-point numbers, and
+            take at least twice as long.
 
     Raises:
         ParameterError: another level.
@@ -73,11 +73,11 @@ class Lossless:
 
 
 class Lossy(Lossless):
-    """Rounds real and imaginary parts to as few binary digits as a relative error allows; integers stay as they are.
+    """Rounds real and imaginary parts to as few binary digits as a relative error allows. Integers do not change.
 
-    Zeros, infinities, NaN and numbers that have no full precision themselves (denormals) stay as they are, and so do the few that
-    would round to infinity. Rounding twice is rounding once. A gradient then belongs to a run that was disturbed by as much wherever a
-    state was loaded; whether that matters is the caller's to know.
+    Zeros, infinities, NaN, numbers without full precision (denormals) and the few numbers that would round to infinity do not change.
+    Rounding twice gives the same as rounding once. The gradient is that of a run which was perturbed by this error wherever a state was
+    loaded. The caller decides whether that matters.
 
     Args:
         relative_error: bound on |rounded - x| / |x| of every number, above 0 and at most 0.5. Good values: 1e-4 to 1e-7.
@@ -85,7 +85,7 @@ class Lossy(Lossless):
 
     Attributes:
         relative_error: the bound.
-        error: the largest relative error made so far, 0 if nothing was rounded.
+        error: the largest relative error so far, 0 if no number was rounded.
 
     Raises:
         ParameterError: another bound or level.
@@ -127,14 +127,14 @@ class Lossy(Lossless):
 
 
 def decode(parts: Iterable[bytes], arrays: State) -> None:
-    """Fill contiguous arrays with the state that `encode` made a stream of.
+    """Fill contiguous arrays with the state from a stream of `encode`.
 
     Args:
         parts: the stream, cut anywhere.
-        arrays: of the state's shapes and types; each block is written to as it comes.
+        arrays: arrays of the state's shapes and types. Each block is written when it arrives.
 
     Raises:
-        zlib.error: this is no such stream of such a state.
+        zlib.error: this is no stream of such a state.
     """
     stream = _Stream(parts)
     for array in arrays:
@@ -153,7 +153,7 @@ def _planes(block: np.ndarray) -> Iterator[bytes]:
 
 
 def _packed(plane: bytes, level: int) -> bytes | None:
-    """A plane packed, or None if it is not worth it."""
+    """The packed plane, or None if packing is not worth it."""
     middle = len(plane) // 2
     sample = plane[middle : middle + SAMPLE]
     if len(plane) > 4 * SAMPLE and len(zlib.compress(sample, level)) > WORTH * SAMPLE:
@@ -167,18 +167,18 @@ def _rounded_to(native: np.ndarray, bits: int, dropped: int) -> np.ndarray:
     unsigned = np.dtype(f"u{native.dtype.itemsize}")
     one = unsigned.type(1)
     words = native.view(unsigned)
-    rounded = words + (one << unsigned.type(dropped - 1))  # a carry into the exponent is the next power of two, as it should be
+    rounded = words + (one << unsigned.type(dropped - 1))  # a carry into the exponent gives the next power of two, which is correct
     rounded &= ~((one << unsigned.type(dropped)) - one)
     exponents = unsigned.type((1 << (8 * native.dtype.itemsize - 1)) - (1 << bits))
     as_is = (words & exponents) == 0  # zero and denormals
-    as_is |= (rounded & exponents) == exponents  # infinite, or about to be
-    as_is |= (words & exponents) == exponents  # NaN, whose payload may carry over into the sign
+    as_is |= (rounded & exponents) == exponents  # infinite, or infinite after rounding
+    as_is |= (words & exponents) == exponents  # NaN, whose payload could carry into the sign
     np.copyto(rounded, words, where=as_is)
     return rounded.view(native.dtype)
 
 
 class _Stream:
-    """A stream of planes that comes in parts."""
+    """A stream of planes that arrives in parts."""
 
     def __init__(self, parts: Iterable[bytes]) -> None:
         self._parts = iter(parts)

@@ -26,7 +26,7 @@ _BUFFERS = 2
 
 @dataclass
 class _Change:
-    """A write, or a free, that may not be done yet; its buffer is free once it is."""
+    """A write or a free that may be in progress. Its buffer is free when it is done."""
 
     slot: int
     future: Future[None]
@@ -35,7 +35,7 @@ class _Change:
 
 @dataclass
 class _Ahead:
-    """A state that is on its way into a buffer, or there."""
+    """A state that is being read into a buffer, or was read."""
 
     future: Future[None]
     buffer: np.ndarray
@@ -44,25 +44,24 @@ class _Ahead:
 class DiskStore(Closing):
     """A `Store` in one file, which is removed when the store is closed.
 
-    One thread of its own does all input and output, in the order of the calls. Two buffers of a state each are shared by writing and
-    reading: two writes in a row need not wait for the disk, a third waits for the first. A fetch is forgotten if a write needs its
-    buffer.
+    A thread of the store does all input and output, in the order of the calls. Reads and writes share two buffers, each for one state: two
+    writes in a row need not wait for the disk, a third waits for the first. A fetch is dropped if a write needs its buffer.
 
-    The file is as large as it ever gets from the start, with one block more than slots, so that a state that is written over another
-    does not destroy it before it is whole (see `disk_format` for what survives). A killed process leaves the file. The next run may
-    then `reopen` it; or make a `DiskStore` of the same key and path, which starts empty in its place. Whatever else is found at the
-    path is refused and left alone. Without a key all runs are taken for the same, and `reopen` is refused.
+    The file has its full size from the start. It has one block more than slots, so that a state which replaces another does not destroy
+    it before the new one is complete (`disk_format` says what survives). A killed process leaves the file. The next run may then `reopen`
+    it, or create a `DiskStore` of the same key and path, which replaces it and starts empty. Any other file at the path is refused and not
+    changed. Without a key all runs count as the same run, and `reopen` is refused.
 
     Args:
-        path: the file; its folder must exist.
-        layout: of the states.
-        slots: states kept at most.
-        compression: how to make them smaller; it saves time on a slow disk, not room. None: not at all.
-        key: all that decides the values of the states (a canonical text of the settings, or a digest).
+        path: the file. Its folder must exist.
+        layout: layout of the states.
+        slots: most states stored.
+        compression: compression of the states. It saves time on a slow disk, but no space. None: no compression.
+        key: a text of all settings that determine the values of the states (canonical, or a digest).
 
     Raises:
         ScheduleError: `slots` is not a positive integer.
-        StorageError: the disk has too little room; the path is in use or taken; the system cannot.
+        StorageError: the disk has too little space, the path is in use or taken, or the system reports an error.
     """
 
     def __init__(
@@ -73,17 +72,17 @@ class DiskStore(Closing):
 
     @classmethod
     def nameless(cls, folder: str | os.PathLike[str], layout: StateLayout, slots: int, compression: Compression | None = None) -> DiskStore:
-        """A store whose file has no name: nobody else can open it, and nothing is left of it however the process ends.
+        """A store whose file has no name: no other process can open it, and it disappears however the process ends.
 
         Args:
-            folder: on the disk that is to be used.
-            layout: of the states.
-            slots: states kept at most.
+            folder: a folder on the disk to use.
+            layout: layout of the states.
+            slots: most states stored.
             compression: see the class.
 
         Raises:
             ScheduleError: `slots` is not a positive integer.
-            StorageError: the disk has too little room; the folder may not be written to.
+            StorageError: the disk has too little space, or the folder is not writable.
         """
         slots = require_count("slots", slots)
         store = cls.__new__(cls)
@@ -94,21 +93,22 @@ class DiskStore(Closing):
     def reopen(
         cls, path: str | os.PathLike[str], layout: StateLayout, slots: int, key: str, compression: Compression | None = None
     ) -> DiskStore:
-        """Open what a killed run left, with the states that are whole: `kept` tells which. Every one is read to make sure.
+        """Open the file of a killed run, with its complete states, which `kept` lists. Every state is read to check it.
 
         Args:
             path: the file.
-            layout: of its states.
-            slots: how many it was made with.
-            key: it was made with; not empty.
-            compression: of states to come.
+            layout: layout of its states.
+            slots: its number of slots.
+            key: its key, not empty.
+            compression: compression of later states.
 
         Raises:
             ParameterError: the key is empty.
-            StorageError: there is no such file, it is in use, damaged, or of another key, layout or number of slots; it is left as it is.
+            StorageError: there is no such file, it is in use or damaged, or it has another key, layout or number of slots. It is not
+                changed.
         """
         if not key:
-            raise ParameterError("expected a key to reopen a file of states, got none; make the store with a key that tells runs apart")
+            raise ParameterError("expected a key to reopen a file of states, got none; make the store with a key that identifies the run")
         slots = require_count("slots", slots)
         store = cls.__new__(cls)
         store._start(DiskFile.open_found(Path(path), layout, slots, key), compression)
@@ -118,17 +118,17 @@ class DiskStore(Closing):
         self.path, self.layout, self.slots, self.compression = file.path, file.layout, file.slots, compression
         self._file = file
         self._free = [row_buffer(file.stride) for _ in range(_BUFFERS)]
-        self._held: np.ndarray | None = None  # what `read` returned views of
+        self._held: np.ndarray | None = None  # the buffer of the views that `read` returned
         self._ahead: dict[int, _Ahead] = {}  # by slot, the oldest first
         self._changes: list[_Change] = []  # the oldest first
-        self._steps = {slot: entry.step for slot, entry in file.entries.items()}  # as if all changes were done
+        self._steps = {slot: entry.step for slot, entry in file.entries.items()}  # after all pending changes
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="diffsim-states")
         self._closed = False
         self._finalizer = weakref.finalize(self, _discard, self._thread, file)
 
     @staticmethod
     def planned_bytes(layout: StateLayout, slots: int, compression: Compression | None = None) -> int:
-        """Memory that such a store takes."""
+        """Bytes of memory of such a store."""
         return _BUFFERS * layout.row_bytes + (0 if compression is None else SCRATCH)
 
     @staticmethod
@@ -146,9 +146,9 @@ class DiskStore(Closing):
 
         Raises:
             ScheduleError: there is no such slot, or the step is negative.
-            ShapeError: the state is of another layout.
+            ShapeError: the state has another layout.
             StaleValueError: the store is closed.
-            StorageError: an earlier write failed; this one is not done.
+            StorageError: an earlier write failed, and this one was not done.
         """
         self._begin("write", slot)
         require_step(step)
@@ -166,7 +166,7 @@ class DiskStore(Closing):
         self._steps[slot] = step
 
     def fetch(self, slot: int) -> None:
-        """See `Store`. While both buffers are taken by what was read and fetched before, nothing is done.
+        """See `Store`. It does nothing while earlier reads and fetches occupy both buffers.
 
         Raises:
             ScheduleError: the slot is empty.
@@ -196,14 +196,14 @@ class DiskStore(Closing):
         if slot not in self._ahead:
             buffer = self._take_after_changes()
             self._read_ahead(slot, self._take() if buffer is None else buffer)
-        # An interrupt while this waits leaves the fetch where it is.
+        # An interrupt during this wait does not affect the fetch.
         error = self._ahead[slot].future.exception()
         buffer = self._ahead.pop(slot).buffer
         if error is not None:
             self._free.append(buffer)
         else:
             self._held = buffer
-        self._collect()  # a write that failed before explains more than what then failed to be read
+        self._collect()  # a failed write explains more than the failed read that follows it
         if error is not None:
             raise error
         return self.layout.constants(buffer)
@@ -223,7 +223,7 @@ class DiskStore(Closing):
         del self._steps[slot]
 
     def kept(self) -> dict[int, int]:
-        """See `Store`. What it returns would be found by `reopen` if the process were killed.
+        """See `Store`. If the process were killed now, `reopen` would find these states.
 
         Raises:
             StaleValueError: the store is closed.
@@ -240,7 +240,7 @@ class DiskStore(Closing):
             keep: leave the file for `reopen`.
 
         Raises:
-            StorageError: an earlier write failed; the store is closed all the same.
+            StorageError: an earlier write failed. The store is closed nevertheless.
         """
         if self._closed:
             return
@@ -257,7 +257,7 @@ class DiskStore(Closing):
         try:
             self.close()
         except StorageError:
-            if error is None:  # else what went wrong first is the news
+            if error is None:  # else the first error is raised
                 raise
 
     def _begin(self, call: str, slot: int) -> None:
@@ -267,11 +267,11 @@ class DiskStore(Closing):
         self._collect()
 
     def _submit(self, what: str, call: Callable[..., None], *arguments: Any) -> Future[None]:
-        # A job must not refer to the store, or the thread might be the last to do so and have to end itself.
+        # A job must not refer to the store. Otherwise the thread could hold the last reference and would have to join itself.
         return self._thread.submit(_guarded, self._file, what, call, *arguments)
 
     def _collect(self, wait: bool = False) -> None:
-        """Take back the buffers of changes that are done, and raise the first error among them."""
+        """Reuse the buffers of finished changes, and raise the first error among them."""
         while self._changes and (wait or self._changes[0].future.done()):
             error = self._changes[0].future.exception()
             change = self._changes.pop(0)
@@ -282,7 +282,7 @@ class DiskStore(Closing):
                 raise error
 
     def _restore(self, slot: int) -> None:
-        """A change failed: unless a later one is under way, the slot keeps what the file says."""
+        """Handle a failed change: unless a later one is in progress, the slot keeps the state that is in the file."""
         if any(change.slot == slot for change in self._changes):
             return
         entry = self._file.entries.get(slot)
@@ -296,7 +296,7 @@ class DiskStore(Closing):
         self._ahead[slot] = _Ahead(future, buffer)
 
     def _take(self) -> np.ndarray:
-        """A free buffer: wait for a write, or forget the oldest fetch."""
+        """Return a free buffer. Wait for a write, or drop the oldest fetch."""
         while not self._free:
             if any(change.buffer is not None for change in self._changes):
                 self._collect_first()
@@ -309,7 +309,7 @@ class DiskStore(Closing):
         self._collect()
 
     def _take_after_changes(self) -> np.ndarray | None:
-        """A buffer that is free, or will be when the changes so far are done: what is read follows them in the one thread."""
+        """A buffer that is free, or will be free after the pending changes. A read comes after them, because there is one thread."""
         if self._free:
             return self._free.pop()
         for change in self._changes:
@@ -319,7 +319,7 @@ class DiskStore(Closing):
         return None
 
     def _forget(self, slot: int) -> None:
-        """Give up a fetch."""
+        """Drop a fetch."""
         ahead = self._ahead.get(slot)
         if ahead is not None:
             ahead.future.exception()
@@ -327,7 +327,7 @@ class DiskStore(Closing):
 
 
 def _guarded(file: DiskFile, what: str, call: Callable[..., None], *arguments: Any) -> None:
-    """In the background: call, and name what failed."""
+    """Run a call in the background, and name it in errors."""
     try:
         call(*arguments)
     except StorageError:
@@ -337,9 +337,9 @@ def _guarded(file: DiskFile, what: str, call: Callable[..., None], *arguments: A
 
 
 def _discard(thread: ThreadPoolExecutor, file: DiskFile) -> None:
-    """A store that nobody closed is no longer referred to, or the interpreter ends."""
+    """Clean up after a store that was not closed, when it is garbage or the interpreter ends."""
     try:
-        thread.submit(file.close, False)  # after what is under way; this may be the thread itself, which cannot wait for its end
-    except RuntimeError:  # with the interpreter it has ended
+        thread.submit(file.close, False)  # after pending jobs; this may run in the thread itself, which cannot join itself
+    except RuntimeError:  # it ended with the interpreter
         file.close(False)
     thread.shutdown(wait=False)

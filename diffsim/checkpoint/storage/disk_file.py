@@ -42,27 +42,27 @@ class DiskFile:
 
     @classmethod
     def open_new(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
-        """Make a file of empty slots, in place of what a killed run of the same key left.
+        """Create a file of empty slots. It replaces the file that a killed run of the same key left.
 
         Raises:
-            StorageError: the disk has too little room; the path is taken by something else, or is in use.
+            StorageError: the disk has too little space, or the path is in use or belongs to another file.
         """
         with ExitStack() as stack:
             old = _found_locked(path)
-            if old is not None:  # it stays locked until the new file has taken its place
+            if old is not None:  # it stays locked until the new file has replaced it
                 stack.callback(os.close, old)
                 found = read_header(old)
                 if os.fstat(old).st_size and (found is None or found.get("key") != key_digest(key)):
                     what = "something else" if found is None else "the states of a run with another key"
                     raise StorageError(
-                        f"{path}: expected no file, or what a killed run with this key left, got {what}; name another file, "
+                        f"{path}: expected no file, or the file of a killed run with this key, got {what}; name another file, "
                         "or delete this one"
                     )
             return cls._made(path, layout, slots, key)
 
     @classmethod
     def _made(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
-        """Make the file under another name and rename it once it is whole, so that whoever is killed leaves no half of one."""
+        """Create the file under another name and rename it when it is complete, so that a killed process leaves no partial file."""
         aside = aside_name(path)
         descriptor = _open_locked(aside, os.O_CREAT | os.O_EXCL)
         file = cls(path, descriptor, layout, slots, make_header(layout, slots, key))
@@ -80,10 +80,10 @@ class DiskFile:
 
     @classmethod
     def open_nameless(cls, folder: Path, layout: StateLayout, slots: int) -> DiskFile:
-        """Make a file of empty slots that nobody else can open, and that is gone with this process however it ends.
+        """Create a file of empty slots that no other process can open, and that disappears with this process however it ends.
 
         Raises:
-            StorageError: the disk has too little room; the folder may not be written to.
+            StorageError: the disk has too little space, or the folder is not writable.
         """
         path, header = folder / "states", make_header(layout, slots, "")
         try:
@@ -104,10 +104,11 @@ class DiskFile:
 
     @classmethod
     def open_found(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
-        """Open what a killed run left, and find the states that are whole.
+        """Open the file of a killed run, and find its complete states.
 
         Raises:
-            StorageError: there is no such file, it is in use, damaged, or of another key, layout or number of slots; it is left as it is.
+            StorageError: there is no such file, it is in use or damaged, or it has another key, layout or number of slots. It is not
+                changed.
         """
         descriptor = _open_locked(path, 0)
         try:
@@ -123,7 +124,7 @@ class DiskFile:
         return file
 
     def put(self, slot: int, step: int, row: np.ndarray, compression: Compression | None) -> None:
-        """Write the state in a row to the disk and then its entry. A row here is a block of `stride` bytes in whole pages of memory.
+        """Write the state in a row to the disk, and then its entry. A row here is a block of `stride` bytes in whole pages of memory.
 
         Raises:
             OSError: from the system.
@@ -140,7 +141,7 @@ class DiskFile:
         self._spare.remove(block)
 
     def erase(self, slot: int) -> None:
-        """Write that a slot is empty.
+        """Write an entry that the slot is empty.
 
         Raises:
             OSError: from the system.
@@ -151,7 +152,7 @@ class DiskFile:
         """Read the state in a slot into a row.
 
         Raises:
-            StorageError: what is on the disk is not what was written.
+            StorageError: the data on the disk differ from those that were written.
             OSError: from the system.
         """
         entry = self.entries[slot]
@@ -167,22 +168,22 @@ class DiskFile:
                 good = False
         if not good:
             raise StorageError(
-                f"{self.path}: state {entry.step} in slot {slot} is damaged: its checksum differs from what was written; check the disk, "
+                f"{self.path}: state {entry.step} in slot {slot} is damaged: its checksum is wrong; check the disk, "
                 "delete the file, and run again"
             )
 
     def close(self, keep: bool) -> None:
-        """Give up the file, and remove it unless it is to be kept."""
+        """Close the file, and remove it unless `keep` is set."""
         if self._named and not keep:
-            self.path.unlink(missing_ok=True)  # while it is locked, so that it is ours
+            self.path.unlink(missing_ok=True)  # while it is locked, so that no other process owns it
         os.close(self._descriptor)
 
     def place_of(self, block: int) -> int:
-        """Where a block begins in the file."""
+        """The offset of a block in the file."""
         return self._blocks + block * self.stride
 
     def _put_packed(self, parts: Iterator[bytes], place: int) -> tuple[int, int] | None:
-        """Write a stream; return its length and checksum, or None if it gets no shorter than the state."""
+        """Write a stream. Return its length and checksum, or None if it is no shorter than the state."""
         stored = checksum = 0
         for part in parts:
             if stored + len(part) >= self.layout.nbytes:
@@ -205,7 +206,7 @@ class DiskFile:
             self.entries[entry.slot] = entry
 
     def _find_entries(self) -> None:
-        """Take the newest whole entry of each slot whose state is whole too."""
+        """Find the newest complete entry of each slot whose state is complete too."""
         index = bytearray(2 * self.slots * ENTRY_BYTES)
         self._channel.get(memoryview(index), self._index)
         found = []
@@ -236,7 +237,7 @@ class DiskFile:
 
 
 class _Parts:
-    """What is stored of a stream, a part at a time, and the checksum of the parts so far."""
+    """Read a stored stream, a part at a time, with the checksum of the parts so far."""
 
     def __init__(self, file: DiskFile, entry: Entry) -> None:
         self._file, self._entry = file, entry
@@ -256,15 +257,14 @@ class _Parts:
 
 
 def _open_locked(path: Path, flags: int) -> int:
-    """A descriptor of the file that is at `path` now, which no other store has open.
+    """Open the file at `path`, unless another store has it open, and return its descriptor.
 
     Raises:
         StorageError: it cannot be opened, or is in use.
     """
     if not LOCKS:
         raise StorageError(
-            f"{path}: expected a POSIX system for states on disk that are to be found again, got {os.name!r}; set resume = 0, or keep "
-            "states in memory"
+            f"{path}: expected a POSIX system for states on disk with resume, got {os.name!r}; set resume = 0, or keep states in memory"
         )
     while True:
         try:
@@ -279,11 +279,11 @@ def _open_locked(path: Path, flags: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # removed by its owner between the two calls
+        os.close(descriptor)  # its owner removed it between the two calls
 
 
 def _found_locked(path: Path) -> int | None:
-    """As `_open_locked`, or None if there is no file."""
+    """Like `_open_locked`, but return None if there is no file."""
     try:
         return _open_locked(path, 0)
     except StorageError as error:

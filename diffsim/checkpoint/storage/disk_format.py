@@ -1,4 +1,4 @@
-"""What the file of a `DiskStore` looks like: a header, an index, and blocks for states.
+"""The format of the file of a `DiskStore`: a header, an index, and blocks for states.
 
 ```
 header       magic, length, JSON (version, key, layout, slots), checksum                 rounded up to pages
@@ -6,9 +6,10 @@ index        two entries of 64 bytes a slot, written in turns                   
 blocks       slots + 1 of them, each for a row of bytes or for its shorter stream        whole pages each
 ```
 
-A state goes to the block that no slot uses, and then an entry that says so goes over the older of its slot's two. Whenever the process is
-killed, the newest whole entry of a slot speaks of a block that was whole before the entry was begun. Entries are numbered throughout,
-so that of two that claim one block the newer is right. After a power cut data may be missing where the entry is not: checksums find it.
+A state is written to the block that no slot uses. Then an entry that points to it overwrites the older of the slot's two entries.
+Whenever the process is killed, the newest complete entry of a slot points to a block that was complete before the entry was written.
+All entries are numbered, so of two entries that point to one block the newer is right. After a power cut an entry may exist without its
+data. Checksums detect that.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Entry:
-    """What a slot keeps, or that it keeps nothing.
+    """The content of a slot, which may be empty.
 
     Attributes:
-        number: of this entry in the order of their writing, from 1.
-        slot: whose entry it is.
-        step: of the state, -1 if there is none.
-        block: where the state is.
-        stored: bytes it takes there.
-        checksum: of these bytes.
-        packed: they are a compressed stream, not a row.
+        number: number of this entry in the order of writing, from 1.
+        slot: the slot.
+        step: step of the state, -1 if there is none.
+        block: block of the state.
+        stored: bytes of the state in that block.
+        checksum: checksum of these bytes.
+        packed: whether they are a compressed stream, not a row.
     """
 
     number: int
@@ -59,17 +60,17 @@ class Entry:
 
     @property
     def is_empty(self) -> bool:
-        """The slot keeps nothing."""
+        """Whether the slot is empty."""
         return self.step == NOTHING
 
     def to_bytes(self) -> bytes:
-        """The entry as it is in the index."""
+        """The entry as bytes of the index."""
         body = _ENTRY.pack(self.number, self.slot, self.step, self.block, self.stored, self.checksum, self.packed)
         return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(ENTRY_BYTES, b"\0")
 
     @staticmethod
     def from_bytes(found: bytes | bytearray) -> Entry | None:
-        """The entry, or None if it is not whole or was never written."""
+        """The entry, or None if it is incomplete or was never written."""
         body = found[: _ENTRY.size]
         if len(found) < ENTRY_BYTES or found[_ENTRY.size :][:4] != _CHECKSUM.pack(zlib.crc32(body)):
             return None
@@ -83,7 +84,7 @@ def planned_file_bytes(layout: StateLayout, slots: int) -> int:
 
 
 def key_digest(key: str) -> str:
-    """What the file says of its key."""
+    """The digest of a key that the file stores."""
     return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
@@ -100,11 +101,11 @@ def make_header(layout: StateLayout, slots: int, key: str) -> bytes:
 
 
 def read_header(descriptor: int) -> dict[str, Any] | None:
-    """What the header says, or None if this is no whole header of a file of states."""
+    """The contents of the header, or None if this is no complete header of a file of states."""
     head = os.pread(descriptor, _HEAD.size, 0)
     if len(head) < _HEAD.size or not head.startswith(MAGIC):
         return None
-    length = min(_HEAD.unpack(head)[1], os.fstat(descriptor).st_size)  # a broken length may say anything
+    length = min(_HEAD.unpack(head)[1], os.fstat(descriptor).st_size)  # a damaged length may have any value
     body = os.pread(descriptor, _HEAD.size + length, 0)
     if os.pread(descriptor, _CHECKSUM.size, len(body)) != _CHECKSUM.pack(zlib.crc32(body)):
         return None
@@ -112,7 +113,7 @@ def read_header(descriptor: int) -> dict[str, Any] | None:
 
 
 def require_same(path: Path, found: dict[str, Any] | None, layout: StateLayout, slots: int, key: str) -> None:
-    """Raise StorageError unless a header says this."""
+    """Raise StorageError unless a header has these settings."""
     if found is None:
         raise StorageError(f"{path}: expected a file of states, got something else or a damaged one; name another file, or delete this one")
     for name, expected in _description(layout, slots, key).items():
@@ -124,7 +125,7 @@ def require_same(path: Path, found: dict[str, Any] | None, layout: StateLayout, 
 
 
 def places(header: int, layout: StateLayout, slots: int) -> tuple[int, int, int, int]:
-    """Where the index begins, where the blocks begin, the length of a block, and of the file."""
+    """The offsets of the index and of the blocks, the length of a block, and the length of the file."""
     index = round_up(header, PAGESIZE)
     blocks = index + round_up(2 * slots * ENTRY_BYTES, PAGESIZE)
     stride = round_up(layout.row_bytes, PAGESIZE)

@@ -1,4 +1,4 @@
-"""What goes wrong with a file, in words: which file, what for, the room that it needs and that there is, what to do."""
+"""Messages for errors of files: the file, the activity, the needed and the free space, and the remedy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def failure(path: Path, what: str, error: OSError, needed: int = 0) -> StorageError:
-    """A StorageError for an error of the system.
+    """Make a StorageError from an error of the system.
 
     Args:
-        path: of the file.
-        what: was being done, such as "writing the results".
-        error: what the system said.
-        needed: bytes that the file was to have; 0: it was not to be written.
+        path: path of the file.
+        what: the activity, such as "writing the results".
+        error: the error of the system.
+        needed: intended size of the file in bytes; 0: it was not being written.
     """
     if error.errno in NO_ROOM:
         return no_room(path, what, needed, error)
@@ -33,14 +33,14 @@ def failure(path: Path, what: str, error: OSError, needed: int = 0) -> StorageEr
     if error.errno in NO_ACCESS:
         return StorageError(
             error.errno,
-            f"{path}: {what}: expected a folder {path.parent} that may be written to, got {error.strerror!r}; change its permissions, or "
+            f"{path}: {what}: expected a writable folder {path.parent}, got {error.strerror!r}; change its permissions, or "
             "name another folder",
         )
     return StorageError(error.errno, f"{path}: {what}: {error.strerror or error}; check the disk and the permissions, or name another file")
 
 
 def no_room(path: Path, what: str, needed: int, error: OSError) -> StorageError:
-    """A StorageError for a file that has, or will have, too little room."""
+    """Make a StorageError for a file that has, or will have, too little space."""
     return StorageError(
         error.errno,
         f"{path}: {what}: expected room for a file of {least_text(needed)}, got {error.strerror!r} with {_free(path)} free; "

@@ -1,15 +1,15 @@
-"""64 bits that change when a state does, at a fraction of the time it takes to copy it.
+"""A 64-bit hash of a state, computed in a fraction of the time of a copy.
 
-Rows of `ROW` words of 8 bytes are summed modulo 2^64 with odd weights, one a column, and the sums are hashed in their order. A word is
-folded before, x ^ (x >> 31):
+Rows of `ROW` words of 8 bytes are summed modulo 2^64 with odd weights, one a column, and the sums are hashed in order. Before, each
+word is folded by x ^ (x >> 31):
 
-- one word that changes changes its sum, for an odd factor and the fold are invertible;
-- columns differ in weight, rows in place, so words, rows and arrays that change places are seen;
-- without the fold, an even number of sign bits that change in a row would cancel, 2^63 (w + w') = 0: a negated state would look the same.
-  With it they come to 2^32 times odd numbers.
+- if one word changes, its sum changes, because the odd weight and the fold are invertible;
+- columns have different weights and rows different places, so a swap of words, rows or arrays changes the hash;
+- without the fold, an even number of changed sign bits in a row would cancel, 2^63 (w + w') = 0: a negated state would have the same hash.
+  With it they contribute 2^32 times odd numbers.
 
-By chance two different states look the same once in 2^64, or once in 2^32 if they differ in sign bits alone. It is no defence against
-somebody who looks for such states.
+Two different states have the same hash by chance once in 2^64, or once in 2^32 if they differ only in sign bits. The hash does not
+protect against somebody who searches for such states.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ import numpy as np
 from diffsim.checkpoint.storage.store import pieces
 
 ROW = 512
-"""Words whose weighted sum is hashed."""
+"""Number of words in a weighted sum."""
 BLOCK = 64
-"""Rows that are folded at a time: 256 KiB, which stay in the second cache, and take long enough to forget the calls they cost."""
+"""Rows that are folded at a time: 256 KiB fit into the second-level cache, and are enough to make the cost of calls negligible."""
 SMALL = 4096
-"""Bytes up to which an array is hashed as it is."""
-# Digests, because NumPy may change its random numbers, and what is on disk may be older.
+"""Arrays up to this number of bytes are hashed directly."""
+# The weights are digests: NumPy may change its random numbers, and files on disk may be older.
 _WEIGHTS = np.frombuffer(b"".join(blake2b(bytes([k])).digest() for k in range(ROW // 8)), dtype="<u8").astype(np.uint64) | np.uint64(1)
 
 
 def fingerprint(arrays: Iterable[np.ndarray]) -> int:
-    """Return 64 bits that depend on all bits of a state, and on its shapes and types, but not on how it lies in memory.
+    """Return 64 bits that depend on all bits of a state, its shapes and types, but not on its memory layout.
 
-    Bits count, not values: 0.0 and -0.0 differ, and so do two NaN of different payload.
+    Bits count, not values: 0.0 and -0.0 differ, and so do two NaN with different payloads.
 
     Args:
-        arrays: of numbers, in any memory order.
+        arrays: arrays of numbers, in any memory order.
     """
     digest = blake2b(digest_size=8)
     scratch: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""States in the host's memory: for models that run elsewhere, or to keep compressed ones."""
+"""States in the host's memory: for models on another device, or for compressed states."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from diffsim.errors import StaleValueError
 
 
 class HostStore(Closing):
-    """A `Store` in memory, which does all its work in the calls.
+    """A `Store` in memory, without background work.
 
-    Without compression the memory of all slots is taken, and touched, when it is made, and `read` copies nothing. With compression a slot
-    takes what its state needs, never more than the state itself.
+    Without compression the memory of all slots is allocated and touched when the store is created, and `read` does not copy. With
+    compression a slot takes the size of its compressed state, at most the size of the state.
 
     Args:
-        layout: of the states.
-        slots: states kept at most.
-        compression: how to make them smaller; None: not at all.
+        layout: layout of the states.
+        slots: most states stored.
+        compression: compression of the states; None: no compression.
 
     Raises:
         ScheduleError: `slots` is not a positive integer.
@@ -41,7 +41,7 @@ class HostStore(Closing):
 
     @staticmethod
     def planned_bytes(layout: StateLayout, slots: int, compression: Compression | None = None) -> int:
-        """Most memory that such a store takes; with compression, if nothing can be compressed."""
+        """Most bytes of memory of such a store. With compression, that is the case of incompressible states."""
         return slots * layout.row_bytes if compression is None else (slots + 1) * layout.row_bytes + SCRATCH
 
     @property
@@ -62,7 +62,7 @@ class HostStore(Closing):
         require_slot(slot, self.slots)
         require_step(step)
         self.layout.check(arrays)
-        self._steps.pop(slot, None)  # whatever stops this, the slot does not keep half a state
+        self._steps.pop(slot, None)  # if this is interrupted, the slot does not hold a partial state
         if self.compression is None:
             self.layout.pack(arrays, self._rows[slot])
         else:
@@ -76,7 +76,7 @@ class HostStore(Closing):
         self._steps[slot] = step
 
     def fetch(self, slot: int) -> None:
-        """Nothing to do: it is in memory."""
+        """Do nothing, because the state is in memory."""
         self._require_open("fetch")
         require_slot(slot, self.slots)
         require_kept(slot, self._steps.get(slot))

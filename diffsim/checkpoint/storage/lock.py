@@ -1,4 +1,4 @@
-"""One process at a time: a lock on a path, which the system takes from a process that has ended, however it ended."""
+"""A lock on a path for one process at a time. The system releases it when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from diffsim.errors import StorageError
 
 _LONGEST_PID = 20
 _PID_PLACE = 1
-"""Of the number in the file: on Windows the lock is on the first byte, which others can neither read nor write."""
+"""Offset of the process number in the file. On Windows the lock covers the first byte, which others can neither read nor write."""
 
 
 class PathLock:
-    """Held while entered. The file has the number of the process that holds it, and is deleted at the end.
+    """A lock held inside of a `with` block. Its file contains the number of the process that holds it, and is deleted at the end.
 
-    The lock is the system's own, on the open file, so a killed process leaves a file but no lock. A number that was given to another
-    process since, or that means another process in another container, does no harm: it is for messages only.
+    The lock is the system's lock on the open file, so a killed process leaves a file but no lock. The number is for messages only. So it
+    does no harm if it now belongs to another process, or means another process in another container.
 
     Args:
-        path: of the file.
-        what: is locked, for messages, such as "the folder runs/tsunami".
-        remedy: if another process holds it.
+        path: path of the file.
+        what: the locked object, for messages, such as "the folder runs/tsunami".
+        remedy: advice if another process holds it, for messages.
 
     Raises:
-        StorageError: on entering: another process, or another thread, holds it.
+        StorageError: raised on entering: another process, or another thread, holds it.
     """
 
     def __init__(self, path: Path, what: str, remedy: str) -> None:
@@ -55,23 +55,23 @@ class PathLock:
         self.release()
 
     def release(self) -> None:
-        """Give it up; again is harmless."""
+        """Release the lock. Releasing it twice is harmless."""
         if not self._lock.is_locked:
             return
         try:
-            self.path.unlink(missing_ok=True)  # while it is ours: whoever opened it before sees that it has no name any more
-        except PermissionError:  # on Windows an open file stays, also one that somebody else has opened since
+            self.path.unlink(missing_ok=True)  # while it is locked: a process that opened it before sees that its name is gone
+        except PermissionError:  # Windows does not delete an open file, also if another process opened it
             self._lock.release()
             with suppress(PermissionError):
                 self.path.unlink(missing_ok=True)
         finally:
-            self._lock.release()  # again is harmless
+            self._lock.release()  # releasing twice is harmless
 
     def _holder(self) -> str:
         try:
             with open(self.path, "rb", buffering=0) as file:
                 file.seek(_PID_PLACE)
                 text = file.read(_LONGEST_PID).decode("ascii").strip()
-        except (OSError, ValueError):  # it ends just now, or the system does not let others read a locked file
+        except (OSError, ValueError):  # the process ends just now, or the system does not allow reading a locked file
             text = ""
         return f"the process {text}" if text.isdecimal() else "another process"

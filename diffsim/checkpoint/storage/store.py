@@ -1,6 +1,6 @@
-"""What keeps states outside the memory that the primal runs in: the layout of a state, and what every store offers.
+"""Stores of states outside of the memory that the primal runs in: the layout of a state, and the interface of stores.
 
-A *state* is a row of arrays of the same shapes and types at every step. A store copies states; it knows nothing of what they mean.
+A *state* is a list of arrays with the same shapes and types at every step. A store copies states and does not know their meaning.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from diffsim.errors import ParameterError, ScheduleError, ShapeError
 
 ALIGNMENT = 64
-"""Bytes at a multiple of which each array of a row begins, so that it is aligned to a cache line and to the widest vectors."""
+"""Each array of a row begins at a multiple of this number of bytes, aligned to a cache line and to the widest vectors."""
 KINDS = "?biufc"
-"""Kinds of NumPy types that a state may have: numbers, whose bytes are their value."""
+"""Allowed kinds of NumPy types in a state: numbers, whose bytes are their value."""
 
 State = Sequence[np.ndarray]
 _Self = TypeVar("_Self", bound="Closing")
@@ -30,14 +30,14 @@ class StateLayout:
     """Shapes and types of a state's arrays.
 
     Attributes:
-        shapes: one an array.
-        dtypes: one an array, of numbers, in either byte order.
-        offsets: where each array begins in a *row*, the bytes of a state one array after another.
-        row_bytes: length of a row; a few bytes more than `nbytes`, because each array begins aligned.
+        shapes: one for each array.
+        dtypes: one for each array: types of numbers, in either byte order.
+        offsets: offset of each array in a *row*, which contains the bytes of a state, one array after another.
+        row_bytes: length of a row. It is a few bytes more than `nbytes`, because each array is aligned.
         nbytes: sum of the arrays' sizes.
 
     Raises:
-        ParameterError: not as many types as shapes, or a type that is not a number's.
+        ParameterError: the numbers of types and shapes differ, or a type is not one of numbers.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ class StateLayout:
         """Raise unless a state has this layout.
 
         Raises:
-            ShapeError: another number of arrays, or an array of another shape or type.
+            ShapeError: the number of arrays, or the shape or type of one, differs.
         """
         if len(arrays) != len(self.shapes):
             raise ShapeError(f"expected a state of {len(self.shapes)} arrays, got {len(arrays)}; a store keeps states of one layout")
@@ -101,13 +101,13 @@ class StateLayout:
 
 
 class Store(Protocol):
-    """Slots for states of one layout. One thread may call it; what it does in the background is its own.
+    """Slots for states of one layout. One thread may call it. It may use threads of its own in the background.
 
-    An error of the background is raised once, by the next call, and names slot and step; the slot then keeps what it kept before.
+    An error in the background is raised once, by the next call, and names slot and step. The slot then keeps its earlier state.
 
     Attributes:
-        layout: of the states.
-        slots: how many states it keeps at most.
+        layout: layout of the states.
+        slots: most states stored.
     """
 
     layout: StateLayout
@@ -115,28 +115,28 @@ class Store(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory it holds now, buffers for reading and writing included."""
+        """Bytes of memory in use now, including buffers for reading and writing."""
 
     def write(self, slot: int, step: int, arrays: State) -> None:
-        """Keep a copy of state `step` in `slot`, in place of what it kept. The arrays may change as soon as this returns."""
+        """Store a copy of state `step` in `slot`, which replaces its content. The arrays may change as soon as this returns."""
 
     def fetch(self, slot: int) -> None:
-        """Begin to bring the state in `slot`, for the next `read` of it. A hint: it costs nothing but time if that never comes."""
+        """Start to read the state in `slot`, for the next `read` of it. This is a hint: without that `read` it only costs time."""
 
     def read(self, slot: int, step: int) -> list[np.ndarray]:
-        """Return state `step`, which `slot` keeps and goes on keeping: arrays that cannot be written to.
+        """Return state `step` from `slot` as read-only arrays. The slot keeps the state.
 
-        They are valid until the next `read`, or until the slot is written to.
+        The arrays are valid until the next `read`, or until the slot is written to.
         """
 
     def free(self, slot: int) -> None:
         """Empty a slot."""
 
     def kept(self) -> dict[int, int]:
-        """Return the step of the state in each slot that has one, after all writes are done."""
+        """Return the step of the state in each full slot, after all writes are done."""
 
     def close(self, keep: bool = False) -> None:
-        """Give everything back, the states included. Closing twice is harmless.
+        """Free all memory and files, including the states. Closing twice is harmless.
 
         Args:
             keep: leave a file of states, if there is one, for another process.
@@ -163,19 +163,19 @@ class Closing:
 
 
 def require_slot(slot: int, slots: int) -> None:
-    """Raise ScheduleError unless a store of so many slots has this one."""
+    """Raise ScheduleError unless `slot` is one of `slots`."""
     if not 0 <= slot < slots:
         raise ScheduleError(f"expected a slot from 0 to {slots - 1}, got {slot}; make the store with as many slots as the schedule uses")
 
 
 def require_step(step: int) -> None:
-    """Raise ScheduleError unless this may be the number of a state."""
+    """Raise ScheduleError unless `step` is a valid number of a state."""
     if step < 0:
         raise ScheduleError(f"expected the step of a state, counted from 0, got {step}; check the schedule with simulate()")
 
 
 def require_kept(slot: int, found: int | None, step: int | None = None) -> None:
-    """Raise ScheduleError unless the step that a slot keeps is there, and is `step` if that is given."""
+    """Raise ScheduleError unless a slot holds a state (`found`), and that is state `step` if one is given."""
     if found is None:
         raise ScheduleError(f"expected a state in slot {slot}, got none; write it before, and check the schedule with simulate()")
     if step is not None and found != step:
@@ -183,7 +183,7 @@ def require_kept(slot: int, found: int | None, step: int | None = None) -> None:
 
 
 def row_buffer(size: int) -> np.ndarray:
-    """Bytes that begin on a page and are in memory already, so that a shortage shows here and not in the middle of a run."""
+    """Bytes that begin on a page and are already touched, so that a shortage of memory appears here and not in the middle of a run."""
     page = mmap.PAGESIZE
     memory = np.empty(size + page, dtype=np.uint8)
     memory.fill(0)
@@ -194,7 +194,7 @@ def row_buffer(size: int) -> np.ndarray:
 def pieces(array: np.ndarray, most: int) -> Iterator[np.ndarray]:
     """Cut an array into flat parts of at most `most` bytes, in the order of its elements.
 
-    Where the cuts are depends on shape and type alone. Parts of a contiguous array are views, others copies.
+    The cuts depend only on shape and type. Parts of a contiguous array are views, others are copies.
     """
     if array.nbytes <= most:
         yield np.ascontiguousarray(array).reshape(-1)

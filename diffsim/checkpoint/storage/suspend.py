@@ -1,4 +1,4 @@
-"""The state of a reverse sweep on disk, so that a run goes on after it was killed.
+"""The state of a reverse sweep on disk, so that a run can resume after it was killed.
 
 ```
 magic, length of the text, JSON (key, step, arrays, their fingerprint), checksum of all that, the arrays' bytes
@@ -31,15 +31,15 @@ _PIECE = 1 << 20
 
 
 class SweepFile:
-    """One file with what a reverse sweep has come to: the step it is at, and named arrays (cotangents, gradients).
+    """One file with the state of a reverse sweep: its present step, and named arrays (cotangents, gradients).
 
-    `save` writes a neighbouring file, waits until it is on disk, and renames it; so the file is the old one or the new one, whole,
-    whenever the process is killed or the power fails. States that the rest of the sweep needs are elsewhere: with a `DiskStore` on the
-    same machine, call its `kept` before `save`, so that its writes are done.
+    `save` writes a new file in the same folder, waits until it is on disk, and renames it. So the file is always the complete old one or
+    the complete new one, even if the process is killed or the power fails. It does not contain the states that the rest of the sweep
+    needs. If these are in a `DiskStore` on the same machine, call its `kept` before `save`, so that its writes are done.
 
     Args:
-        path: the file; its folder must exist.
-        key: all that decides what the sweep computes (a canonical text of the settings, or a digest).
+        path: the file. Its folder must exist.
+        key: a text of all settings that determine the results of the sweep (canonical, or a digest).
 
     Raises:
         ParameterError: the key is empty.
@@ -47,20 +47,20 @@ class SweepFile:
 
     def __init__(self, path: str | os.PathLike[str], key: str) -> None:
         if not key:
-            raise ParameterError("expected a key for a suspended sweep, got none; give a text of all that decides what it computes")
+            raise ParameterError("expected a key for a suspended sweep, got none; give a text of all settings that determine its results")
         self.path = Path(path)
         self._key = blake2b(key.encode(), digest_size=16).hexdigest()
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Put a sweep in place of the last one.
+        """Save a sweep. It replaces the one that was saved last.
 
         Args:
-            step: the next one to reverse ends in this state.
-            arrays: of numbers, by name; in any memory order. They may change once this returns.
+            step: number of the state at which the next step to reverse ends.
+            arrays: arrays of numbers, by name, in any memory order. They may change after this returns.
 
         Raises:
-            ParameterError: an array is not of numbers.
-            StorageError: the file cannot be written; the last one is still there.
+            ParameterError: an array does not contain numbers.
+            StorageError: the file cannot be written. The previous one remains.
         """
         for name, array in arrays.items():
             if array.dtype.kind not in KINDS:
@@ -74,11 +74,11 @@ class SweepFile:
                     file.write(piece.view(np.uint8).data)
 
     def load(self) -> tuple[int, dict[str, np.ndarray]] | None:
-        """Return what was saved last, or None if that is nothing, or was saved with another key.
+        """Return the sweep that was saved last, or None if there is none with this key.
 
         Raises:
-            StorageError: the file is damaged, or not a sweep's. It is not taken for nothing, for a sweep that starts anew where
-                another one has used up states would go wrong far from here.
+            StorageError: the file is damaged, or is no file of a sweep. None would be wrong here, because a sweep that starts anew after
+                another one has freed states fails later.
         """
         try:
             with self.path.open("rb") as file:
@@ -87,7 +87,7 @@ class SweepFile:
             return None
 
     def remove(self) -> None:
-        """Delete the file, if there is one: the sweep has come to its end."""
+        """Delete the file, if it exists, because the sweep is done."""
         self.path.unlink(missing_ok=True)
         remove_asides(self.path.parent, self.path.name)
 

@@ -115,7 +115,7 @@ def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_p
         assert isinstance(found.schedule, KINDS[kind])
         assert found.chosen.peak <= budget
         assert found.chosen.peak == SIZES.peak(found.schedule)
-    needs = f"at least {least_text(least)} for 50 steps, a state of 100 B and 550 B that are needed whatever is kept"
+    needs = f"at least {least_text(least)} for 50 steps, a state of 100 B and 550 B that every schedule needs"
     with pytest.raises(PlanError, match=re.escape(f"{needs}, got {grouped(least - 1)} bytes; raise")):
         choose(replace(policy, memory=least - 1), steps, SIZES, costs)
 
@@ -220,7 +220,7 @@ def test_a_plan_tells_and_stands_for_its_schedule():
     text = str(found)
     for word in ("Gradient of 400 steps, at most 2 kB of memory", "every step (store all)", "\n> ", "\n+ ", "more memory than it may have"):
         assert word in text
-    assert re.search(r"a state +100 B;", text) and re.search(r"needed anyway +550 B, whatever is kept, 20 B of it traces", text)
+    assert re.search(r"a state +100 B;", text) and re.search(r"always needed +550 B by every schedule, 20 B of it traces", text)
     assert Policy.of(found).schedule == found.schedule and not Policy.of(found).verify
     assert resolve(found, 400, SIZES) == found.schedule
     with pytest.raises(ScheduleError, match="400"):

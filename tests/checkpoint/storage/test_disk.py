@@ -220,7 +220,7 @@ def test_foreign_files_are_refused_and_left_alone(path, content):
     path.write_bytes(content)
     with pytest.raises(StorageError, match="expected a file of states, got something else or a damaged one"):
         reopen(path)
-    with pytest.raises(StorageError, match="expected no file, or what a killed run with this key left, got something else"):
+    with pytest.raises(StorageError, match="expected no file, or the file of a killed run with this key, got something else"):
         DiskStore(path, LAYOUT, SLOTS, key=KEY)
     assert path.read_bytes() == content
 
