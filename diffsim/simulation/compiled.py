@@ -172,7 +172,7 @@ class Compiled:
 
     def gradient(self, fields: Mapping[str, Array], coefficients: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""
-        states, coefficient_bars, driven = self.stepper.cotangents()
+        states, coefficient_bars, driven = self.stepper.cotangents.inputs()
         initial = self.initial.vjp({**fields, **coefficients}, states)
         for name in coefficients:
             through_start = initial.pop(name, None)

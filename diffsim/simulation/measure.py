@@ -94,7 +94,7 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
             compiled.solution()
         stepper.seed({}, {})
         with np.errstate(all="ignore"):
-            bars, coefficient_bars, _ = stepper.cotangents()
+            bars, coefficient_bars, _ = stepper.cotangents.inputs()
             compiled.initial.vjp({**fields, **coefficients}, bars)
             compiled.coefficients.vjp(fields, coefficient_bars)
         seconds.append(clock() - began)

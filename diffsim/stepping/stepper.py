@@ -13,14 +13,12 @@ import numpy as np
 
 from diffsim.boundary import extend, zero_rules
 from diffsim.engine import check_generation, settings
-from diffsim.errors import ScheduleError, ShapeError, StaleValueError
-from diffsim.expr.evaluate import evaluate, pad
-from diffsim.expr.graph import reads
+from diffsim.errors import ScheduleError, ShapeError
 from diffsim.stepping.backwards import Backwards
-from diffsim.stepping.forward import receiver_points, receiver_stream, ring_depths, source_points, source_stream
+from diffsim.stepping.cotangents import Cotangents
+from diffsim.stepping.forward import receiver_points, receiver_stream, ring_depths, source_stream
 from diffsim.stepping.launcher import Launcher
 from diffsim.stepping.levels import Residuals
-from diffsim.stepping.names import bar
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import Program
 from diffsim.stepping.programs import Programs
@@ -62,10 +60,10 @@ class Stepper:
         self.steps = 0
         self._records: list[tuple[range, bool]] = []  # steps of each record, and whether it keeps residuals, not states; the newest last
         self._residuals = Residuals(0)
-        self._pending: dict[str, dict[int, Array]] = {}
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
+        self.cotangents = Cotangents(self.programs, self.launcher, self.storage, self.records, self._profiles)
 
     # input and output
 
@@ -136,9 +134,6 @@ class Stepper:
     def _no_traces(self, state: str) -> Array:
         return np.zeros((self.steps + 1, self.launcher.points[receiver_points(state)].count), self.dtype)
 
-    def _no_amplitudes(self, forcing: str) -> Array:
-        return np.zeros((self.steps, self.launcher.points[source_points(forcing)].count), self.dtype)
-
     def state(self) -> dict[str, Array]:
         """Copies of the working state's fields, over the cells along their axes."""
         cells = {name: self.launcher.cells(self.delays[name][0], self._level(name)) for name in self.delays}
@@ -154,76 +149,6 @@ class Stepper:
 
     def _read(self, stream: str) -> Array:
         return self.launcher.memory.read(self.launcher.arrays[stream]).copy()
-
-    # the reverse sweep's ends
-
-    def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
-        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero."""
-        if self.adjoint is None:
-            raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
-        check_generation(self.launcher.generation)
-        self.storage.require(self.storage.bars)
-        given = {state: np.ascontiguousarray(traces.get(state, self._no_traces(state)), self.dtype) for state in self.records}
-        for state, values in given.items():
-            self.launcher.put(bar(receiver_stream(state)), values)
-        for forcing in self.step.forcings:
-            self.launcher.put(bar(source_stream(forcing)), self._no_amplitudes(forcing))
-        for name in self.step.active & self.step.coefficients.keys():
-            self.launcher.clear(bar(name))
-        for name in self._series_bars():
-            self.launcher.put_slim(name, None, self.launcher.arrays[name].shape[0])
-        for name, ring in self.storage.bars.items():
-            ring.clear()
-            for level in ring.working[:-1]:
-                self.launcher.clear(name, level)
-        self._pending = {}
-        for state, (primary, late) in self.delays.items():
-            value = np.zeros(self.step.grid.shape, self.dtype)
-            self.step.states[state].of_cells(value)[...] = final.get(state, 0)
-            if state in self.records:
-                self.launcher.points[receiver_points(state)].scatter(given[state][-1], value)
-            if state not in self.adjoint.delayed:
-                self._put_bar(bar(state), value)
-            elif value.any():
-                self._pending.setdefault(primary, {})[late] = value
-
-    def _put_bar(self, name: str, cells: Array) -> None:
-        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.storage.bars[name].working[-1])
-
-    def _bar(self, name: str, later: int = 0) -> Array:
-        """Cotangent of a state `later` steps after the present one, over the cells."""
-        ring = self.storage.bars[name]
-        return self.launcher.cells(name, ring.working[ring.depth - 1 - later])
-
-    def cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
-        assert self.adjoint is not None
-        states = {}
-        for state, (primary, late) in self.delays.items():
-            if state not in self.adjoint.delayed:
-                states[state] = self._bar(bar(state)).copy()
-                continue
-            total = self._pending.get(primary, {}).get(late, np.zeros(self.step.grid.shape, self.dtype))
-            for other, (its_primary, its_late) in self.delays.items():
-                if its_primary == primary and its_late >= late:
-                    total = total + self._delayed_bar(other, 1 + its_late - late)
-            region = self.step.states[state].region
-            states[state] = total if region is None else np.where(region.inside, total, 0)
-        active = sorted(self.step.active)
-        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
-        driven = {forcing: self._read(bar(source_stream(forcing))) for forcing in self.step.forcings}
-        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
-        return states, coefficients, driven
-
-    def _delayed_bar(self, state: str, later: int) -> Array:
-        """Cotangent of a delayed state, from those of its primary at a later time level."""
-        assert self.adjoint is not None
-        node = self.adjoint.delayed[state]
-        fields = dict(self._profiles)
-        for name in reads([node]).keys() - self._profiles.keys():
-            cells = self._bar(name, later) if name in self.storage.bars else self.launcher.cells(name)
-            fields[name] = pad(cells, self.layout.halo, zero_rules(self.step.grid.ndim))  # it is read only in place
-        return evaluate([node], fields, self.step.grid.shape, self.layout.halo)[0].astype(self.dtype)
 
     # the protocol of schedules
 
@@ -315,13 +240,13 @@ class Stepper:
         rounding = None if held or self._undoing is None else self._undoing.rounding
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
-            count = 1 if self._pending else stop - start
+            count = 1 if self.cotangents.waiting else stop - start
             adjoint = functools.partial(self._reverse, program, stop, count, held)
             if rounding is not None and rounding.forked and rounding.wants():
                 rounding.sample(self.storage.rings, self.storage.bars, start, adjoint)
             else:
                 adjoint()
-            self._add_pending()
+            self.cotangents.enter()
             stop -= count
         if held:
             self._drop_record()
@@ -368,7 +293,7 @@ class Stepper:
             return None
         carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
         rules = {name: self.step.states[name].rules for name in self.depths}
-        return Rounding(self.launcher, rules, self.programs.coefficient_bars(), [*self._amplitude_bars(), *self._series_bars()], carried)
+        return Rounding(self.launcher, rules, self.programs.coefficient_bars(), self.cotangents.driven(), carried)
 
     def undo(self, start: int, stop: int) -> None:
         """Undo the working state from step `stop` to `start`."""
@@ -415,60 +340,24 @@ class Stepper:
             for level in ring.renew():
                 self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
 
-    def cotangent_arrays(self) -> dict[str, Array]:
-        """Copies of all values that `reverse` propagates: cotangents of the state, and sums for coefficients and amplitudes."""
-        memory, arrays = self.launcher.memory, self.launcher.arrays
-        found = {name: memory.read(arrays[name]) for name in self._sums()}
-        for name, ring in self.storage.bars.items():
-            found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
-        if self._rounding is not None:
-            found[ERRORS] = self._rounding.errors
-        found |= {f"{name}/late {late}": value for name, waiting in self._pending.items() for late, value in waiting.items()}
-        return {name: value.copy() for name, value in found.items()}
-
-    def _sums(self) -> list[str]:
-        """Arrays that adjoint steps add to."""
-        return [*self.programs.coefficient_bars(), *self._amplitude_bars(), *self._series_bars()]
-
-    def _series_bars(self) -> list[str]:
-        return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]
-
-    def _amplitude_bars(self) -> list[str]:
-        return [bar(source_stream(forcing)) for forcing in self.step.forcings]
+    def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
+        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero."""
+        self.cotangents.seed(final, traces, self.steps)
 
     def cotangent_size(self) -> float:
         """The largest magnitude in the state's present cotangent."""
-        return max((_max_abs(self._bar(name)) for name in self.storage.bars), default=0.0)
+        return self.cotangents.largest()
+
+    def cotangent_arrays(self) -> dict[str, Array]:
+        """Copies of all values that `reverse` propagates, with the estimated errors of rounding if steps are undone."""
+        return self.cotangents.arrays() | ({} if self._rounding is None else {ERRORS: self._rounding.errors.copy()})
+
+    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
+        """Continue from arrays of `cotangent_arrays`, after `seed`."""
+        if self._rounding is not None and ERRORS in arrays:
+            self._rounding.errors[...] = arrays[ERRORS]
+        self.cotangents.put_back({name: values for name, values in arrays.items() if name != ERRORS})
 
     def outputs(self) -> list[Array]:
         """The stored records of the receivers."""
         return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.records]
-
-    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
-        """Continue from arrays of `cotangent_arrays`, after `seed`."""
-        memory = self.launcher.memory
-        self._pending = {}
-        for key, value in arrays.items():
-            name, _, place = key.partition("/")
-            if key == ERRORS:
-                if self._rounding is not None:
-                    self._rounding.errors[...] = value
-            elif place.startswith("late "):
-                self._pending.setdefault(name, {})[int(place.removeprefix("late "))] = value
-            else:
-                memory.write(self.launcher.arrays[name], value, self.storage.bars[name].working[int(place)] if place else None)
-
-    def _add_pending(self) -> None:
-        """After one adjoint step, add the pending cotangent of the state one step earlier, which is now the present state."""
-        for primary, waiting in list(self._pending.items()):
-            value = waiting.pop(1, None)
-            if value is not None:
-                self._put_bar(bar(primary), self._bar(bar(primary)) + value)
-            self._pending[primary] = {late - 1: later for late, later in waiting.items()}
-            if not self._pending[primary]:
-                del self._pending[primary]
-
-
-def _max_abs(values: Array) -> float:
-    """The largest magnitude, without a copy of the values; NaN if a value is NaN."""
-    return float(np.maximum(values.max(), -values.min()))

@@ -100,7 +100,7 @@ def test_traces_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     """Whatever the key does not know of: the run records its traces again, and they must be the kept ones."""
     monkeypatch.setattr("diffsim.simulation.gradient.run_key", lambda *what: "the same for all runs")
     cut(acoustic(), tmp_path)
-    with pytest.raises(StorageError, match="of another run: its traces of p differ"):
+    with pytest.raises(StorageError, match="another run: its traces of p differ"):
         gradient(acoustic(8e-4), policy(tmp_path))
 
 
