@@ -6,7 +6,7 @@ it began. `bind` hands an operation to the highest trace among its arguments; th
 operation to what was inside, and does its part with the result. So derivatives nest in any order, and levels cannot mix.
 
 This module knows nothing of derivatives: those of operations are in the table of each `Primitive` (`diffsim.ad.ops`), what is made
-of them in either mode in `diffsim.ad.modes`.
+of them in either mode in `diffsim.ad.transforms.modes`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Local(threading.local):
     Attributes:
         depth: how many transformations run.
         interceptor: what sees the operations of the body that is being run again, if one is.
-        seen: arrays that were used since the outermost transformation began (see `diffsim.ad.guard`).
+        seen: arrays that were used since the outermost transformation began (see `diffsim.ad.arrays.guard`).
         unpruned: bytes of those used since the unneeded ones were dropped.
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
     """
@@ -182,7 +182,7 @@ def running() -> Iterator[None]:
 
 
 class Interceptor:
-    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.closure`)."""
+    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.loops.closure`)."""
 
     __slots__ = ("id",)
 

@@ -19,7 +19,7 @@ import numpy
 import numpy.typing as npt
 
 import diffsim.numpy as np
-from diffsim.ad.guard import constant
+from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import number, positive, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64

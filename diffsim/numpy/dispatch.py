@@ -10,11 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap, wrapped
+from diffsim.ad.arrays.array import Array, core, wrap, wrapped
+from diffsim.ad.arrays.guard import require_plain
 from diffsim.ad.core import Tracer, bottom, local
-from diffsim.ad.guard import require_plain
-from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.errors import DerivativeError
 from diffsim.numpy.rehearsal import rehearsed
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.ad.array import wrap
+from diffsim.ad.arrays.array import wrap
 from diffsim.ad.core import bottom, is_plain
 from diffsim.ad.ops import determinant, spectral
 from diffsim.ad.ops import matrix as mx

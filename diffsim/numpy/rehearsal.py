@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 from diffsim.ad.core import Tracer, bottom, local
 from diffsim.errors import DerivativeError, DiffsimError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import Primitive, Tracer, bottom, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import astype, concatenate, getitem, reshape

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from diffsim.ad.array import Array as DifferentiatedArray
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes
 from diffsim.checkpoint.schedule import require_schedule

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.ad import guard
+from diffsim.ad.arrays import guard
 from diffsim.errors import StaleValueError
 
 SMALL, LARGE = 40, guard.COPY_BYTES // 8 + 1

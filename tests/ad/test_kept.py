@@ -17,7 +17,7 @@ import taichi as ti
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.ad import guard
+from diffsim.ad.arrays import guard
 from diffsim.errors import ReplayError, StaleValueError
 
 Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)

@@ -15,8 +15,8 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.ad import sweep
-from diffsim.ad.modes import Node
+from diffsim.ad.transforms import sweep
+from diffsim.ad.transforms.modes import Node
 
 MIB = 1 << 20
 N = MIB // 8

@@ -11,7 +11,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 from diffsim.errors import DerivativeError
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from diffsim import engine
-from diffsim.ad.looks import look_of
+from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.userkernel.outlook import outlook
 from diffsim.ad.userkernel.source import MISSING, Source
 from diffsim.errors import StaleValueError

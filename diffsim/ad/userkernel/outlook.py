@@ -7,8 +7,8 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-from diffsim.ad.looks import look_of
-from diffsim.ad.reading import is_library, parts_of, readers_of
+from diffsim.ad.surroundings.looks import look_of
+from diffsim.ad.surroundings.reading import is_library, parts_of, readers_of
 
 Seen = dict[int, Any]
 """What was looked at already, by its id."""
