@@ -43,6 +43,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "wrong keys": lambda: {1: 2},
     "wrong values": lambda: {"c": None, "f": "x", "p": object()},
     "type": lambda: float,
+    "five numbers": lambda: [1.0] * 5,
+    "no axes": lambda: np.array(1.5),
 }
 
 
@@ -384,16 +386,17 @@ FITTING: dict[str, set[str]] = {
     "Tikhonov order": {"0"},
     "Tikhonov reference": {"-1", "0", "1.5", "huge"},
     "Tikhonov mask": {"None", "True"},
-    "Tikhonov of field": {"list"},
+    "Tikhonov of field": {"list", "five numbers"},
     "SmoothedTotalVariation weight": {"0", "1.5", "huge"},
     "SmoothedTotalVariation spacing": {"1.5", "huge"},
     "SmoothedTotalVariation epsilon": {"1.5", "huge"},
     "SmoothedTotalVariation mask": {"None", "True"},
-    "SmoothedTotalVariation of field": {"list"},
+    "SmoothedTotalVariation of field": {"list", "five numbers"},
     "minimise bounds": {"None"},
     "minimise tolerance": {"0"},
     "minimise journal": {"None"},
     "minimise callback": {"None"},
+    "Parametrisation shape": {"five numbers"},
     "Parametrisation dtype": {"type"},
     "Parametrisation mask": {"None"},
     "Parametrisation lower": {"None", "-1", "0", "1.5"},

@@ -34,14 +34,14 @@ class Primitive:
         evaluate: `(*args, **params)` -> the value (a tuple if `multiple`), on plain arrays.
         jvp: `(args, tangents, out, params)` -> the tangent of the value, None if it is zero. A tangent of None is zero.
         vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
-        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). Of a wanted
-            argument that is not kept only shape and type are there. None: everything is kept.
+        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). If a wanted
+            argument is not kept, the rule gets its shape and type only. None: everything is kept.
         record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
         takes_over: `vjp` has a further argument `owned`: whether it may overwrite the cotangent it is given.
 
-    All rules are written with primitives, so that they can be differentiated in turn.
+    All rules are written with primitives, so that they can be differentiated again.
     """
 
     __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "multiple", "name", "record", "takes_over", "vjp")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import instance
 from diffsim.certificate.line import Certificate, Line
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
 from diffsim.certificate.taylor import taylor
@@ -48,6 +49,7 @@ def certify(
     Raises:
         ParameterError: the simulation is in f32, where slopes drown in round-off.
     """
+    instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
     point = {name: np.asarray(value, float) for name, value in inputs.items()}

@@ -19,35 +19,44 @@ from diffsim.ad.arrays.flat import Flat
 from diffsim.ad.arrays.holder import Holder, normalise_index
 from diffsim.ad.arrays.indices import same
 from diffsim.ad.arrays.namespace import method, named, namespace, own
+from diffsim.ad.arrays.refusals import REFUSALS, raise_refused, refusing
 from diffsim.ad.arrays.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView
 from diffsim.ad.core import Tracer, bottom, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
-from diffsim.errors import DerivativeError, ShapeError, StaleValueError
+from diffsim.errors import ArrayTypeError, ArrayValueError, DerivativeError, ShapeError, StaleValueError
 
 
 class _Method:
-    """A function of `diffsim.numpy` as a method: the array is its first argument."""
+    """A function of `diffsim.numpy` as a method: the array is its first argument. From its first use on it stands in the class itself."""
 
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, array: Any, owner: Any = None) -> Any:
+    def __get__(self, array: Any, owner: Any) -> Any:
         function = method(self.name)
+        setattr(owner, self.name, function)
         return function if array is None else MethodType(function, array)
 
 
 def _operators(primitive: Any) -> tuple[Any, Any, Any]:
     """The operator, its reflection, and its form in place."""
+    name = f"numpy.{getattr(primitive, 'name', 'matmul')}"
 
     def plain(self: Any, other: Any) -> Any:
-        return wrap(primitive(core(self), core(other))) if _operand(other) else NotImplemented
+        try:
+            return wrap(primitive(core(self), core(other))) if _operand(other) else NotImplemented
+        except REFUSALS as error:
+            raise_refused(name, error, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return wrap(primitive(core(other), core(self))) if _operand(other) else NotImplemented
+        try:
+            return wrap(primitive(core(other), core(self))) if _operand(other) else NotImplemented
+        except REFUSALS as error:
+            raise_refused(name, error, other, self)
 
     def in_place(self: Array, other: Any) -> Any:
         """The array takes the new value, and all that share its memory see it; a number makes a new one."""
@@ -156,7 +165,7 @@ class Array(Convertible):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without axes")
+            raise ArrayTypeError("len() of a number, or a loop over one, expected an array with axes; give an array, x[None]")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -164,19 +173,23 @@ class Array(Convertible):
             yield self[i]
 
     def __getitem__(self, index: Any) -> Any:
-        index, basic = normalise_index(index)
-        if self._outside is not None and local.interceptor is None:
-            there = self._outside.array[index]
-            if basic and isinstance(there, np.ndarray):
-                return borrowed(there)
-            return wrap(there)
-        if not basic:
-            return wrap(st.getitem(self._current(), index=index))
-        whole, index = self._placed(index)
-        part = st.getitem(whole._current(), index=index)
+        try:
+            index, basic = normalise_index(index)
+            if self._outside is not None and local.interceptor is None:
+                there = self._outside.array[index]
+                if basic and isinstance(there, np.ndarray):
+                    return borrowed(there)
+                return wrap(there)
+            if not basic:
+                return wrap(st.getitem(self._current(), index=index))
+            whole, index = self._placed(index)
+            part = st.getitem(whole._current(), index=index)
+        except REFUSALS as error:
+            raise_refused("an index [...]", error, self, index)
         rank = getattr(part, "ndim", 0)  # of an entry of an array of objects there is none
         return whole.linked(IndexView(index), part) if rank or Ellipsis in index else wrap(part)
 
+    @refusing("reshape()")
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         if copy is not None:
             return method("reshape")(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
@@ -187,22 +200,32 @@ class Array(Convertible):
         layout = reshaped(self._layout(), shape)
         return Array(st.compact(st.reshape(self.core(), shape=shape))) if layout is None else self.linked(ReshapeView(layout.shape))
 
+    @refusing("transpose()")
     def transpose(self, *axes: Any) -> Any:
         if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], (int, np.integer))):
             axes = axes[0] or ()
-        order = tuple(operator.index(a) % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
+        order = tuple(self._axis(a) for a in axes) if axes else tuple(reversed(range(self.ndim)))
         return self if self._scalar else self.linked(TransposeView(order))
 
+    @refusing("ravel()")
     def ravel(self, order: str = "C") -> Any:
         axes = self._axes(order)
         return self.transpose(axes).reshape(-1) if is_compact(self._layout(), axes) else self.flatten(order)
 
+    @refusing("flatten()")
     def flatten(self, order: str = "C") -> Any:
         axes = axes_of_result(self._layout()) if order in ("K", "k") else self._axes(order)
         return Array(st.copy(st.reshape(st.transpose(self.core(), axes=axes), shape=(-1,))), owned=True)
 
+    @refusing("copy()")
     def copy(self, order: str = "C") -> Any:
         return self if self._scalar else Array(st.copy(st.compact(self.core(), self._axes(order))), owned=True)
+
+    def _axis(self, axis: Any) -> int:
+        found = operator.index(axis)
+        if not -self.ndim <= found < self.ndim:
+            raise np.exceptions.AxisError(found, self.ndim)
+        return found % self.ndim
 
     def _axes(self, order: str, known: str = "CFAK") -> Axes:
         """The axes from the outermost to the innermost, in one of NumPy's orders."""
@@ -223,6 +246,7 @@ class Array(Convertible):
 
     # writing
 
+    @refusing("an assignment a[...] = value")
     def __setitem__(self, index: Any, value: Any) -> None:
         whole: Holder = self
         index, basic = normalise_index(index)
@@ -402,7 +426,12 @@ def _stack(xs: Sequence[Any]) -> Any:
     """A nested list as an array."""
     cores = [core(x) for x in xs]
     if not any(isinstance(c, Tracer) for c in cores):
-        return np.asarray(cores)
+        try:
+            return np.asarray(cores)
+        except ValueError as error:
+            raise ArrayValueError(
+                f"a list of {len(xs)} parts cannot become an array, expected rows of one length; give such rows, or arrays of one shape"
+            ) from error
     shapes = {np.shape(c) if not isinstance(c, Tracer) else c.shape for c in cores}
     if len(shapes) > 1:
         raise ShapeError(f"a list of arrays of the shapes {sorted(shapes)} cannot become one array; give them one shape")

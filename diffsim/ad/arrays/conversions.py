@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.holder import Holder
+from diffsim.ad.arrays.refusals import refusing
 from diffsim.ad.core import Tracer, bottom
 from diffsim.errors import DerivativeError
 
@@ -36,30 +37,39 @@ class Convertible(Holder):
             )
         return bottom(value)
 
+    @refusing("float()")
     def __float__(self) -> float:
         return float(self._plain("float()"))
 
+    @refusing("complex()")
     def __complex__(self) -> complex:
         return complex(self._plain("complex()"))
 
+    @refusing("item()")
     def item(self, *index: Any) -> Any:
         return self._plain("item()").item(*index)
 
+    @refusing("a truth value")
     def __bool__(self) -> bool:
         return bool(bottom(self._current()))
 
+    @refusing("int()")
     def __int__(self) -> int:
         return int(bottom(self._current()))
 
+    @refusing("an index or a count")
     def __index__(self) -> int:
         return operator.index(bottom(self._current()))
 
+    @refusing("floor()")
     def __floor__(self) -> int:
         return math.floor(bottom(self._current()))
 
+    @refusing("ceil()")
     def __ceil__(self) -> int:
         return math.ceil(bottom(self._current()))
 
+    @refusing("trunc()")
     def __trunc__(self) -> int:
         return math.trunc(bottom(self._current()))
 
@@ -71,6 +81,7 @@ class Convertible(Holder):
     def __str__(self) -> str:
         return str(bottom(self._current()))
 
+    @refusing("format()")
     def __format__(self, spec: str) -> str:
         value = bottom(self._current())
         return format(value[()] if self.ndim == 0 else value, spec)

@@ -68,7 +68,7 @@ def cores_of(state: Any) -> tuple[Cores, Tree]:
 
 
 Form = tuple[bool, tuple[int, ...] | None]
-"""Of a leaf: whether it is a number, and the strides of an array."""
+"""Whether a leaf is a number, and the strides of an array."""
 
 
 def forms_of(state: Any) -> list[Form]:

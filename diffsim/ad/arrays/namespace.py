@@ -1,4 +1,4 @@
-"""NumPy's names for arrays: the module `diffsim.numpy`, which is on a higher floor and tells this one that it is there."""
+"""NumPy's names for arrays: the module `diffsim.numpy`, which is on a higher floor and registers itself here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _namespace: list[Any] = [None]
 
 
 def set_namespace(module: Any) -> None:
-    """Tell arrays where NumPy's functions are found."""
+    """Make a module the one in which arrays look NumPy's functions up."""
     _namespace[0] = module
 
 

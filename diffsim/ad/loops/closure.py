@@ -1,6 +1,6 @@
 """Functions with the traced values that they reach from outside made into arguments.
 
-The body of a checkpointed loop is run again in the reverse sweep. Traced values that it takes from around it must be told apart
+The body of a checkpointed loop is run again in the reverse sweep. Traced values that it takes from around it must be kept apart
 from its own: an interceptor sees each operation on a value of an earlier trace and puts another in its place.
 """
 
@@ -26,7 +26,7 @@ class _Watched(Tracer):
 
 
 class _Watch(Trace):
-    """Marks every value of a body, so that one that leaves it by another way than its result is told."""
+    """Marks every value of a body, so that one that leaves it by another way than its result raises an error."""
 
     __slots__ = ()
 

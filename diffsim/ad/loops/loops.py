@@ -78,7 +78,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
 
 
 def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-    """The same loop over states and their tangents: it is checkpointed in the same way if it is differentiated in turn."""
+    """The same loop over states and their tangents: it is checkpointed in the same way if it is differentiated again."""
     count, step = params["count"], params["step"]
     floating = [k for k, c in enumerate(cores) if is_floating(c)]
     dots = [zeros_like(aval(cores[k]))[()] if tangents[k] is None else tangents[k] for k in floating]

@@ -97,7 +97,7 @@ class LoopStepper:
                     self.captured_cts[k] = bar if self.captured_cts[k] is None else self.captured_cts[k] + bar
 
     def compared(self) -> list[np.ndarray]:
-        """What tells the state from others, for the guard."""
+        """The fingerprint of the state, which the guard compares."""
         return _compared(self.state)
 
     def state_arrays(self) -> list[np.ndarray]:

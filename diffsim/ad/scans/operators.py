@@ -36,7 +36,9 @@ def _leaves(xs: Any, what: str) -> tuple[list[Any], Tree]:
     cores, tree = cores_of(xs)
     for c in cores:
         if not hasattr(c, "dtype"):
-            raise ParameterError(f"{what} holds {type(c).__name__}, expected arrays")
+            raise ParameterError(
+                f"{what} holds {type(c).__name__}, expected arrays of floating-point numbers; convert it with numpy.asarray(x, float)"
+            )
         if c.dtype.kind not in "fciub":
             raise ParameterError(f"{what} holds entries of type {c.dtype}, expected numbers; convert them")
     if not cores:
@@ -52,7 +54,7 @@ def _to_rows(x: Any, axis: int) -> Any:
 def _aligned(xs: Sequence[Any], axis: int) -> tuple[int, tuple[int, ...]]:
     shape = xs[0].shape
     if not shape:
-        raise ShapeError("a scan or reduction needs an array with an axis, got a number")
+        raise ShapeError("a scan or reduction expected an array with an axis, got a number; give x[None]")
     if not -len(shape) <= axis < len(shape):
         raise ShapeError(f"axis = {axis} is out of bounds for arrays of shape {shape}")
     for x in xs[1:]:
@@ -184,7 +186,7 @@ def reduce(op: Op, xs: Any, ne: Any = None, *, axis: int = 0) -> Any:
         axis: along which to reduce.
 
     Returns:
-        An array or record like `xs` without the axis. Of equal minima or maxima the first has the derivative.
+        An array or record like `xs` without the axis. If minima or maxima are equal, the first has the derivative.
 
     Raises:
         ShapeError: arrays of several shapes, or an operator that changes the structure.
@@ -239,7 +241,7 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
         ne: the neutral element; it is not needed, and is there so that one call fits all operators.
 
     Returns:
-        A new array or record like `dst`. Of equal minima or maxima that of `dst` has the derivative, then the first.
+        A new array or record like `dst`. If minima or maxima are equal, that of `dst` has the derivative, then the first.
 
     Raises:
         ShapeError: shapes that do not fit.
@@ -290,7 +292,9 @@ def _positions(index: Any, own: bool = True) -> np.ndarray:
     if places.size == 0:
         places = places.astype(np.intp)
     if places.dtype.kind not in "iu" or places.ndim != 1:
-        raise ShapeError(f"index has the type {places.dtype} and the shape {places.shape}, expected integers of shape (n,)")
+        raise ShapeError(
+            f"index has the type {places.dtype} and the shape {places.shape}, expected integers of shape (n,); convert it with astype(int)"
+        )
     return np.ascontiguousarray(places, np.int64)
 
 
@@ -314,13 +318,16 @@ def scatter(dst: Any, index: Any, values: Any) -> Any:
     target = core(dst)
     target = target if hasattr(target, "dtype") else np.asarray(target)
     index_arrays = [_positions(i) for i in (index if isinstance(index, tuple) else (index,))]
+    if target.ndim < len(index_arrays):
+        raise ShapeError(f"dst has the shape {target.shape}, expected an axis for each of {len(index_arrays)} indices; give such an array")
     inside = np.flatnonzero(np.logical_and.reduce([(i >= 0) & (i < m) for i, m in zip(index_arrays, target.shape, strict=False)]))
     value = core(values)
     value = value if hasattr(value, "dtype") else np.asarray(value, target.dtype)
     n, rank = len(index_arrays[0]), len(index_arrays)
     if value.ndim and value.shape[0] != n:
         raise ShapeError(
-            f"values have the shape {value.shape}, expected {(n, *target.shape[rank:])} for {n} indices into dst of {target.shape}"
+            f"values have the shape {value.shape}, expected {(n, *target.shape[rank:])} for {n} indices into dst of {target.shape}; "
+            "give a value for each index"
         )
     if value.ndim and len(inside) != n:
         value = st.getitem(value, index=(inside,))
@@ -348,14 +355,16 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
     arrays = [a for cores, _ in pairs for a in cores]
     lengths = {a.shape[0] if a.ndim else -1 for a in arrays}
     if len(lengths) != 1 or -1 in lengths:
-        raise ShapeError(f"map takes arrays of one length, got the shapes {[a.shape for a in arrays]}")
+        raise ShapeError(
+            f"map expected one or more arrays of one length, got the shapes {[a.shape for a in arrays]}; give arrays whose first axes agree"
+        )
     (n,) = lengths
     if all(a.ndim == 1 and a.dtype.kind == "f" for a in arrays):
         found = _whole_map(f, pairs, n)
         if found is not None:
             return found
     if not n:
-        raise ShapeError("map over no elements cannot tell the shape of its result; treat an empty array apart")
+        raise ShapeError("map over no elements has a result of unknown shape, expected one element at least; treat an empty array apart")
     results = [f(*(unflatten(tree, [_element(c, i) for c in cores]) for cores, tree in pairs)) for i in range(n)]
     tree = flatten(results[0])[1]
     return unflatten(tree, [wrap(o) for o in _stacked([same_record(r, tree) for r in results], 0, tree)])

@@ -1,4 +1,4 @@
-"""Python functions of scalars as expressions: what an operator of a scan does, told once and run anywhere.
+"""Python functions of scalars as expressions: what an operator of a scan does, traced once and run anywhere.
 
 The function is called with symbols. A condition that it branches on makes two calls, whose results are joined by a select.
 """

@@ -1,4 +1,4 @@
-"""What tells one number, array or record of numbers from another."""
+"""Looks: values by which two numbers, arrays or records of numbers are compared."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def check_grads(
     leaves, tree = flatten(tuple(args))
     floating = [k for k, leaf in enumerate(leaves) if differentiable(leaf) is not None]
     if not floating:
-        raise ParameterError("args hold no floating-point values; there is nothing to differentiate for")
+        raise ParameterError("args hold no floating-point values, expected some to differentiate for; use float(x) or astype(float)")
     _Check(f, leaves, tree, floating, directions, step, np.random.default_rng(seed)).run(order, tuple(modes), "")
 
 
@@ -97,7 +97,9 @@ class _Check:
 
     def run(self, order: int, modes: tuple[str, ...], name: str) -> None:
         if not self.values(*self.x):
-            raise ParameterError("the function returned no floating-point values; there is nothing to differentiate")
+            raise ParameterError(
+                "the function returned no floating-point values, expected some to differentiate; return an array or a number"
+            )
         for _ in range(self.directions):
             v = [self._direction(x) for x in self.x]
             if "forward" in modes:

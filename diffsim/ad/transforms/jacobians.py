@@ -145,7 +145,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     arguments.function("f", f, "ds.jacobian(lambda x: x**2)", optional=False)
     number = number_of(argnums)
     if not isinstance(mode, str) or mode not in ("auto", "rows", "columns"):
-        raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'")
+        raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'; choose one of them")
     if mode != "auto":
         return (jacrev if mode == "rows" else jacfwd)(f, argnums)
 

@@ -36,7 +36,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     arguments.function("f", f, "ds.jvp(lambda x: x**2, (x,), (x_dot,))", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise ShapeError("jvp takes primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
+        raise ShapeError("jvp expected primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
     leaves, tree = flatten(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
     trace = ForwardTrace()

@@ -71,7 +71,7 @@ class Node:
 
 _NOTHING = Aval((), np.dtype(np.float64))
 VALUE = Primitive("value", lambda x, index: x[index])
-"""Of a node: one of several values of an operation."""
+"""The operation of a node that is one of several values of another operation."""
 
 
 class ReverseTracer(Tracer):

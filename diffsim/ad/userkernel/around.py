@@ -20,7 +20,7 @@ from diffsim.errors import StaleValueError
 
 
 class Taken(NamedTuple):
-    """A copy of a value that was found around a kernel, and what tells it from another."""
+    """A copy of a value that was found around a kernel, and its look, by which a changed value is found."""
 
     value: Any
     look: Any
