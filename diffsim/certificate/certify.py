@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import instance
+from diffsim.arguments import instance, mapping, real_array, whole
 from diffsim.certificate.line import Certificate, Line
 from diffsim.certificate.measures import MISMATCH, equal_sums, products, random_weights, same_bits, slope_lines
 from diffsim.certificate.taylor import taylor
@@ -47,16 +47,17 @@ def certify(
         directions: random directions of the Taylor test.
 
     Raises:
-        ParameterError: the simulation is in f32, where slopes drown in round-off.
+        ParameterError: the simulation is in f32, where slopes drown in round-off, or an argument is of another kind.
     """
     instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
-    point = {name: np.asarray(value, float) for name, value in inputs.items()}
+    steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
+    given = mapping("inputs", inputs, '{"c": c, "f": f}')
+    point = {name: real_array(f"inputs[{name!r}]", value, float) for name, value in given.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
-    if directions < 1:
-        raise ParameterError(f"directions = {directions}, expected at least 1; without one, nothing is tested")
+    directions = whole("directions", directions, 1, remedy="without one, nothing is tested")
     return Certificate(tuple(_lines(simulation, loss, point, steps, np.random.default_rng(seed), directions)))
 
 

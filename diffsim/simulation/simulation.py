@@ -128,8 +128,14 @@ class Simulation:
         return self._compiled.last_sweep
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
-        """The shape of an input, by name, of a run of so many steps."""
-        return self._compiled.input_shape(name, steps)
+        """The shape of an input, by name, of a run of so many steps.
+
+        Raises:
+            ParameterError: there is no such input, or `steps` is no number of steps.
+        """
+        made = self._compiled
+        known = (*made.step.forcings, *made.step.series, *made.coefficients.traced.inputs, *made.initial.traced.inputs)
+        return made.input_shape(one_of("name", name, known), check_steps(steps))
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""
