@@ -93,7 +93,8 @@ def mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
 
 def names(name: str, value: Any, example: str) -> tuple[str, ...]:
     """Names in a list, tuple, set or the like."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
+    listed = isinstance(value, Collection) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
+    if not listed or not all(isinstance(item, str) for item in value):
         raise ParameterError(f"{name} = {shown(value)}, expected a list of names; write it like {example}")
     return tuple(value)
 

@@ -361,9 +361,9 @@ def _rule(given: Any, what: str) -> Rule:
         return given
     if isinstance(given, str) and given in WORDS:
         return WORDS[given]
-    hint = f"; write {given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "; choose"
+    written = f"{given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "'zero', or Dirichlet(1.0) for a value"
     raise ParameterError(
-        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis{hint}"
+        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis; write {written}"
     )
 
 

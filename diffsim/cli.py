@@ -173,9 +173,14 @@ def _console() -> Console:
     return Console(highlight=False, markup=False)
 
 
+def _versions() -> str:
+    found = versions()
+    return f"diffsim {found['diffsim']} (Taichi {found['taichi']}, Python {found['python']})"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="diffsim", description="Answers inverse questions about physical systems by gradient.")
-    parser.add_argument("--version", action="version", version=f"diffsim {versions()['diffsim']}")
+    parser.add_argument("--version", action="version", version=_versions(), help="show the versions of diffsim, Taichi and Python")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     hardware = argparse.ArgumentParser(add_help=False)
     hardware.add_argument("--arch", default="auto", help="cpu, cuda, vulkan or auto (the default: DIFFSIM_ARCH, else cpu)")

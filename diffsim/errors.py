@@ -25,6 +25,10 @@ class TraceError(DiffsimError, TypeError):
     """An operation that a traced step cannot express or differentiate."""
 
 
+class TraceAttributeError(TraceError, AttributeError):
+    """An attribute or a method, such as one of NumPy's arrays, that a field of a step does not have."""
+
+
 class HostStageError(DiffsimError, RuntimeError):
     """A function that a step calls on the host failed."""
 
@@ -77,6 +81,36 @@ class DerivativeError(DiffsimError, RuntimeError):
 
     It is no TypeError, because NumPy would replace the message of that.
     """
+
+
+class ArrayCallError(DiffsimError):
+    """A function, a method or an operator of arrays does not take its arguments. Each subclass is also of the kind that NumPy raises."""
+
+
+class ArrayValueError(ArrayCallError, ValueError):
+    """Shapes that do not go together, or a value that the function does not take."""
+
+
+class ArrayTypeError(ArrayCallError, TypeError):
+    """An argument of a type that the function does not take."""
+
+
+class ArrayIndexError(ArrayCallError, IndexError):
+    """An index that the array does not have."""
+
+
+class ArrayAxisError(ArrayCallError, np.exceptions.AxisError):
+    """An axis that the array does not have; `axis` and `ndim` as of `numpy.exceptions.AxisError`."""
+
+    axis: int | None
+    ndim: int | None
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # NumPy would add its own sentence
+
+
+class ArrayMatrixError(ArrayCallError, np.linalg.LinAlgError):
+    """An argument of a function of linear algebra that is not made of matrices, or not of square ones."""
 
 
 class SingularError(DiffsimError, np.linalg.LinAlgError):

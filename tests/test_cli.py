@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -352,7 +354,8 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"diffsim {diffsim.__version__}\n"
+    taichi, python = metadata.version("taichi"), platform.python_version()
+    assert capsys.readouterr().out == f"diffsim {diffsim.__version__} (Taichi {taichi}, Python {python})\n"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)

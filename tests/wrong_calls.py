@@ -43,6 +43,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "wrong keys": lambda: {1: 2},
     "wrong values": lambda: {"c": None, "f": "x", "p": object()},
     "type": lambda: float,
+    "five numbers": lambda: [1.0] * 5,
+    "no axes": lambda: np.array(1.5),
 }
 
 
@@ -85,6 +87,7 @@ class Call:
 
 
 SHAPE, STEPS = (9, 11), 4
+FACES = [np.linspace(0.0, 1.0, 5), np.linspace(0.0, 2.0, 7)]
 GRID = ds.Grid(SHAPE, 10.0)
 
 
@@ -135,6 +138,21 @@ _LAYER = CPML(GRID, 1e-3, 2, 2000.0, 20.0)
 
 CALLS = [
     Call("Grid", ds.Grid, {"shape": (4, 5), "spacing": 10.0, "origin": (0.0, 1.0), "axes": ("z", "x")}),
+    Call("Grid.from_faces", ds.Grid.from_faces, {"faces": FACES, "axes": ("z", "x")}),
+    Call("faces", lambda along: ds.Grid.from_faces([along]), {"along": FACES[0]}),
+    Call("Grid.widths", GRID.widths, {"axis": 1, "location": 1}),
+    Call("Dirichlet", ds.Dirichlet, {"value": 1.0}),
+    Call("Neumann", ds.Neumann, {"flux": 1.0}),
+    Call("Robin", ds.Robin, {"a": 1.0, "b": 1.0, "value": 0.0}),
+    Call("Extrapolate", ds.Extrapolate, {"order": 1}),
+    Call("Outflow", ds.Outflow, {"speed": 1.0}),
+    Call("input_shape", _SHARED.input_shape, {"name": "c", "steps": STEPS}),
+    Call(
+        "certify",
+        lambda **arguments: ds.certify(directions=1, **arguments),
+        {"simulation": _SHARED, "loss": _loss, "inputs": _inputs(), "steps": STEPS},
+        ("loss",),
+    ),
     Call("Grid.coordinates", GRID.coordinates, {"axis": 1, "location": 1}),
     Call("Profile", lambda **a: _profiled(ds.Profile(**a)), {"axis": 0, "values": np.ones(SHAPE[0]), "location": 0}),
     Call("Variable", lambda **a: _declared(ds.Variable(**a)), {"boundary": "zero", "location": (0, 0), "unit": "m"}),
@@ -321,6 +339,16 @@ FITTING: dict[str, set[str]] = {
     "Grid spacing": {"1.5", "huge"},
     "Grid origin": {"-1", "0", "1.5", "huge"},
     "Grid axes": {"None", "texts"},
+    "Grid.from_faces axes": {"None", "texts"},
+    "Grid.widths axis": {"-1", "0"},
+    "Grid.widths location": {"0"},
+    "Dirichlet value": {"text", "-1", "0", "1.5", "huge"},
+    "Neumann flux": {"text", "-1", "0", "1.5", "huge"},
+    "Robin a": {"0", "1.5", "huge"},
+    "Robin b": {"0", "1.5", "huge"},
+    "Robin value": {"text", "-1", "0", "1.5", "huge"},
+    "Extrapolate order": {"0"},
+    "Outflow speed": {"0", "1.5", "huge"},
     "Grid.coordinates axis": {"-1", "0"},
     "Grid.coordinates location": {"0"},
     "Profile axis": {"0"},
@@ -384,16 +412,17 @@ FITTING: dict[str, set[str]] = {
     "Tikhonov order": {"0"},
     "Tikhonov reference": {"-1", "0", "1.5", "huge"},
     "Tikhonov mask": {"None", "True"},
-    "Tikhonov of field": {"list"},
+    "Tikhonov of field": {"list", "five numbers"},
     "SmoothedTotalVariation weight": {"0", "1.5", "huge"},
     "SmoothedTotalVariation spacing": {"1.5", "huge"},
     "SmoothedTotalVariation epsilon": {"1.5", "huge"},
     "SmoothedTotalVariation mask": {"None", "True"},
-    "SmoothedTotalVariation of field": {"list"},
+    "SmoothedTotalVariation of field": {"list", "five numbers"},
     "minimise bounds": {"None"},
     "minimise tolerance": {"0"},
     "minimise journal": {"None"},
     "minimise callback": {"None"},
+    "Parametrisation shape": {"five numbers"},
     "Parametrisation dtype": {"type"},
     "Parametrisation mask": {"None"},
     "Parametrisation lower": {"None", "-1", "0", "1.5"},

@@ -6,7 +6,7 @@ it began. `bind` hands an operation to the highest trace among its arguments; th
 operation to what was inside, and does its part with the result. So derivatives nest in any order, and levels cannot mix.
 
 This module knows nothing of derivatives: those of operations are in the table of each `Primitive` (`diffsim.ad.ops`), what is made
-of them in either mode in `diffsim.ad.modes`.
+of them in either mode in `diffsim.ad.transforms.modes`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Primitive:
         evaluate: `(*args, **params)` -> the value (a tuple if `multiple`), on plain arrays.
         jvp: `(args, tangents, out, params)` -> the tangent of the value, None if it is zero. A tangent of None is zero.
         vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
-        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). Of a wanted
-            argument that is not kept only shape and type are there. None: everything is kept.
+        keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). If a wanted
+            argument is not kept, the rule gets its shape and type only. None: everything is kept.
         record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
         takes_over: `vjp` has a further argument `owned`: whether it may overwrite the cotangent it is given.
 
-    All rules are written with primitives, so that they can be differentiated in turn.
+    All rules are written with primitives, so that they can be differentiated again.
     """
 
     __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "multiple", "name", "record", "takes_over", "vjp")
@@ -152,7 +152,7 @@ class _Local(threading.local):
     Attributes:
         depth: how many transformations run.
         interceptor: what sees the operations of the body that is being run again, if one is.
-        seen: arrays that were used since the outermost transformation began (see `diffsim.ad.guard`).
+        seen: arrays that were used since the outermost transformation began (see `diffsim.ad.arrays.guard`).
         unpruned: bytes of those used since the unneeded ones were dropped.
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
     """
@@ -182,7 +182,7 @@ def running() -> Iterator[None]:
 
 
 class Interceptor:
-    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.closure`)."""
+    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.loops.closure`)."""
 
     __slots__ = ("id",)
 

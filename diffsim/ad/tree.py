@@ -8,7 +8,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from diffsim.errors import ShapeError
+import numpy as np
+
+from diffsim.arguments import function, shown
+from diffsim.errors import ParameterError, ShapeError
 
 
 class _Kind(NamedTuple):
@@ -30,7 +33,14 @@ def register_pytree(
         kind: the type itself; subclasses are registered on their own.
         flatten: value -> (children, data); children are differentiated, `data` identifies the rest and can be compared.
         unflatten: (data, children) -> value.
+
+    Raises:
+        ParameterError: `kind` is no type, or one of numbers, text or arrays; or the others are no functions.
     """
+    if not isinstance(kind, type) or issubclass(kind, (int, float, complex, str, bytes, np.ndarray, np.generic)):
+        raise ParameterError(f"kind = {shown(kind)}, expected a type of records of your own; give the class itself")
+    function("flatten", flatten, "lambda value: ((value.x,), None)", optional=False)
+    function("unflatten", unflatten, "lambda data, children: Kind(*children)", optional=False)
     _registered[kind] = _Kind(flatten, unflatten)
 
 

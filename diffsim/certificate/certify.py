@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import shown
+from diffsim.arguments import instance, mapping, real_array, shown, whole
 from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale
 from diffsim.certificate.engine import Direction, Sums, measure
 from diffsim.certificate.line import Certificate
@@ -59,9 +59,12 @@ def certify(
         ParameterError: the simulation is in f32, where slopes drown in round-off; or an argument is not as it should be.
         ShapeError: an array does not fit its input.
     """
+    instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
         raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
-    point = {name: np.asarray(value, float) for name, value in inputs.items()}
+    steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
+    given = mapping("inputs", inputs, '{"c": c, "f": f}')
+    point = {name: real_array(f"inputs[{name!r}]", value, float) for name, value in given.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
     chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from diffsim.arguments import positive
+from diffsim.arguments import function, positive
 from diffsim.errors import ShapeError
-from diffsim.expr.functions import where
+from diffsim.expr.functions import lifted, where
 from diffsim.expr.metric import metric, stretched_diff
 from diffsim.expr.operators import place_along
 from diffsim.expr.symbol import Symbol
@@ -30,7 +30,8 @@ def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
 
 def superbee(a: Symbol, b: Symbol) -> Symbol:
     """The steepest slope within the bounds of a second-order scheme: the larger one, at most twice the smaller (Roe 1985)."""
-    return where(abs(a) < abs(b), minmod(2 * a, b), minmod(a, 2 * b))
+    a = lifted(a, b, "superbee")
+    return where(abs(a) < abs(lifted(b, a, "superbee")), minmod(2 * a, b), minmod(a, 2 * b))
 
 
 def mc(a: Symbol, b: Symbol) -> Symbol:
@@ -63,6 +64,7 @@ def muscl(f: Symbol, axis: int, limiter: Limiter = mc) -> tuple[Symbol, Symbol]:
         doi:10.1016/0021-9991(79)90145-1.
     """
     axis, place = place_along(f, axis, "muscl")
+    function("limiter", limiter, "diffsim.expr.minmod", optional=False)
     up, down = _half_steps(f, axis, place, limiter)
     below, above = (f + up).shifted(axis, -place), (f - down).shifted(axis, 1 - place)
     return below.across(axis), above.across(axis)

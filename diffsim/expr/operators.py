@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from diffsim.errors import ShapeError
+from diffsim.expr.functions import field_of
 from diffsim.expr.metric import check_second_order, stretched_diff, stretched_diff_centred, stretched_interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import centred, check_order, staggered
@@ -18,7 +19,7 @@ def laplacian(f: Symbol, order: int = 2) -> Symbol:
     """∇²f with central differences of the given order; same location."""
     order = check_order(order)
     terms, even = [], []
-    for axis, h in enumerate(f.spacing):
+    for axis, h in enumerate(field_of(f, "laplacian").spacing):
         if h is None:
             check_second_order(order, axis, "laplacian")
             terms.append(stretched_diff(stretched_diff(f, axis), axis))
@@ -52,7 +53,7 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
     A field that does not vary along the axis is returned unchanged.
     """
-    if isinstance(f, Symbol) and f.location[f.axis(axis)] is None:
+    if field_of(f, "interpolate").location[f.axis(axis)] is None:
         check_order(order)
         return f
     return _stagger(f, axis, order, derivative=0)
@@ -60,7 +61,7 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis at the same location, by central differences."""
-    axis, order = f.axis(axis), check_order(order)
+    axis, order = field_of(f, "diff_centred").axis(axis), check_order(order)
     h = f.spacing[axis]
     if h is None:
         axis, _ = place_along(f, axis, "diff_centred")
@@ -86,7 +87,7 @@ def place_along(f: Symbol, axis: int, what: str) -> tuple[int, int]:
     Raises:
         ShapeError: the grid does not have the axis, or `f` does not vary along it.
     """
-    axis = f.axis(axis)
+    axis = field_of(f, what).axis(axis)
     place = f.location[axis]
     if place is None:
         raise ShapeError(f"{what} along axis {axis} of an expression that does not vary along it; give one that does")

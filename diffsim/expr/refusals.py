@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from diffsim.errors import TraceError
+from diffsim.errors import TraceAttributeError, TraceError
 
 ELEMENTARY = {
     "sqrt": "f", "exp": "f", "log": "f", "sin": "f", "cos": "f", "tan": "f", "sinh": "f", "cosh": "f", "tanh": "f", "arcsin": "f",
@@ -103,3 +103,24 @@ def of_cells(what: str) -> TraceError:
         f"{what} of a field of a step, expected one expression for every cell, got a use of single cells; f.shifted(axis, cells) is a "
         "neighbour, and a value that differs from place to place is a parameter or a profile of the equation"
     )
+
+
+def of_attribute(name: str) -> TraceAttributeError:
+    """An attribute or a method was asked for that arrays of NumPy's may have, and fields have not.
+
+    Args:
+        name: of the attribute.
+    """
+    if name in ("sum", "mean", "max", "min"):
+        remedy = f"write diffsim.expr.{name}(f), one number for all cells"
+    elif name in REDUCTIONS:
+        remedy = "a step works cell by cell, so join the values of cells in the loss"
+    else:
+        remedy = f"write {INSTEAD[name]}" if name in INSTEAD else "write it with operators and the functions of diffsim.expr"
+    return TraceAttributeError(f"f.{name} of a field f of a step, expected an operation on symbolic fields, got one of arrays; {remedy}")
+
+
+def of_operator(sign: str) -> TraceError:
+    """An operator was used that fields do not have."""
+    remedy = {"//": "write diffsim.expr.floor(a / b)", "round()": "write diffsim.expr.floor(f + 0.5)"}.get(sign, "write sums of products")
+    return TraceError(f"{sign} of a field of a step, expected one of + - * / % ** < <= > >= & | ~, got {sign}; {remedy}")

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias, Union
 
 import numpy as np
 
+from diffsim.arguments import shown
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr import refusals
 from diffsim.expr.graph import CONDITIONS, LOGIC, Graph, Node
@@ -61,7 +62,7 @@ class Symbol:
             return value
         if isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 1) == 0):
             return self.like(self.graph.const(float(value)), (None,) * self.ndim)
-        raise TraceError(f"a step combines fields and numbers, got {type(value).__name__}; declare arrays as parameters or profiles")
+        raise TraceError(f"a step expected a field or a number, got {type(value).__name__}; declare arrays as parameters or profiles")
 
     def combine(self, op: str, *others: Operand) -> Symbol:
         """Apply an operation of the graph to this and other operands of the same location."""
@@ -97,9 +98,14 @@ class Symbol:
         Raises:
             ShapeError: the grid has no such axis.
         """
-        if not -self.ndim <= axis < self.ndim:
-            raise ShapeError(f"axis = {axis} of a {self.ndim}-D grid, expected {-self.ndim} to {self.ndim - 1}")
-        return operator.index(axis) % self.ndim
+        try:
+            found = operator.index(axis)
+        except TypeError:
+            found = self.ndim
+        if not -self.ndim <= found < self.ndim:
+            expected = f"expected {-self.ndim} to {self.ndim - 1}"
+            raise ShapeError(f"axis = {shown(axis)} of a {self.ndim}-D grid, {expected}; name an axis of the grid by its number")
+        return found % self.ndim
 
     def shifted(self, axis: int, cells: int) -> Symbol:
         """The value `cells` cells further along `axis`. A negative axis counts from the last."""
@@ -243,6 +249,25 @@ class Symbol:
 
     def __getitem__(self, index: Any) -> NoReturn:
         raise refusals.of_cells("an entry [...]")
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise refusals.of_cells("an assignment to an entry [...]")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)  # Python and NumPy look for their protocols
+        raise refusals.of_attribute(name)
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        raise refusals.of_operator("@")
+
+    def __floordiv__(self, other: Any) -> NoReturn:
+        raise refusals.of_operator("//")
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise refusals.of_operator("round()")
+
+    __rmatmul__, __rfloordiv__ = __matmul__, __floordiv__
 
     def __repr__(self) -> str:
         return f"Symbol({self.node!r}, location={self.location})"

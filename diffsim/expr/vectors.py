@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from diffsim.errors import ShapeError
+from diffsim.expr.functions import field_of
 from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
 
@@ -27,7 +28,7 @@ Tensor: TypeAlias = Sequence[Vector]
 
 def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
     """∇f, component `a` on the faces of axis `a`."""
-    return tuple(diff(f, axis, order) for axis in range(f.ndim))
+    return tuple(diff(f, axis, order) for axis in range(field_of(f, "grad").ndim))
 
 
 @overload

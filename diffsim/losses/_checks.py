@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.ad.arguments import real_values
+from diffsim.ad.arrays.arguments import real_values
 from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 

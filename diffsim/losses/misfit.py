@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 import diffsim.numpy as np
-from diffsim.ad.guard import constant
+from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import flag, real_array
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64

@@ -19,8 +19,8 @@ import numpy
 import numpy.typing as npt
 
 import diffsim.numpy as np
-from diffsim.ad.guard import constant
-from diffsim.arguments import number, positive, real_array, whole
+from diffsim.ad.arrays.guard import constant
+from diffsim.arguments import number, positive, real_array, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64
 from diffsim.typing import Array
@@ -35,7 +35,9 @@ class _Cells:
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing)
         if self._spacing.ndim > 1 or not self._spacing.size or not numpy.all(self._spacing > 0):
-            raise ParameterError(f"spacing: expected one length > 0, or one for each axis, got {spacing}; give the grid's spacing in m")
+            raise ParameterError(
+                f"spacing: expected one length > 0, or one for each axis, got {shown(spacing)}; give the grid's spacing in m"
+            )
         used = check_mask(mask)
         self._mask = None if used is None else constant(used)
         self._known: dict[tuple[int, ...], list[float | Array]] = {}

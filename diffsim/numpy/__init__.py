@@ -1,8 +1,8 @@
 """NumPy's names, differentiable: a numerical program with `np` bound to this module differentiates as it stands.
 
-Outside of a derivative the functions are NumPy's own. Inside, they give `diffsim.ad.array.Array`s, which behave as NumPy's arrays do and
-can be assigned to. Names follow NumPy 2, and the array API where the two differ; `cummax`, `cummin` and `logsumexp` are further ones.
-A function of NumPy that is not here works on plain values and raises for differentiated ones.
+Outside of a derivative the functions are NumPy's own. Inside, they give `diffsim.ad.arrays.array.Array`s, which behave as NumPy's arrays
+do and can be assigned to. Names follow NumPy 2, and the array API where the two differ; `cummax`, `cummin` and `logsumexp` are further
+ones. A function of NumPy that is not here works on plain values and raises for differentiated ones.
 
 Departures inside of a derivative: `out=` belongs to universal functions alone; sorting is stable; `empty` holds zeros; of the matrices
 given to `linalg.cholesky` and `linalg.eigh` the symmetric part counts; `linalg.pinv` and `linalg.lstsq` go by the normal equations, for
@@ -12,7 +12,6 @@ full rank; a Python float that a function is differentiated for is float64 (as `
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as _np
 from numpy import (
@@ -52,9 +51,7 @@ from numpy import (
     uint64,
 )
 
-from diffsim.ad import arithmetic as _arithmetic
-from diffsim.ad import array as _array
-from diffsim.ad import namespace as _namespace
+from diffsim.ad.arrays import namespace as _namespace
 from diffsim.numpy import fft, linalg
 from diffsim.numpy.calls import apply_along_axis, vectorize
 from diffsim.numpy.creation import (
@@ -351,40 +348,6 @@ def __dir__() -> list[str]:
 __array_api_version__ = "2023.12"
 __getattr__ = _without_rules(_np)
 
-_METHODS = (
-    all, any, argmax, argmin, argsort, choose, clip, cumprod, cumsum, diagonal, dot, max, mean, min, nonzero, prod, put,
-    repeat, round, searchsorted, squeeze, std, sum, swapaxes, take, trace, var,
-)  # fmt: skip
-"""Functions that arrays have as methods, with the array as first argument."""
-
-
-def _attach_methods() -> None:
-    for method in _METHODS:
-        setattr(_array.Array, method.__name__, method)
-    further: dict[str, Any] = {
-        "astype": lambda self, dtype, order="K", *, copy=True: asarray(astype(self, dtype, copy=copy), order=order),
-        "compress": lambda self, condition, axis=None: compress(condition, self, axis),
-        "conj": _conjugate,
-        "conjugate": _conjugate,
-        "__divmod__": lambda self, other: divmod(self, other),
-        "__rdivmod__": lambda self, other: divmod(other, self),
-    }
-    further["__matmul__"], further["__rmatmul__"] = _arithmetic.binary(_matmul)
-    further["__imatmul__"] = _arithmetic.in_place(further["__matmul__"])
-    for name, value in further.items():
-        setattr(_array.Array, name, value)
-
-
-def _conjugate(self: Any) -> Any:
-    """A real array itself, as NumPy's method (and unlike its function) gives it."""
-    return conjugate(self) if self.dtype.kind == "c" else self
-
-
-def _matmul(a: Any, b: Any) -> Any:
-    return _array.core(matmul(_array.wrap(a), _array.wrap(b)))
-
-
-_attach_methods()
 _namespace.set_namespace(sys.modules[__name__])
 
 # fmt: off

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, borrowed, core, fresh, wrap
+from diffsim.ad.arrays.array import Array, borrowed, core, fresh, wrap
+from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.core import Tracer, bottom, is_plain, local
-from diffsim.ad.guard import require_both_parts
-from diffsim.ad.layout import NewOrder, Order
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.layout import NewOrder, Order
 from diffsim.ad.ops.structure import astype as convert
 from diffsim.ad.ops.structure import copy as duplicate
 from diffsim.errors import DerivativeError

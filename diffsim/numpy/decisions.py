@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import bottom
 from diffsim.numpy.dispatch import of_values, one_axis, plain
 from diffsim.numpy.rehearsal import rehearsed

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
+from diffsim.ad.arrays.views import ReadOnlyView
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray, zeros
 from diffsim.numpy.decisions import result_type
 from diffsim.numpy.dispatch import axes_of, in_rows, outside, plain

@@ -10,11 +10,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap, wrapped
+from diffsim.ad.arrays.array import Array, core, wrap, wrapped
+from diffsim.ad.arrays.guard import require_plain
+from diffsim.ad.arrays.refusals import REFUSALS, raise_refused
 from diffsim.ad.core import Tracer, bottom, local
-from diffsim.ad.guard import require_plain
-from diffsim.ad.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.errors import DerivativeError
 from diffsim.numpy.rehearsal import rehearsed
 
@@ -55,9 +56,11 @@ def of_values(function: Callable[P, T]) -> Callable[P, T]:
     def find(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             return wrapped(function, args, kwargs, _stripped)
-        except ValueError as error:
+        except REFUSALS as error:
             if "output array is read-only" not in str(error):
-                raise
+                if not local.depth:
+                    raise
+                raise_refused(f"numpy.{function.__name__}", error, *args, *kwargs.values())
             raise DerivativeError(
                 f"numpy.{function.__name__} inside of a derivative takes no out = an array; leave out out, and assign the result"
             ) from None

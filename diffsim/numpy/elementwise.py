@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.refusals import refusing
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
@@ -137,6 +138,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 # choice
 
 
+@refusing("numpy.where")
 def where(condition: Any, *choices: Any) -> Any:
     """Entries of the first choice where the condition holds, else of the second; the condition is not differentiated.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import wrap
+from diffsim.ad.arrays.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
 from diffsim.errors import DerivativeError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, wrap
+from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.reduction import pick
 from diffsim.numpy.creation import asarray, zeros

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
+from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.core import Tracer
-from diffsim.ad.guard import require_both_parts
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray, full, zeros
 from diffsim.numpy.dispatch import as_array, as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of

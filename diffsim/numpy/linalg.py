@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.ad.array import wrap
+from diffsim.ad.arrays.array import wrap
 from diffsim.ad.core import bottom, is_plain
 from diffsim.ad.ops import determinant, spectral
 from diffsim.ad.ops import matrix as mx
@@ -93,7 +93,7 @@ class LstsqResult(NamedTuple):
 def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     """The least-squares solution for a matrix of full column rank; its derivative is that of the normal equations."""
     if rcond is not None and np.ndim(plain(rcond)):
-        raise DerivativeError(f"rcond of shape {np.shape(plain(rcond))} of lstsq, expected a number")
+        raise DerivativeError(f"rcond of shape {np.shape(plain(rcond))} of lstsq, expected a number; leave rcond out")
     a, b = wrap(_floating(a)), wrap(_floating(b))
     _, _, rank, s = np.linalg.lstsq(plain(a), plain(b), rcond)
     if rank < a.shape[1]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, wrap
+from diffsim.ad.arrays.array import Array, wrap
+from diffsim.ad.arrays.views import DiagonalView
 from diffsim.ad.core import Tracer, bottom, is_plain
-from diffsim.ad.layout import Axes, axes_in_memory, snapshot
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import DiagonalView
+from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
+from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.core import Tracer, bottom
-from diffsim.ad.guard import require_both_parts
-from diffsim.ad.layout import axes_of_result
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.layout import axes_of_result
 from diffsim.errors import DerivativeError
 from diffsim.numpy import elementwise as ew
 from diffsim.numpy.creation import asarray

@@ -1,7 +1,7 @@
 """What NumPy refuses is refused inside of a derivative too, by NumPy itself where diffsim has no message of its own.
 
 The first call of each form (types, shapes and the arguments that are no arrays) is rehearsed: NumPy's function takes copies of the values,
-as it may write into them, and its result is dropped. Later calls of that form cost a look at their arguments. Of large arrays the lengths
+as it may write into them, and its result is dropped. Later calls of that form cost a look at their arguments. The lengths of large arrays
 are no part of the form, so that a program pays once for each kind of call, not for each length; and a rehearsal takes their first entries.
 """
 
@@ -17,9 +17,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
+from diffsim.ad.arrays.refusals import refused
 from diffsim.ad.core import Tracer, bottom, local
-from diffsim.errors import DerivativeError, DiffsimError
+from diffsim.errors import ArrayCallError, DerivativeError, DiffsimError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,12 +213,14 @@ def explain(own: Callable[..., Any], args: Any, kwargs: Any) -> None:
     try:
         own(*args, **kwargs)
     except Exception as error:
-        if isinstance(error, DiffsimError) or _deliberate(error):
+        if not isinstance(error, ArrayCallError) and (isinstance(error, DiffsimError) or _deliberate(error)):
             raise
 
 
 def _deliberate(error: Exception) -> bool:
     """Whether a `raise` of diffsim raised it, rather than an operation that failed."""
+    if isinstance(error, ArrayCallError):  # an operator on the way found what NumPy refuses
+        return False
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -274,10 +277,10 @@ def rehearsed(theirs: Callable[..., Any], *, alone: bool = False) -> Callable[[C
                         _known.discard(_form_of(name, *given))  # so that it is refused each time
                         raise
                 return found
-            except DiffsimError:
-                raise
             except FAILURES as error:
-                raise unlike_numpy(name, theirs, given, error) from error
+                if isinstance(error, DiffsimError) and not isinstance(error, ArrayCallError):
+                    raise
+                raise refused(name, unlike_numpy(name, theirs, given, error), *given) from error
             finally:
                 _state.inside = False
 
@@ -300,7 +303,7 @@ def _compared(own: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[int,
 
 
 def _defaults(theirs: Callable[..., Any]) -> dict[str, Any] | None:
-    """NumPy's parameters with their defaults; None: it does not tell."""
+    """NumPy's parameters with their defaults; None if they cannot be found."""
     if isinstance(theirs, np.ufunc):
         return {**dict.fromkeys(f"x{k + 1}" for k in range(theirs.nin)), **OPTIONS}
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.guard import require_both_parts
+from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.numpy import elementwise as ew

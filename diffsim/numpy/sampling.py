@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import sliding

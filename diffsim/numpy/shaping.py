@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.guard import require_both_parts
+from diffsim.ad.arrays.refusals import refusing
+from diffsim.ad.arrays.views import ReadOnlyView
 from diffsim.ad.core import Tracer, local
-from diffsim.ad.guard import require_both_parts
 from diffsim.ad.ops import structure as st
-from diffsim.ad.views import ReadOnlyView
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.dispatch import as_array, axes_of, one_axis, outside, plain, value_of
 from diffsim.numpy.rehearsal import rehearsed
@@ -152,7 +153,7 @@ def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     return tuple(broadcast_to(x, target) for x in args)
 
 
-broadcast_shapes = np.broadcast_shapes
+broadcast_shapes = refusing("numpy.broadcast_shapes")(np.broadcast_shapes)
 
 
 def _each(arrays: tuple[Any, ...], raised: Any) -> Any:

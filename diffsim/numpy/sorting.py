@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray

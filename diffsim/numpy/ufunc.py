@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import Array, core, wrap
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.refusals import refused, refusing
 from diffsim.ad.core import Primitive, Tracer, bottom, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import astype, concatenate, getitem, reshape
@@ -50,11 +51,13 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
             return self.own(*args, **options)
         try:
             return wrap(self._primitive(*map(core, args)))
-        except DiffsimError:
-            raise
         except FAILURES as error:
-            raise unlike_numpy(f"numpy.{self.__name__}", self._numpy, (args, options), error) from error
+            if isinstance(error, DiffsimError):
+                raise
+            name = f"numpy.{self.__name__}"
+            raise refused(name, unlike_numpy(name, self._numpy, (args, options), error), args) from error
 
+    @refusing("a universal function")
     def own(self, *args: Any, **options: Any) -> Any:
         """The function inside a derivative, with all that NumPy's takes."""
         out, where = options.get("out"), options.get("where", True)
@@ -101,6 +104,7 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         value = self._primitive(*(_of_type(v, t) for v, t in zip(values, types, strict=False)))
         return _of_type(value, types[-1])
 
+    @refusing("outer() of a universal function")
     def outer(self, a: Any, b: Any) -> Any:
         """The function of every pair of entries."""
         forms = self._rehearsed("outer", a, b)
@@ -110,6 +114,7 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
             require_alike(f"numpy.{self.__name__}.outer", (found.shape, found.dtype), forms)
         return found
 
+    @refusing("reduce() of a universal function")
     def reduce(self, array: Any, axis: Any = 0, *further: Any, **options: Any) -> Any:
         """Entries along axes combined from first to last."""
         self._rehearsed("reduce", array, axis, *further, **options)
@@ -127,6 +132,7 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
             array = wrap(_of_type(value_of(array), np.dtype(dtype)))
         return self.reduction(array, axis=axis, **options)
 
+    @refusing("reduceat() of a universal function")
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """Entries combined from each index to the next one, the last to the end; an index not below the next one gives its entry."""
         self._rehearsed("reduceat", array, indices, axis, dtype, out)
@@ -144,6 +150,7 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         parts = [value_of(self.reduce(wrap(getitem(value, index=(*lead, cut))), axis, dtype, keepdims=True)) for cut in cuts]
         return wrap(concatenate(*parts, axis=axis, lengths=(1,) * len(parts)))
 
+    @refusing("accumulate() of a universal function")
     def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
         """Running results along an axis."""
         self._rehearsed("accumulate", array, axis, dtype, out)
@@ -158,6 +165,7 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
             return self.running(array, axis=axis, dtype=dtype)
         return self.running(array if dtype is None else wrap(_of_type(value_of(array), np.dtype(dtype))), axis=axis)
 
+    @refusing("at() of a universal function")
     def at(self, a: Any, indices: Any, b: Any = None) -> None:
         """In place, as often as an entry is named; `add` and `subtract` only."""
         if not isinstance(a, Array):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,8 @@ def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None
         # SciPy lets a single number stand for all entries.
         lower, upper = (np.array(np.broadcast_to(b, size) if np.size(b) == 1 else b, dtype=np.float64) for b in (bounds.lb, bounds.ub))
         return Box(lower, upper)
-    pairs = bounds if isinstance(bounds, (Sequence, np.ndarray)) and not isinstance(bounds, str) else [bounds]
+    listed = isinstance(bounds, Sequence) or (isinstance(bounds, np.ndarray) and bounds.ndim > 0)
+    pairs: Any = bounds if listed and not isinstance(bounds, str) else [bounds]
     if not all(len(pair) == 2 if isinstance(pair, (tuple, list)) else np.shape(pair) == (2,) for pair in pairs):
         raise ParameterError(f"bounds = {shown(bounds)}, expected SciPy's Bounds or a pair an entry; write [(0.0, None)] * {size}")
     lower = real_array("lower bounds", [-np.inf if low is None else low for low, _ in pairs], np.float64)

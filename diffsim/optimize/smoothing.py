@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.ndimage import gaussian_filter
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Primitive
 from diffsim.ad.ops.structure import linear
 

@@ -147,10 +147,10 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "", grid: bool = Fals
         ax.set_axisbelow(True)
 
 
-def legend_below(figure: Figure, handles: list[Any], columns: int = 4) -> None:
+def legend_below(figure: Figure, handles: list[Any]) -> None:
     """One legend for all axes of a figure, under them."""
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=LABEL, frameon=False)
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=LABEL, frameon=False)
 
 
 def colour_bar(figure: Any, image: ScalarMappable, label: str, **where: Any) -> None:

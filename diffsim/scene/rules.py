@@ -156,7 +156,8 @@ def _table(value: Any) -> Any:
         return {"type": value}
     if isinstance(value, (dict, RuleModel)):
         return value
-    raise ValueError(f'expected a rule, such as "mirror" or {{type = "dirichlet", value = 1.0}}, found {shown(value)}; write one')
+    remedy = 'name the axis of a list, as in {z = ["zero", "mirror"]}' if isinstance(value, list) else "write one"
+    raise ValueError(f'expected a rule, such as "mirror" or {{type = "dirichlet", value = 1.0}}, found {shown(value)}; {remedy}')
 
 
 def _two(value: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.ad.array import Array
-from diffsim.ad.transform import vjp
+from diffsim.ad.arrays.array import Array
+from diffsim.ad.transforms.vjp import vjp
 from diffsim.arguments import number, shown
 from diffsim.errors import DerivativeError, ParameterError
 from diffsim.simulation.solution import Solution

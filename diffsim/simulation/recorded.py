@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from diffsim.ad.array import Array as DifferentiatedArray
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes
 from diffsim.checkpoint.schedule import require_schedule
@@ -128,8 +128,14 @@ class Simulation:
         return self._compiled.last_sweep
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
-        """The shape of the input `name` in a run of `steps` steps."""
-        return self._compiled.input_shape(name, steps)
+        """The shape of an input, by name, of a run of so many steps.
+
+        Raises:
+            ParameterError: there is no such input, or `steps` is no number of steps.
+        """
+        made = self._compiled
+        known = (*made.step.forcings, *made.step.series, *made.coefficients.traced.inputs, *made.initial.traced.inputs)
+        return made.input_shape(one_of("name", name, known), check_steps(steps))
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""

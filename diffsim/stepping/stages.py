@@ -175,6 +175,8 @@ def array_stage(
 
 def trace_of(value: Symbol, what: str) -> Trace:
     """The trace of a step's expression."""
+    if not isinstance(value, Symbol):
+        raise TraceError(f"{what} of a {type(value).__name__}, expected a field of the step; call it with fields that step() is given")
     if not isinstance(value.graph, Trace):
         raise TraceError(f"{what} was called outside a step; coefficients need none")
     return value.graph

@@ -25,7 +25,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 from tests.numpy.variants import Call, coarsest, difference, inside, of_numpy
 
 ALTOGETHER = 10

@@ -10,9 +10,9 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.ad import guard
-from diffsim.ad.array import Array
-from diffsim.ad.guard import COPY_BYTES
+from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.array import Array
+from diffsim.ad.arrays.guard import COPY_BYTES
 from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
 
 from .entry import Entry, Table, apart, complex_normal, positive

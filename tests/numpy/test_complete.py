@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim.numpy as dn
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 
 from .table import ENTRIES
 

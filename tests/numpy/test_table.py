@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 
 from .entry import Entry
 from .measures import differences, directions, is_floating, leaves, like, pairing, size

@@ -13,7 +13,7 @@ import numpy as np
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.ad.array import Array
+from diffsim.ad.arrays.array import Array
 from diffsim.ad.core import bottom
 from diffsim.errors import DiffsimError
 

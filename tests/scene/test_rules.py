@@ -320,6 +320,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (one({"type": "neumann", "flx": 1.0}), "equation.boundary.x.flx: expected one of type, value, flux", "did you mean flux?"),
     (one({"value": 1.0}), "equation.boundary.x.type: expected a value, found none", "add the key"),
     (one(3), "equation.boundary.x: expected a rule, such as", "write one"),
+    ({**one(3), "equation__boundary": ["mirror", "zero"]}, "equation.boundary: expected a rule, such as", "name the axis of a list"),
     (one({"type": "robin", "a": 1.0, "b": -1.0, "value": 0.0}), "equation.boundary.x: Robin has a = 1 and b = -1", "correct the signs"),
     (one({"type": "dirichlet", "value": "a b"}), "equation.boundary.x.value: expected a number or a name", "choose another"),
     (one({"type": "dirichlet", "value": 1.0, "varies": []}), "equation.boundary.x: expected varies together with the name", "drop varies"),

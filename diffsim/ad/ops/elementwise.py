@@ -33,7 +33,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         evaluate: the NumPy function.
         partials: one an argument; None where the derivative is zero. The partial `ONE` stands for 1.
         singular: a partial derivative may be infinite or NaN where the value is finite, also by overflow. Then a tangent of exactly 0
-            stays exactly 0. (A cotangent does for every function: see `diffsim.ad.sweep`.)
+            stays exactly 0. (A cotangent does for every function: see `diffsim.ad.transforms.sweep`.)
     """
 
     def along(t: Any, partial: Partial, args: Any, out: Any) -> Any:

@@ -226,4 +226,4 @@ fft: Primitive = linear(
     lambda x, axes, inverse: (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=axes),
     lambda ct, x, params: like(fft(ct, **params), x),
 )
-"""Of complex arrays. The matrix of the transform is symmetric, so it is its own transpose."""
+"""The Fourier transform of complex arrays. Its matrix is symmetric, so it is its own transpose."""

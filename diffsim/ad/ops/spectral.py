@@ -1,8 +1,9 @@
 """Eigenvalues and eigenvectors of symmetric matrices, also where eigenvalues are equal.
 
-With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j - w_i). Of equal eigenvalues only what they span has a
-derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided; its derivative is divided
-differences of w_bar, which for equal eigenvalues are second derivatives of the function, and known only where w_bar is constant.
+With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j - w_i). Where eigenvalues are equal, only what their
+eigenvectors span has a derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided. Its
+derivative is divided differences of w_bar, which for equal eigenvalues are second derivatives of the function, and known only where w_bar
+is constant.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from diffsim.ad.ops.structure import add_up, getitem, zeros_like
 from diffsim.errors import DerivativeError
 
 _ROUNDING = 64
-"""Of terms that cancel, in units of what one rounding of the largest gives."""
+"""The largest sum of terms that cancel, in units of what one rounding of the largest term gives."""
 
 
 def _equal(w: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad import layout
 from diffsim.ad.core import Primitive, aval, bottom, is_plain
+from diffsim.ad.ops import layout
 
 
 def keeps_nothing(wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:
@@ -144,7 +144,7 @@ concatenate: Primitive = Primitive(
 
 
 class IndexedCotangent:
-    """A cotangent that is zero but for the entries at `index`, to be added in place (see `diffsim.ad.sweep`)."""
+    """A cotangent that is zero but for the entries at `index`, to be added in place (see `diffsim.ad.transforms.sweep`)."""
 
     __slots__ = ("ct", "index")
 

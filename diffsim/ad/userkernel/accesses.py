@@ -22,7 +22,7 @@ class Access:
     Attributes:
         segment: number of the top-level loop that it stands in.
         own: it touches the cell of the loop's own indices, once in an iteration, and no other.
-        apart: the part of the index that tells iterations of the top-level loop apart, None if there is none: then two of
+        apart: the part of the index that differs between iterations of the top-level loop, None if there is none: then two of
             them may meet in a cell.
     """
 

@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from diffsim import engine
-from diffsim.ad.looks import look_of
+from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.userkernel.outlook import outlook
 from diffsim.ad.userkernel.source import MISSING, Source
 from diffsim.errors import StaleValueError
 
 
 class Taken(NamedTuple):
-    """A copy of a value that was found around a kernel, and what tells it from another."""
+    """A copy of a value that was found around a kernel, and its look, by which a changed value is found."""
 
     value: Any
     look: Any

@@ -19,13 +19,14 @@ from diffsim import engine
 from diffsim.ad.userkernel import transport
 from diffsim.ad.userkernel.kernel import UserKernel
 from diffsim.ad.userkernel.signature import is_real
+from diffsim.arguments import shown, whole
 from diffsim.errors import DiffsimError, KernelError
 
 TOLERANCES = {"float64": 1e-6, "float32": 2e-2}
 """Central differences with a step of eps^(1/3) err by about eps^(2/3), 4e-11 and 2e-5, times third derivatives."""
 
 LAST_LINES = 12
-"""Of what a crashed process wrote, what is shown."""
+"""How many of the last lines that a crashed process wrote are shown."""
 
 CHILD = "import sys; from diffsim.ad.userkernel.check import answer; answer(*sys.argv[1:])"
 
@@ -100,13 +101,14 @@ def check_kernel(
         timeout: seconds until the fresh interpreter is given up.
 
     Returns:
-        The comparisons. A crash, a refusal or an error of the kernel is told in them, not raised.
+        The comparisons. They also hold a crash, a refusal or an error of the kernel, which is not raised.
 
     Raises:
         KernelError: the arguments do not fit, or something that the kernel uses cannot be sent.
     """
-    if directions < 1:
-        raise KernelError(f"directions = {directions}, expected at least 1")
+    if not isinstance(kernel, UserKernel):
+        raise KernelError(f"kernel = {shown(kernel)}, expected a kernel; decorate the function with @diffsim.kernel")
+    directions = whole("directions", directions, 1, error=KernelError)
     given = kernel.signature.convert(kernel.signature.bind(args, kwargs))
     inputs = list(given.values())
     if not isolated:

@@ -36,7 +36,7 @@ class Compiled:
 
     def forward(self, arrays: Mapping[str, np.ndarray], around: Around) -> None:
         """Run the kernel on arrays, by name; those that it writes are changed. `around`: the captured numbers."""
-        with self._told("run"), engine.hand_written(self.signature.default_float(arrays)):
+        with self._as_kernel_error("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
             engine.taichi().sync()
@@ -56,7 +56,7 @@ class Compiled:
             Cotangents of every float array, and of `numbers`.
         """
         stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
-        with self._told("be differentiated"), engine.hand_written(self.signature.default_float(arrays), stack):
+        with self._as_kernel_error("be differentiated"), engine.hand_written(self.signature.default_float(arrays), stack):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), around, numbers)
             if shares_memory():
                 return self._reverse_in_place(kernel, arrays, cotangents, numbers)
@@ -87,7 +87,7 @@ class Compiled:
         return {name: gradient.reshape(arrays[name].shape) for name, gradient in gradients.items()}
 
     @contextmanager
-    def _told(self, action: str) -> Iterator[None]:
+    def _as_kernel_error(self, action: str) -> Iterator[None]:
         """Turn what Taichi raises into an error of diffsim."""
         ti = engine.taichi()
         try:

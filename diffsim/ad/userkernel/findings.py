@@ -1,4 +1,4 @@
-"""What the check of a kernel's source finds, and how it is told."""
+"""What the check of a kernel's source finds, and the message about it."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from diffsim import engine
-from diffsim.ad import surroundings
-from diffsim.ad.array import core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.surroundings import watch as surroundings
 from diffsim.ad.userkernel import lint
 from diffsim.ad.userkernel.around import Around, Captures, taken
 from diffsim.ad.userkernel.compiled import Compiled
@@ -207,19 +207,10 @@ class UserKernel:
         numbers = frozenset(name for name in used if self.signature.parameters[name].scalar)
         return self._compiled.reverse({n: a for n, a in arrays.items() if a is not None}, bars, numbers, around)
 
-    def hand_pullback(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None = None
-    ) -> list[Any]:
-        """The adjoint given by hand, on whatever values it can take: a recording layer differentiates it once more.
-
-        Raises:
-            KernelError: there is none, or it returns the wrong number of cotangents, or None for one that is used.
-        """
-        return self._hand_pullback(inputs, outputs, cotangents, use, self._around())
-
     def _hand_pullback(
         self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None, around: Around
     ) -> list[Any]:
+        """The adjoint given by hand, on whatever values it can take: the record of a derivative differentiates it once more."""
         if self.hand_adjoint is None:
             raise KernelError(
                 f"kernel {self.__name__} has no second derivative: Taichi's transform is not differentiated again; "

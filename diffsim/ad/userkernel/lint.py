@@ -320,7 +320,7 @@ class Walk:
     # expressions
 
     def expression(self, node: ast.expr | None) -> Value:
-        """What is known of an expression; tells what is wrong in it."""
+        """What is known of an expression; adds a finding for what is wrong in it."""
         if node is None or isinstance(node, ast.Constant):
             return CONSTANT
         handler = getattr(self, f"on_{type(node).__name__}", None)

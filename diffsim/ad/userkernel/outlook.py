@@ -1,4 +1,4 @@
-"""What tells objects and plain functions that a kernel uses from what they were: Taichi asks them once, when it compiles."""
+"""Whether objects and plain functions that a kernel uses have changed: Taichi reads them once, when it compiles."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-from diffsim.ad.looks import look_of
-from diffsim.ad.reading import is_library, parts_of, readers_of
+from diffsim.ad.surroundings.looks import look_of
+from diffsim.ad.surroundings.reading import is_library, parts_of, readers_of
 
 Seen = dict[int, Any]
 """What was looked at already, by its id."""
@@ -49,7 +49,7 @@ def outlook(value: Any, seen: Seen | None = None) -> Any:
 
 
 def _attributes(kind: type) -> list[tuple[str, Any]]:
-    """Of a class and those that it inherits from, but for those of libraries."""
+    """The attributes of a class and of those that it inherits from, but for classes of libraries."""
     found = [vars(k).items() for k in kind.__mro__ if not is_library(k)]
     return [(name, value) for items in found for name, value in items if not name.startswith("__")]
 

@@ -1,0 +1,1 @@
+"""The array that a differentiated function works with."""

@@ -1,0 +1,1 @@
+"""Functions and loops that the reverse sweep runs again."""

@@ -1,0 +1,94 @@
+"""Functions with the traced values that they reach from outside made into arguments.
+
+The body of a checkpointed loop is run again in the reverse sweep. Traced values that it takes from around it must be kept apart
+from its own: an interceptor sees each operation on a value of an earlier trace and puts another in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from diffsim.ad.arrays.leaves import Cores
+from diffsim.ad.core import Interceptor, Primitive, Trace, Tracer, bind, bottom, is_inexact, local, running
+
+CoreFunction = Callable[[Cores], Cores]
+"""From core values to core values. It may be run again."""
+
+
+class _Watched(Tracer):
+    """A value of a body that is run to find what it reaches."""
+
+    __slots__ = ()
+
+    def __init__(self, trace: Trace, primal: Any) -> None:
+        self.trace, self.primal = trace, primal
+
+
+class _Watch(Trace):
+    """Marks every value of a body, so that one that leaves it by another way than its result raises an error."""
+
+    __slots__ = ()
+
+    def mark(self, value: Any) -> Any:
+        return _Watched(self, value) if hasattr(value, "dtype") and is_inexact(value) else value
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        out = bind(primitive, [a.primal if isinstance(a, _Watched) and a.trace is self else a for a in args], params)
+        if primitive.constant:
+            return out  # as in the runs that are recorded
+        return tuple(map(self.mark, out)) if primitive.multiple else self.mark(out)
+
+
+class _Substitution(Interceptor):
+    """Puts given values in the place of captured ones. With `watch`, a value that is not known is captured, and held constant."""
+
+    __slots__ = ("captured", "given", "places", "watch")
+
+    def __init__(self, captured: list[Tracer], given: Sequence[Any], watch: _Watch | None = None) -> None:
+        super().__init__()
+        self.captured = captured
+        self.given = list(given)
+        self.places = {id(t): k for k, t in enumerate(captured)}
+        self.watch = watch
+
+    def replace(self, tracer: Tracer) -> Any:
+        place = self.places.get(id(tracer))
+        if place is None:
+            if self.watch is None:
+                return tracer  # it came in through an argument
+            place = self.places[id(tracer)] = len(self.captured)
+            self.captured.append(tracer)
+            self.given.append(self.watch.mark(bottom(tracer)))
+        return self.given[place]
+
+    def run(self, function: CoreFunction, args: Cores) -> Cores:
+        before = local.interceptor
+        local.interceptor = self
+        try:
+            with running():
+                out = function(args)
+            return tuple(self.replace(c) if isinstance(c, Tracer) and c.trace.id < self.id else c for c in out)
+        finally:
+            local.interceptor = before
+
+
+def discover(function: CoreFunction, args: Cores) -> tuple[Cores, list[Tracer]]:
+    """Run a function on plain values, and find the traced values that it reaches from outside."""
+    captured: list[Tracer] = []
+    substitution = _Substitution(captured, ())
+    watch = substitution.watch = _Watch()
+    try:
+        out = substitution.run(function, tuple(watch.mark(bottom(a)) for a in args))
+    finally:
+        watch.ended = True
+    return tuple(map(bottom, out)), captured
+
+
+def closed(function: CoreFunction, captured: list[Tracer]) -> Callable[[Cores, Cores], Cores]:
+    """The function with the captured values as a second argument."""
+
+    def run(args: Cores, values: Cores) -> Cores:
+        return _Substitution(captured, values).run(function, args)
+
+    return run

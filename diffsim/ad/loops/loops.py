@@ -1,0 +1,298 @@
+"""Loops as one operation, whose reverse sweep runs them again from checkpoints."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim import arguments
+from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, is_floating, public
+from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
+from diffsim.ad.loops.closure import closed, discover
+from diffsim.ad.loops.replay import LoopStepper, Record, Step, require_same
+from diffsim.ad.ops.structure import compact, zeros_like
+from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
+from diffsim.ad.tree import Tree, in_order, unflatten
+from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
+from diffsim.checkpoint.growth import largest
+from diffsim.checkpoint.progress import Teller
+from diffsim.checkpoint.schedule import require_count, require_truth
+from diffsim.checkpoint.stores import open_stores
+from diffsim.errors import ParameterError, ShapeError
+
+
+def _nbytes(cores: Cores) -> int:
+    return sum(bottom(c).nbytes for c in cores if hasattr(c, "dtype"))
+
+
+def _evaluate(*cores: Any, step: Step, count: int, first: int, steps: int, checkpoint: Any, memo: list[Any]) -> tuple[Any, ...]:
+    if memo:
+        return memo.pop()
+    state, captured = tuple(cores[:count]), tuple(cores[count:])
+    for n in range(steps):
+        state = step(first + n, state, captured)
+    return state
+
+
+def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    """The value of a loop, and its pullback: the reverse sweep of a checkpointing schedule."""
+    count, steps, step, first = params["count"], params["steps"], params["step"], params["first"]
+    state, captured = tuple(cores[:count]), tuple(cores[count:])
+    out = bind(_loop, cores, params)
+    if not steps:
+        return out, lambda cts: [*cts, *(None for _ in captured)]
+    avals = [aval(c) if is_floating(c) else None for c in cores]
+
+    policy = Policy.of(params["checkpoint"])
+
+    def pullback(cts: Sequence[Any]) -> list[Any]:
+        stepper = LoopStepper(step, first, steps, state, captured)
+        counted = policy.slots is not None and policy.slots < steps  # states are what is asked for, whatever the record of a step takes
+        recorded = None if counted else max(Record(step, first, state, captured).nbytes(), 1)
+        schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
+        guard = ReplayGuard(stepper.compared) if policy.verify else None
+        growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))
+        stores = open_stores(schedule, stepper.state_arrays, policy)
+        watchers: list[Callable[[Action], None]] = [growth]
+
+        def watch(action: Action) -> None:
+            for watcher in watchers:
+                watcher(action)
+
+        with Sweep(schedule, stepper, stores=stores, guard=guard, on_piece=watch) as sweep:
+            if policy.progress is not None:
+                watchers.append(Teller(sweep, policy.progress))
+            sweep.forward()
+            if policy.verify:
+                require_same(stepper.state, out, "a loop")
+            stepper.cts = list(cts)
+            sweep.reverse()
+        growth.warn()
+        bars = [*stepper.cts, *stepper.captured_cts]
+        return [None if a is None else zeros_like(a)[()] if b is None else b for a, b in zip(avals, bars, strict=True)]
+
+    return out, pullback
+
+
+def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    """The same loop over states and their tangents: it is checkpointed in the same way if it is differentiated again."""
+    count, step = params["count"], params["step"]
+    floating = [k for k, c in enumerate(cores) if is_floating(c)]
+    dots = [zeros_like(aval(cores[k]))[()] if tangents[k] is None else tangents[k] for k in floating]
+    in_state = [k for k in floating if k < count]
+
+    def both(number: int, state: Cores, captured: Cores) -> Cores:
+        trace = ForwardTrace()
+        values = [*state[:count], *captured[: len(cores) - count]]
+        movements = [*state[count:], *captured[len(cores) - count :]]
+        for k, dot in zip(floating, movements, strict=True):
+            values[k] = ForwardTracer(trace, values[k], dot)
+        outs = step(number, tuple(values[:count]), tuple(values[count:]))
+        mine = [isinstance(o, ForwardTracer) and o.trace is trace for o in outs]
+        primals = [o.primal if m else o for o, m in zip(outs, mine, strict=True)]
+        moved = [outs[k].tangent if mine[k] else zeros_like(aval(primals[k]))[()] for k in in_state]
+        return (*primals, *moved)
+
+    inner = [*cores[:count], *dots[: len(in_state)], *cores[count:], *dots[len(in_state) :]]
+    found = bind(_loop, inner, params | {"step": both, "count": count + len(in_state), "memo": []})
+    moved = iter(found[count:])
+    return [next(moved) if k in in_state else None for k in range(count)]
+
+
+_loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
+
+
+# for users
+
+
+def _in_rows(state: Cores) -> Cores:
+    """A state laid out in memory in one way, so that views in the body are views in each run, also after a slow tier."""
+    return tuple(compact(c) if isinstance(c, (Tracer, np.ndarray)) else c for c in state)
+
+
+def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cores], Cores]:
+    """A loop's body on core values; the state must keep its structure, shapes and types."""
+
+    def run(number: int, state: Cores) -> Cores:
+        given = unflatten(tree, as_arrays(_in_rows(state)))
+        cores, found = cores_of(in_order(function(number, given), tree))
+        if found != tree:
+            raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
+        out = []
+        for before, after in zip(state, cores, strict=True):
+            if is_floating(after) and not is_floating(before) and not isinstance(before, float):
+                raise ShapeError(
+                    f"the body of a loop returned {after.dtype} for a state that began as "
+                    f"{getattr(before, 'dtype', type(before).__name__)}, whose derivative would be "
+                    "lost; begin with a floating-point value, such as 0.0"
+                )
+            if _is_number(before) and not _is_number(after):
+                raise ShapeError(f"the body of a loop returned {type(after).__name__} for a state that began as a number; return one")
+            if is_floating(before) and hasattr(after, "dtype") and after.shape != before.shape:
+                raise ShapeError(f"the body of a loop returned an array of shape {after.shape}, expected that of the state, {before.shape}")
+            if is_floating(before) and not is_floating(after):
+                after = np.asarray(after, before.dtype)[()]
+            out.append(after)
+        return tuple(out)
+
+    return run
+
+
+def _is_number(core: Any) -> bool:
+    """Whether it is an array or a number, not a text or another object that a state carries along."""
+    return hasattr(core, "dtype") or isinstance(core, (bool, int, float, complex))
+
+
+def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last: Callable[[int, Cores], bool], checkpoint: Any) -> Cores:
+    """Run a loop on plain values, then as one operation on the values that are being differentiated.
+
+    Raises:
+        ParameterError: `checkpoint` is of another kind, or asks for what loops do not have.
+    """
+    if Policy.of(checkpoint).resume:
+        raise ParameterError("expected no resume= in the policy of a loop, got one: only the sweeps of simulations go on; leave it out")
+    steps = 0
+
+    def whole(state: Cores) -> Cores:
+        nonlocal steps
+        while not last(first + steps, state):
+            state = body(first + steps, state)
+            steps += 1
+        return state
+
+    value, captured = discover(whole, init)
+    if not captured and not any(isinstance(c, Tracer) for c in init):
+        return value
+    run = closed(lambda numbered: body(numbered[0], numbered[1:]), captured)
+
+    def step(n: int, state: Cores, values: Cores) -> Cores:
+        return run((n, *state), values)
+
+    params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value]}
+    return bind(_loop, (*init, *captured), params)
+
+
+def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: Checkpoint = "auto") -> Any:
+    """`state = body(i, state)` for i from `lower` to `upper` - 1, as one operation whose memory is bounded.
+
+    Args:
+        lower: first i.
+        upper: past the last i.
+        body: (i, state) -> state. It is run again in the reverse sweep, so it must do the same each time; it may use values from
+            around it, which are differentiated too, but not assign to arrays made outside.
+        init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
+        checkpoint: memory for the reverse sweep ("auto" is half of what is available, or a size such as "100 MB"), or a number
+            of states to keep at most, or a schedule or `Policy` of `diffsim.checkpoint`; `resume` is for simulations alone.
+
+    Returns:
+        The last state.
+
+    Raises:
+        ParameterError: a bound is no whole number; `checkpoint` is none of these, or asks for `resume`.
+        PlanError: by the reverse sweep: the memory cannot work, or states that are not all numbers would go to slow tiers.
+        ShapeError: the body changes the structure or a shape of the state.
+    """
+    arguments.function("body", body, "ds.fori_loop(0, n, lambda i, x: 0.5 * x, x)", optional=False)
+    lower, upper = _whole("lower", lower), _whole("upper", upper)
+    cores, tree = cores_of(init)
+    found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
+    return public(found, tree)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ParameterError(f"{name} = {arguments.shown(value)} of a loop, expected a whole number; round it with int()")
+
+
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    *,
+    checkpoint: Checkpoint = "auto",
+    max_steps: int | None = None,
+) -> Any:
+    """`state = body(state)` while `cond(state)` holds, as one operation whose memory is bounded.
+
+    The condition is read, not differentiated. The steps are counted in a first run, which the reverse sweep repeats from checkpoints.
+
+    Args:
+        cond: state -> whether to go on.
+        body: state -> state; see `fori_loop`.
+        init: first state; see `fori_loop`.
+        checkpoint: see `fori_loop`. A schedule must be of as many steps as the loop takes.
+        max_steps: raise if the loop takes more; None: no limit.
+
+    Returns:
+        The last state.
+
+    Raises:
+        ParameterError: the loop takes more than `max_steps`.
+        ShapeError: the condition is an array of more or fewer than one element.
+    """
+    arguments.function("cond", cond, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
+    arguments.function("body", body, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
+    if max_steps is not None:
+        max_steps = arguments.whole("max_steps", max_steps, 0)
+    cores, tree = cores_of(init)
+
+    def done(n: int, state: Cores) -> bool:
+        if max_steps is not None and n > max_steps:
+            raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
+        return not require_truth("cond", cond(unflatten(tree, as_arrays(_in_rows(state)))))
+
+    found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
+    return public(found, tree)
+
+
+def integrate(
+    step: Callable[[Any], Any],
+    state: Any,
+    *,
+    steps: int | None = None,
+    until: Callable[[Any], Any] | None = None,
+    max_steps: int | None = None,
+    checkpoint: Checkpoint = "auto",
+) -> Any:
+    """Take `state = step(state)` many times, as one differentiable operation whose memory is bounded.
+
+    Args:
+        step: state -> state, one time step; see `fori_loop` for what it may do. A step that depends on time has the time in its state.
+        state: the first state.
+        steps: how many.
+        until: instead of `steps`: state -> whether that is the last one. It is read, not differentiated.
+        max_steps: with `until`: raise if it takes more; None: no limit.
+        checkpoint: see `fori_loop`.
+
+    Returns:
+        The last state.
+
+    Raises:
+        ParameterError: neither or both of `steps` and `until`, or more than `max_steps` steps.
+        ShapeError: `until` gives an array of more or fewer than one element.
+        ReplayError: by the reverse sweep: the step does not do the same each time.
+    """
+    arguments.function("step", step, "ds.integrate(lambda x: 0.5 * x, x, steps=10)", optional=False)
+    arguments.function("until", until, "until=lambda x: x < 1")
+    if steps is None and until is not None:
+        return while_loop(lambda now: not require_truth("until", until(now)), step, state, checkpoint=checkpoint, max_steps=max_steps)
+    if steps is None or until is not None:
+        raise ParameterError("expected either steps= or until=, got both or neither; give one")
+    steps = _whole("steps", steps)
+    if steps:
+        require_count("steps", steps)
+    return fori_loop(0, steps, lambda _, now: step(now), state, checkpoint=checkpoint)
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
+    for name, function in (("true_fun", true_fun), ("false_fun", false_fun)):
+        arguments.function(name, function, "ds.cond(x > 0, lambda x: x, lambda x: -x, x)", optional=False)
+    return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)

@@ -1,0 +1,87 @@
+"""Functions whose record is not kept: the reverse sweep runs them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from diffsim import arguments
+from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
+from diffsim.ad.core import Primitive, Tracer, aval, bind
+from diffsim.ad.loops.closure import closed, discover
+from diffsim.ad.loops.replay import Record, Step, require_same
+from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
+from diffsim.ad.tree import Tree, unflatten
+from diffsim.copies import remade
+
+
+@remade
+def remat(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
+    arguments.function("f", f, "ds.remat(lambda x: x**2)", optional=False)
+
+    def again(*args: Any, **kwargs: Any) -> Any:
+        cores, tree = cores_of((args, kwargs))
+        forms = forms_of((args, kwargs))
+        out_tree: list[Tree] = []
+
+        def run(values: Cores) -> Cores:
+            given_args, given_kwargs = unflatten(tree, as_arrays(values, forms))
+            found, shape = cores_of(f(*given_args, **given_kwargs))
+            out_tree[:] = [shape]
+            return found
+
+        value, captured = discover(run, cores)
+        if not captured and not any(isinstance(c, Tracer) for c in cores):
+            return public(value, out_tree[0])
+        params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
+        found = bind(_remat, (*cores, *captured), params)
+        return public(found, out_tree[0])
+
+    again.__name__ = getattr(f, "__name__", "remat")
+    again.__doc__ = f.__doc__
+    return again
+
+
+def _remat_evaluate(*cores: Any, run: Any, count: int, memo: list[Any]) -> tuple[Any, ...]:
+    return memo.pop() if memo else run(tuple(cores[:count]), tuple(cores[count:]))
+
+
+def _remat_step(params: dict[str, Any]) -> Step:
+    return lambda _, state, captured: params["run"](state, captured)
+
+
+def _remat_record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    count = params["count"]
+    out = bind(_remat, cores, params)
+
+    def pullback(cts: Sequence[Any]) -> list[Any]:
+        record = Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
+        require_same(record.state, out, "a function of remat")
+        return record.pull(cts)
+
+    return out, pullback
+
+
+def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    """The function over values and tangents, again without its record."""
+    count, run = params["count"], params["run"]
+    moving = [k for k, t in enumerate(tangents) if t is not None]
+
+    def both(values: Cores, captured: Cores) -> Cores:
+        trace = ForwardTrace()
+        full = [*values[:count], *captured]
+        for k, dot in zip(moving, values[count:], strict=True):
+            full[k] = ForwardTracer(trace, full[k], dot)
+        outs = run(tuple(full[:count]), tuple(full[count:]))
+        return tuple(
+            o.tangent if isinstance(o, ForwardTracer) and o.trace is trace else zeros_like(aval(o))[()] if is_floating(o) else None
+            for o in outs
+        )
+
+    inner = [*cores[:count], *(tangents[k] for k in moving), *cores[count:]]
+    return list(bind(_remat, inner, {"run": both, "count": count + len(moving), "memo": []}))
+
+
+_remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, record=_remat_record, multiple=True)

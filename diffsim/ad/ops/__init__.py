@@ -1,0 +1,1 @@
+"""Operations of arrays and the rules of their derivatives."""

@@ -1,0 +1,1 @@
+"""Scans, reductions and histograms with any associative operator."""

@@ -1,0 +1,1 @@
+"""What functions read from around them."""

@@ -1,0 +1,254 @@
+"""What a Python function reads from around it: found in its byte code, and in that of the functions it calls."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+from diffsim.ad.surroundings.looks import look_of
+from diffsim.copies import Remade
+
+ABSENT = object()
+"""What a reader gives where there is nothing by now."""
+LIBRARIES = frozenset({"diffsim", "numpy", "scipy", "taichi"}) | sys.stdlib_module_names
+"""Their functions and objects are taken to stay as they are."""
+
+WRITES = {("append",), ("extend",), ("insert",), ("update",), ("clear",)}
+"""Methods of lists and dicts that change them and give nothing of what is in them."""
+
+Reader = Callable[[], Any]
+Readers = dict[tuple[int, str], Reader]
+"""What finds a value, by the id of what the first part of its name stands in, and its name with dots."""
+
+
+class _Chain(NamedTuple):
+    """A name that is read, and the attributes that follow it. `kind`: where it stands, "global", "closure", "local" or "import"."""
+
+    kind: str
+    name: str
+    attributes: tuple[str, ...]
+
+
+class _Call(NamedTuple):
+    """A function, and the values of those of its parameters that are known beforehand."""
+
+    function: Any  # a FunctionType, which mypy would take for a method here
+    bound: Mapping[str, Any]
+
+
+def readers_of(rule: Any) -> Readers:
+    """Readers of the numbers, arrays and records that a callable takes from outside, but for names that it assigns itself."""
+    found: Readers = {}
+    visited: set[tuple[int, ...]] = set()
+    calls = list(_calls(rule, found))
+    while calls:
+        call = calls.pop()
+        identity = (id(call.function.__code__), id(call.function.__globals__), *map(id, call.function.__closure__ or ()))
+        identity += tuple(map(id, call.bound.values()))
+        if identity not in visited:
+            visited.add(identity)
+            for chain in _read(call.function.__code__):
+                calls += _follow(call, chain, found)
+    return found
+
+
+def look(value: Any) -> Any:
+    """`look_of`, or for objects and records that hold other things too, that of the numbers and arrays among their parts."""
+    found = look_of(value)
+    if found is not None:
+        return found
+    parts = {name: seen for name, part in parts_of(value) if (seen := look_of(part)) is not None}
+    return (type(value), parts) if parts else None
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]]:
+    """Entries or attributes of a record, with their names."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value))
+    if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:
+        return [(name, part) for name, part in vars(value).items() if not name.startswith("__")]
+    if isinstance(value, (ModuleType, type)) or callable(value) or (is_library(type(value)) and not isinstance(value, SimpleNamespace)):
+        return []
+    slots = [name for kind in type(value).__mro__ for name, member in vars(kind).items() if isinstance(member, MemberDescriptorType)]
+    return [*vars(value).items()] if hasattr(value, "__dict__") else [(name, getattr(value, name, ABSENT)) for name in slots]
+
+
+def is_library(thing: Any) -> bool:
+    """Whether a function, a class or a module's object is a library's."""
+    return (getattr(thing, "__module__", None) or "").partition(".")[0] in LIBRARIES
+
+
+def _calls(value: Any, found: Readers, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[_Call]:
+    """The functions that run when a value is called. What kernels take from outside is added to `found`."""
+    kwargs = kwargs or {}
+    if isinstance(value, partial):
+        yield from _calls(value.func, found, (*value.args, *args), {**value.keywords, **kwargs})
+    elif isinstance(value, MethodType):
+        yield from _calls(value.__func__, found, (value.__self__, *args), kwargs)
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield from _calls(value.__func__, found, args, kwargs)
+    elif isinstance(value, Remade):
+        for part in value.made_of:
+            yield from _calls(part, found)
+    elif isinstance(value, FunctionType):
+        yield _Call(value, _bound(value, args, kwargs))
+        if hasattr(value, "__wrapped__"):
+            yield from _calls(value.__wrapped__, found)
+    elif hasattr(value, "names_around"):  # a kernel
+        for source, name in value.names_around():
+            found[id(source.function), name] = partial(source.resolve_dotted, name)
+            yield from _calls(source.resolve_dotted(name), found)
+        yield from _calls(getattr(value, "hand_adjoint", None), found)
+    elif isinstance(wrapped := inspect.getattr_static(value, "__wrapped__", None), FunctionType):
+        yield from _calls(wrapped, found, args, kwargs)
+    elif isinstance(method := inspect.getattr_static(type(value), "__call__", None), FunctionType):
+        yield from _calls(method, found, (value, *args), kwargs)
+
+
+def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    code = function.__code__
+    names, defaults = code.co_varnames[: code.co_argcount], function.__defaults__ or ()
+    bound = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})
+    bound |= dict(zip(names, args, strict=False)) | dict(kwargs)
+    if code.co_flags & inspect.CO_VARARGS and len(args) > len(names):
+        bound[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = tuple(args[len(names) :])
+    return bound
+
+
+def _follow(call: _Call, chain: _Chain, found: Readers) -> Iterator[_Call]:
+    """Add the reader of what a chain of names ends at; or give the functions that it ends at."""
+    root = _root(call, chain)
+    if root is None:
+        return
+    scope, reader = root
+    value = reader()
+    for depth in range(len(chain.attributes) + 1):
+        if look_of(value) is not None or depth == len(chain.attributes):
+            break
+        value = _attribute(value, chain.attributes[depth])
+        if isinstance(value, _Call):
+            yield value
+            return
+    if isinstance(value, (list, dict)) and chain.attributes[depth : depth + 1] in WRITES:
+        return
+    name = ".".join((chain.name, *chain.attributes[:depth]))
+    if look(value) is not None:
+        found[scope, name] = partial(_find, reader, chain.attributes[:depth])
+    elif (
+        callable(value)
+        and not isinstance(value, type)
+        and (not is_library(value) or isinstance(value, (partial, Remade)) or hasattr(value, "names_around"))
+    ):
+        yield from _calls(value, found)
+
+
+def _root(call: _Call, chain: _Chain) -> tuple[int, Reader] | None:
+    """The id of what the first name of a chain stands in, and what reads it; None for a local of the function, or a builtin."""
+    function = call.function
+    if chain.kind == "global":
+        return (id(function.__globals__), partial(function.__globals__.get, chain.name)) if chain.name in function.__globals__ else None
+    if chain.kind == "import":
+        package = function.__globals__.get("__package__")
+        name = chain.name if chain.name in sys.modules else f"{package}.{chain.name}"
+        return id(sys.modules), partial(sys.modules.get, name, ABSENT)
+    if chain.name in call.bound:
+        value = call.bound[chain.name]
+        return id(value), lambda: value
+    if chain.kind == "closure" and chain.name in function.__code__.co_freevars:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(chain.name)]
+        return id(cell), partial(_content, cell)
+    return None
+
+
+def _find(reader: Reader, attributes: Sequence[str]) -> Any:
+    value = reader()
+    for attribute in attributes:
+        value = _attribute(value, attribute)
+    return value
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute without running code of the user's: where a function would run, that function."""
+    static = inspect.getattr_static(value, name, ABSENT)
+    if isinstance(static, property) and isinstance(static.fget, FunctionType):
+        return _Call(static.fget, _bound(static.fget, (value,), {}))
+    if isinstance(static, functools.cached_property):
+        return _Call(static.func, _bound(static.func, (value,), {}))  # type: ignore[arg-type]
+    if isinstance(static, MemberDescriptorType):
+        return getattr(value, name, ABSENT)
+    if isinstance(static, classmethod):
+        return MethodType(static.__func__, value if isinstance(value, type) else type(value))
+    if isinstance(static, FunctionType) and not isinstance(value, (ModuleType, type)) and name not in getattr(value, "__dict__", {}):
+        return MethodType(static, value)
+    return static.__func__ if isinstance(static, staticmethod) else static
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # named, but not assigned yet
+        return ABSENT
+
+
+@lru_cache(256)
+def _read(code: CodeType) -> tuple[_Chain, ...]:
+    """The names with attributes that a function reads, and the functions inside of it, but for the names that they assign."""
+    chains, assigned = _scanned(code)
+    return tuple(dict.fromkeys(c for c in chains if (c.kind, c.name) not in assigned))
+
+
+def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
+    chains: list[_Chain] = []
+    assigned: set[tuple[str, str]] = set()
+    following = False  # whether the last instruction left the value of the last chain
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "NOP")]
+    for number, step in enumerate(steps):
+        operation, names = step.opname, step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if following and _is_written([s.opname for s in steps[number : number + 3]]):
+            chains.pop()
+            following = False
+        if following and operation in ("LOAD_ATTR", "LOAD_METHOD"):
+            chains[-1] = chains[-1]._replace(attributes=(*chains[-1].attributes, step.argval))
+            continue
+        kind = _kind(code, operation, names[0])
+        following = kind is not None and operation.startswith(("LOAD", "IMPORT"))
+        if kind is not None and operation.startswith("STORE"):
+            assigned |= {(kind, names[0])} if kind != "local" else set()  # a parameter was read before
+            following, names = "LOAD" in operation, names[1:]
+        if following:
+            chains += [_Chain(kind or "", name, ()) for name in names]
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            more, stored = _scanned(inner)
+            chains += [c for c in more if c.kind != "local"]
+            assigned |= stored
+    return chains, assigned
+
+
+def _is_written(then: Sequence[str]) -> bool:
+    """Whether the instructions after a name assign an attribute or an entry of it, by = or by += and its like."""
+    if then[:1] == ["STORE_ATTR"] or (then[0] in ("COPY", "DUP_TOP") and then[1:2] == ["LOAD_ATTR"]):
+        return True
+    entry = then[0].startswith("LOAD") and then[0] not in ("LOAD_ATTR", "LOAD_METHOD")
+    return entry and (then[1:2] in (["STORE_SUBSCR"], ["DUP_TOP_TWO"]) or then[1:] == ["COPY", "COPY"])
+
+
+def _kind(code: CodeType, operation: str, name: Any) -> str | None:
+    """Where the name of an instruction stands; None for instructions that neither read nor assign a name."""
+    if "_GLOBAL" in operation or operation in ("LOAD_NAME", "STORE_NAME"):
+        return "global"
+    if "_DEREF" in operation or operation == "LOAD_CLASSDEREF":
+        return "closure"
+    if operation == "IMPORT_NAME":
+        return "import"
+    if operation.startswith(("LOAD_FAST", "STORE_FAST")):
+        return "closure" if name in (*code.co_freevars, *code.co_cellvars) else "local"
+    return None

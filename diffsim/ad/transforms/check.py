@@ -1,0 +1,166 @@
+"""Gradients checked against differences, along random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim import arguments
+from diffsim.ad.arrays.leaves import differentiable
+from diffsim.ad.transforms.jvp import jvp
+from diffsim.ad.transforms.vjp import vjp
+from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.errors import GradientError, ParameterError
+
+TOLERANCE = {np.dtype(np.float32): 2e-2, np.dtype(np.float64): 1e-6}
+"""Relative, for fourth-order differences; what halving the step changes is allowed on top."""
+EPS = {np.dtype(np.float32): 1.2e-7, np.dtype(np.float64): 2.2e-16}
+MATCH = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-9}
+"""Relative, of reverse against forward mode."""
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("forward", "reverse"),
+    directions: int = 2,
+    step: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Check the derivatives of a function; a one-line test.
+
+    Forward mode is compared with fourth-order central differences along random directions, and reverse mode with forward mode by
+    <c, J v> = <J^T c, v> with random c; reverse mode alone with differences. Orders above the first check the derivatives in the
+    same way.
+
+    Args:
+        f: of arrays, numbers and records of them; smooth within a few steps of `args`.
+        args: a tuple, one entry an argument.
+        order: of the highest derivatives.
+        modes: "forward", "reverse", or both.
+        directions: random directions a check.
+        step: relative step of the differences; None: fit for the precision.
+        seed: of the directions.
+
+    Raises:
+        GradientError: a derivative is wrong; the message says which, in which mode and by how much.
+        ParameterError: nothing to differentiate for, or an unknown mode.
+    """
+    arguments.function("f", f, "ds.check_grads(lambda x: x**2, (x,))", optional=False)
+    if not isinstance(args, (tuple, list)):
+        raise ParameterError(f"args is a {type(args).__name__}, expected a tuple with one entry an argument; write check_grads(f, (x,))")
+    modes = arguments.names("modes", modes, "('forward', 'reverse')")
+    order, directions = arguments.whole("order", order, 1), arguments.whole("directions", directions, 1)
+    if not modes or set(modes) - {"forward", "reverse"}:
+        raise ParameterError(f"modes = {tuple(modes)}, expected 'forward' and 'reverse'; write one of them or both")
+    if step is not None:
+        step = arguments.positive("step", step)
+    seed = arguments.whole("seed", seed, 0)
+    leaves, tree = flatten(tuple(args))
+    floating = [k for k, leaf in enumerate(leaves) if differentiable(leaf) is not None]
+    if not floating:
+        raise ParameterError("args hold no floating-point values, expected some to differentiate for; use float(x) or astype(float)")
+    _Check(f, leaves, tree, floating, directions, step, np.random.default_rng(seed)).run(order, tuple(modes), "")
+
+
+class _Check:
+    """A function of the floating-point leaves of its arguments."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        leaves: list[Any],
+        tree: Tree,
+        floating: list[int],
+        directions: int,
+        step: float | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self.leaves, self.tree, self.floating, self.directions, self.rng = leaves, tree, floating, directions, rng
+        self.f = f
+        self.x = [np.asarray(leaves[k], np.result_type(leaves[k], np.float32)) for k in floating]
+        self.x = [x if isinstance(leaves[k], np.ndarray | np.generic) else x.astype(float) for k, x in zip(floating, self.x, strict=True)]
+        single = any(x.dtype in (np.float32, np.complex64) for x in self.x)
+        self.precision = np.dtype(np.float32 if single else np.float64)
+        self.h = (2e-2 if single else 1e-3) if step is None else step
+
+    def values(self, *x: Any) -> list[Any]:
+        """The floating-point leaves of the value."""
+        full = list(self.leaves)
+        for k, value in zip(self.floating, x, strict=True):
+            full[k] = value
+        out = flatten(self.f(*unflatten(self.tree, full)))[0]
+        return [o for o in out if differentiable(o) is not None]
+
+    def run(self, order: int, modes: tuple[str, ...], name: str) -> None:
+        if not self.values(*self.x):
+            raise ParameterError(
+                "the function returned no floating-point values, expected some to differentiate; return an array or a number"
+            )
+        for _ in range(self.directions):
+            v = [self._direction(x) for x in self.x]
+            if "forward" in modes:
+                out, moved = jvp(self.values, tuple(self.x), tuple(v))
+                c = [self._direction(np.asarray(o)) for o in out]
+                slope = _inner(c, moved)
+                self._against_differences(v, c, slope, f"forward derivative of the {name}")
+                if "reverse" in modes:
+                    self._match(_inner(vjp(self.values, *self.x)[1](c), v), slope, c, moved, name)
+            else:
+                out, pullback = vjp(self.values, *self.x)
+                c = [self._direction(np.asarray(o)) for o in out]
+                self._against_differences(v, c, _inner(pullback(c), v), f"reverse derivative of the {name}")
+        if order > 1:
+            if "forward" in modes:
+                v = [self._direction(x) for x in self.x]
+                self._next(lambda *x: jvp(self.values, x, tuple(v))[1], order - 1, modes, f"{name}forward derivative of the ")
+            if "reverse" in modes:
+                c = [self._direction(np.asarray(o)) for o in self.values(*self.x)]
+                self._next(lambda *x: vjp(self.values, *x)[1](c), order - 1, modes, f"{name}reverse derivative of the ")
+
+    def _next(self, f: Callable[..., Any], order: int, modes: tuple[str, ...], name: str) -> None:
+        leaves, tree = flatten(tuple(self.x))
+        _Check(f, leaves, tree, list(range(len(leaves))), self.directions, self.h, self.rng).run(order, modes, name)
+
+    def _direction(self, x: np.ndarray) -> Any:
+        v = self.rng.standard_normal(x.shape)
+        if x.dtype.kind == "c":
+            v = v + 1j * self.rng.standard_normal(x.shape)
+        return v.astype(x.dtype)[()]
+
+    def _against_differences(self, v: list[Any], c: list[Any], slope: float, name: str) -> None:
+        scale = max(1.0, max((float(np.abs(x).max()) for x in self.x if x.size), default=1.0))
+        fine, coarse = (self._difference(v, c, k * self.h * scale) for k in (0.5, 1.0))
+        size = sum(float(np.abs(np.asarray(a) * np.asarray(b)).sum()) for a, b in zip(c, self.values(*self.x), strict=True))
+        roundoff = 20 * EPS[self.precision] * size / (self.h * scale)
+        allowed = TOLERANCE[self.precision] * max(abs(slope), abs(fine), 1e-3) + abs(fine - coarse) + roundoff
+        if not abs(fine - slope) <= allowed:
+            raise GradientError(
+                f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g} "
+                f"(apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or the function is not smooth "
+                f"within {self.h * scale:.1g}"
+            )
+
+    def _difference(self, v: list[Any], c: list[Any], h: float) -> float:
+        def at(k: float) -> float:
+            moved = self.values(*(x + k * h * d for x, d in zip(self.x, v, strict=True)))
+            return _inner(c, moved)
+
+        return (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * h)
+
+    def _match(self, reverse: float, forward: float, c: list[Any], moved: Any, name: str) -> None:
+        size = sum(float(np.abs(np.asarray(a) * np.asarray(b)).sum()) for a, b in zip(c, moved, strict=True))
+        allowed = MATCH[self.precision] * max(size, abs(reverse), 1e-6)
+        if not abs(reverse - forward) <= allowed:
+            raise GradientError(
+                f"the reverse derivative of the {name}function gives <J^T c, v> = {reverse:.12g}, the forward one <c, J v> = "
+                f"{forward:.12g} (apart by {abs(reverse - forward):.2g}, allowed {allowed:.2g}); a rule is wrong"
+            )
+
+
+def _inner(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Sum of products, its real part: the pairing of cotangents and tangents."""
+    return float(sum(np.real(np.sum(np.asarray(p, np.result_type(p, np.float64)) * q)) for p, q in zip(a, b, strict=True)))

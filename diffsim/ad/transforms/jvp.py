@@ -1,0 +1,75 @@
+"""The value of a function and its derivative along tangents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from diffsim import arguments
+from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.array import wrap
+from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable
+from diffsim.ad.core import local, running
+from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
+from diffsim.ad.transforms.results import Extra, checked_cotangent, result_of, split_aux
+from diffsim.ad.tree import flatten, leaves_like, unflatten
+from diffsim.errors import DerivativeError, ShapeError
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Value of `f` and its derivative along `tangents`. Nothing is recorded.
+
+    Args:
+        f: of arrays, numbers and records of them.
+        primals: a tuple, one entry an argument.
+        tangents: of the same shape; None for what is held fixed, and for entries that are not floating point.
+        has_aux: `f` returns (value, aux).
+
+    Returns:
+        (value, tangent), or (value, tangent, aux). The tangent of an entry that is not floating point is None.
+
+    Raises:
+        ShapeError: tangents of another shape.
+        DerivativeError: an operation without a rule.
+    """
+    arguments.function("f", f, "ds.jvp(lambda x: x**2, (x,), (x_dot,))", optional=False)
+    has_aux = arguments.flag("has_aux", has_aux)
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise ShapeError("jvp expected primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
+    leaves, tree = flatten(tuple(primals))
+    dots = leaves_like(tuple(tangents), tree, "tangents")
+    trace = ForwardTrace()
+    with running():
+        try:
+            given = []
+            for leaf, dot in zip(leaves, dots, strict=True):
+                value = differentiable(leaf)
+                if value is None and dot is not None:
+                    kind = getattr(leaf, "dtype", type(leaf).__name__)
+                    raise DerivativeError(f"a tangent is given for {kind}, expected a floating-point value there; convert it, or give None")
+                if value is None or dot is None:
+                    given.append(as_constant(leaf))
+                else:
+                    given.append(as_input(leaf, ForwardTracer(trace, value, checked_cotangent(dot, value.shape, value.dtype, "a tangent"))))
+            out, aux = split_aux(f(*unflatten(tree, given)), has_aux)
+            outs, out_tree = flatten(out)
+            cores = [array_core(leaf) for leaf in outs]
+            extra = Extra(aux)
+            guard.check(local.seen, referred_only=True)
+        finally:
+            trace.ended = True
+    values: list[Any] = []
+    out_dots: list[Any] = []
+    for leaf, value in zip(outs, cores, strict=True):
+        if value is None:
+            values.append(leaf)
+            out_dots.append(None)
+        elif isinstance(value, ForwardTracer) and value.trace is trace:
+            values.append(result_of(value.primal))
+            out_dots.append(result_of(value.tangent))
+        else:
+            values.append(result_of(value))
+            out_dots.append(wrap(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
+    found = unflatten(out_tree, values), unflatten(out_tree, out_dots)
+    return (*found, extra.released(trace)) if has_aux else found

@@ -1,0 +1,181 @@
+"""The two modes: what the record of a reverse transformation keeps of an operation, and what a forward one carries along.
+
+The rules are in the table of each `Primitive`; what a reverse sweep does with the record is in `diffsim.ad.transforms.sweep`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Aval, Primitive, Trace, Tracer, aval, bind, ids, is_inexact
+from diffsim.errors import DerivativeError
+
+# reverse mode
+
+
+class Node:
+    """An operation in the record: what its rule needs, and the nodes of its arguments (None for those without derivative).
+
+    An operation with several values has a node of its own and one for each value, whose only parent it is.
+
+    Attributes:
+        id: larger than those of its parents.
+        primitive: None for an input.
+        args: values that the rule reads; for the others the parent stands in, of the same shape and type.
+        out: the value, if the rule reads it.
+        shape: of the value.
+        dtype: of the value.
+        pullback: in place of the primitive's rule.
+        label: a user's name for it.
+    """
+
+    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape")
+
+    def __init__(
+        self,
+        primitive: Primitive | None,
+        parents: tuple[Node | None, ...],
+        args: Sequence[Any],
+        out: Any,
+        params: dict[str, Any],
+        value: Any,
+        pullback: Callable[..., Any] | None = None,
+    ) -> None:
+        self.id = next(ids)
+        self.primitive = primitive
+        self.parents = parents
+        self.args = args
+        self.out = out
+        self.params = params
+        self.shape: tuple[int, ...] = value.shape
+        self.dtype: Any = value.dtype
+        self.pullback = pullback
+        self.label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.primitive.name if self.primitive else "input"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+_NOTHING = Aval((), np.dtype(np.float64))
+VALUE = Primitive("value", lambda x, index: x[index])
+"""The operation of a node that is one of several values of another operation."""
+
+
+class ReverseTracer(Tracer):
+    """A value with its place in the record."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, trace: ReverseTrace, primal: Any, node: Node) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.node = node
+
+
+class ReverseTrace(Trace):
+    """Records operations. Nodes are held by the values computed from them alone, so what is not used is freed at once."""
+
+    __slots__ = ()
+
+    def leaf(self, x: Any) -> ReverseTracer:
+        """An input to differentiate for; `x` is of an inexact type."""
+        return ReverseTracer(self, x, Node(None, (), (), None, {}, x))
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        primals: list[Any] = []
+        parents: list[Node | None] = []
+        for a in args:
+            if isinstance(a, ReverseTracer) and a.trace is self:
+                primals.append(a.primal)
+                parents.append(a.node)
+            else:
+                primals.append(a)
+                parents.append(None)
+        wanted = tuple([p is not None for p in parents])
+        if primitive.record is not None:
+            out, pullback = primitive.record(primals, params, wanted)
+            return self._recorded(primitive, parents, (), None, params, out, pullback)
+        out = bind(primitive, primals, params)
+        if primitive.constant:
+            return out
+        if not primitive.multiple and not is_inexact(out):
+            return out
+        if primitive.vjp is None:
+            raise no_rule(primitive, "reverse")
+        kept, keeps_out = primitive.kept(wanted)
+        for k, keep in enumerate(kept):
+            if not keep:
+                primals[k] = parents[k]
+        return self._recorded(primitive, parents, primals, out if keeps_out else None, params, out, None)
+
+    def _recorded(
+        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
+    ) -> Any:
+        if not primitive.multiple:
+            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback))
+        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback)
+        node.params = params | {"avals": [aval(o) if hasattr(o, "dtype") else None for o in out]}
+        return tuple(
+            ReverseTracer(self, o, Node(VALUE, (node,), (), None, {"index": k}, o)) if hasattr(o, "dtype") and is_inexact(o) else o
+            for k, o in enumerate(out)
+        )
+
+
+# forward mode
+
+
+class ForwardTracer(Tracer):
+    """A value and its derivative along the direction of its trace."""
+
+    __slots__ = ("tangent",)
+
+    def __init__(self, trace: ForwardTrace, primal: Any, tangent: Any) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.tangent = tangent
+
+
+class ForwardTrace(Trace):
+    """Carries a tangent along with each value."""
+
+    __slots__ = ()
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        for a in args:
+            if isinstance(a, ForwardTracer) and a.trace is self:
+                primals.append(a.primal)
+                tangents.append(a.tangent)
+            else:
+                primals.append(a)
+                tangents.append(None)
+        out = bind(primitive, primals, params)
+        if primitive.constant or (not primitive.multiple and not is_inexact(out)):
+            return out
+        if primitive.jvp is None:
+            raise no_rule(primitive, "forward")
+        tangent = primitive.jvp(primals, tangents, out, params)
+        if primitive.multiple:
+            return tuple(o if t is None else ForwardTracer(self, o, t) for o, t in zip(out, tangent, strict=True))
+        return out if tangent is None else ForwardTracer(self, out, tangent)
+
+
+def no_rule(primitive: Primitive, mode: str) -> DerivativeError:
+    return DerivativeError(
+        f"{primitive.name} has no {mode}-mode derivative; write the function with other operations, give a rule with "
+        f"ds.custom_{'vjp' if mode == 'reverse' else 'jvp'}, or hold its argument constant with ds.stop_gradient"
+    )

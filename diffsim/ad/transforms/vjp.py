@@ -1,0 +1,99 @@
+"""The value of a function and its pullback, from a record of its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from diffsim import arguments
+from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.array import wrap
+from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, copied
+from diffsim.ad.core import running
+from diffsim.ad.ops.structure import zeros_like
+from diffsim.ad.transforms.modes import ReverseTrace, ReverseTracer
+from diffsim.ad.transforms.results import Extra, checked_cotangent, result_of, split_aux
+from diffsim.ad.transforms.sweep import backward
+from diffsim.ad.tree import flatten, leaves_like, unflatten
+from diffsim.copies import Bound
+from diffsim.errors import ShapeError
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Value of `f` and its pullback.
+
+    Args:
+        f: of arrays, numbers, and records of them (tuples, lists, dicts, dataclasses ...).
+        primals: where to differentiate. Entries that are not floating point pass through untouched.
+        has_aux: `f` returns (value, aux); aux is not differentiated.
+
+    Returns:
+        (value, pullback), or (value, pullback, aux). `pullback(cotangent)` takes a cotangent of the shape of the value and gives
+        a tuple with one entry a primal, of its shape; None stands for entries that are not floating point. It can be called
+        again; the record lives as long as the pullback does. In a complex space the pairing is sum(cotangent * tangent).
+
+    Raises:
+        DerivativeError: an operation without a rule, or an operation that would lose a derivative.
+        ShapeError: by the pullback, for a cotangent of another shape.
+        StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
+    """
+    arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
+    has_aux = arguments.flag("has_aux", has_aux)
+    leaves, tree = flatten(primals)
+    trace = ReverseTrace()
+    inputs: list[ReverseTracer | None] = []
+    given = []
+    with running():
+        try:
+            for leaf in leaves:
+                value = copied(leaf)
+                if value is None:
+                    inputs.append(None)
+                    given.append(as_constant(leaf))
+                else:
+                    inputs.append(trace.leaf(value))
+                    given.append(as_input(leaf, inputs[-1]))
+            out, aux = split_aux(f(*unflatten(tree, given)), has_aux)
+            outs, out_tree = flatten(out)
+            cores = [array_core(leaf) for leaf in outs]
+            extra = Extra(aux)
+        finally:
+            trace.ended = True
+            recorded = guard.kept()
+    results, ends = [], []
+    for leaf, value in zip(outs, cores, strict=True):
+        mine = isinstance(value, ReverseTracer) and value.trace is trace
+        ends.append(value.node if mine else None)
+        results.append(leaf if value is None else result_of(value.primal if mine else value))
+    shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
+    kinds = [type(leaf).__name__ for leaf in outs]
+    nodes = [None if i is None else i.node for i in inputs]
+    value_out, aux = unflatten(out_tree, results), extra.released(trace)
+    leaf = value = None
+    del given, inputs, out, outs, cores, results, extra
+
+    def pullback(cotangent: Any) -> Any:
+        guard.check(recorded)
+        cts = leaves_like(cotangent, out_tree, "the cotangent")
+        seeds = []
+        for ct, end, shape, kind in zip(cts, ends, shapes, kinds, strict=True):
+            if ct is not None and shape is None and kind not in ("str", "int", "bool"):
+                raise ShapeError(
+                    f"a cotangent is given for a {kind}, which is no array, number or record, and whose parts are not seen; "
+                    "register its type with ds.register_pytree"
+                )
+            if ct is not None and shape is not None and shape[1].kind in "fc":
+                seed = checked_cotangent(ct, *shape)
+                if end is not None:
+                    seeds.append((end, seed))
+        bars = iter(backward(seeds, [n for n in nodes if n is not None]))
+        found = []
+        for node in nodes:
+            bar = None if node is None else next(bars)
+            found.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
+        return unflatten(tree, found)
+
+    made = Bound(
+        pullback, "a pullback", "the record of a function that was run; pickle the function and its arguments, and call ds.vjp there"
+    )
+    return (value_out, made, aux) if has_aux else (value_out, made)
