@@ -122,7 +122,21 @@ class Periodic(Rule):
 
 @dataclass(frozen=True)
 class Antiperiodic(Rule):
-    """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none."""
+    """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Half a wave fits into the grid: it decays as the whole wave in a periodic grid of twice the length.
+        grid = ds.Grid((20,), spacing=0.05)
+        half = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=ds.Antiperiodic()), precision="f64")
+        T = np.cos(np.pi * grid.coordinates(0))
+        later = half.run({"kappa": np.full(20, 0.01), "T": T}, steps=50).final["T"]
+        rate = 4 * 0.01 / 0.05**2 * np.sin(np.pi * 0.05 / 2) ** 2
+        assert np.allclose(later, T * (1 - 0.1 * rate) ** 50)
+    """
 
     @property
     def joins(self) -> bool:
@@ -177,6 +191,22 @@ class Dirichlet(Condition):
     Args:
         value: in the unit of the field: a number, or the name of a coefficient, a profile or a series of the equation that does not vary
             across the side.
+
+    Raises:
+        ParameterError: the value is neither a finite number nor the name of an input.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A wall of 1 m that is held at 290 K inside and at 270 K outside, until its temperature no longer changes.
+        grid = ds.Grid((20,), spacing=0.05)
+        held = ((ds.Dirichlet(290.0), ds.Dirichlet(270.0)),)
+        wall = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=held), precision="f64")
+        T = wall.run({"kappa": np.full(20, 0.01), "T": np.full(20, 280.0)}, steps=5000).final["T"]
+        depth = grid.coordinates(0) + 0.025  # from the inner side to the centre of each cell, m
+        assert np.allclose(T, 290.0 - 20.0 * depth, atol=0.01)
     """
 
     value: Value
@@ -199,6 +229,21 @@ class Neumann(Condition):
 
     Args:
         flux: in the unit of the field over that of the grid's spacing; a number or a name, see `Dirichlet`.
+
+    Raises:
+        ParameterError: the flux is neither a finite number nor the name of an input.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A rod that is heated at its low end; no heat passes the other one.
+        grid = ds.Grid((20,), spacing=0.05)
+        ends = ((ds.Neumann(100.0), ds.Neumann(0.0)),)  # K/m
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=ends), precision="f64")
+        T = rod.run({"kappa": np.full(20, 0.01), "T": np.zeros(20)}, steps=500).final["T"]
+        assert np.isclose(T.sum() * 0.05, 0.01 * 100.0 * 500 * 0.1)  # kappa times slope times time: all heat that flowed in, K m
     """
 
     flux: Value
@@ -223,6 +268,21 @@ class Robin(Condition):
         a, b: numbers of one sign, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
             coefficient h and a conductivity k.
         value: of the sum; a number or a name, see `Dirichlet`.
+
+    Raises:
+        ParameterError: a or b is not a finite number, they differ in sign or are both 0, or the value is neither a number nor a name.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A plate of conductivity 2 W/(m K) that loses heat to air of 280 K by 5 W/(m² K).
+        grid = ds.Grid((20,), spacing=0.05)
+        sides = (("mirror", ds.Robin(5.0, 2.0, 5.0 * 280.0)),)
+        plate = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=sides), precision="f64")
+        T = plate.run({"kappa": np.full(20, 0.01), "T": np.full(20, 300.0)}, steps=20_000).final["T"]
+        assert np.allclose(T, 280.0, atol=0.1)  # it has the temperature of the air at last
     """
 
     a: float
@@ -250,7 +310,21 @@ class Robin(Condition):
 
 @dataclass(frozen=True)
 class OddImage(Condition):
-    """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it."""
+    """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A pressure pulse in water comes back from the free surface with the opposite sign.
+        grid = ds.Grid((200,), spacing=5.0)
+        column = ds.Simulation(ds.solvers.Acoustic(grid, dt=2e-3, order=4, boundary=((ds.OddImage(), "zero"),)))
+        pulse = np.exp(-(((grid.coordinates(0) - 200.0) / 40.0) ** 2))
+        start = {"c": np.full(200, 1500.0), "p": pulse, "p_prev": pulse}
+        p = column.run(start, steps=100).final["p"]  # two halves of the pulse set out; that upwards is turned round after 0.13 s
+        assert p.min() < -0.4
+    """
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -259,7 +333,19 @@ class OddImage(Condition):
 
 @dataclass(frozen=True)
 class EvenImage(Condition):
-    """The field inside, reflected about the side: no flux through it, "mirror"."""
+    """The field inside, reflected about the side: no flux through it, "mirror".
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # An insulated box keeps its heat.
+        box = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1, boundary=ds.EvenImage()), precision="f64")
+        T = np.linspace(280.0, 300.0, 20)
+        later = box.run({"kappa": np.full(20, 0.01), "T": T}, steps=200).final["T"]
+        assert np.isclose(later.sum(), T.sum())
+    """
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -272,6 +358,31 @@ class Extrapolate(Rule):
 
     Args:
         order: of the polynomial, 0 (the last cell's value) to 3.
+
+    Raises:
+        ParameterError: an order other than 0 to 3.
+        ShapeError: the grid has no more cells along the axis than `order`.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff_centred
+
+        class Slope(ds.Equation):
+            # A state that becomes the slope of a terrain, also in its outermost cells.
+
+            states = {"h": ds.Variable(ds.Extrapolate(1), unit="m")}
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+
+            def step(self, h):
+                return {"h": diff_centred(h, 0)}
+
+        grid = ds.Grid((30,), spacing=10.0)
+        slope = ds.Simulation(Slope(grid)).run({"h": 0.2 * grid.coordinates(0)}, steps=1).final["h"]
+        assert np.allclose(slope, 0.2, atol=1e-5)
     """
 
     order: int = 0
@@ -300,6 +411,30 @@ class Outflow(Rule):
 
     Reference: Orlanski (1976), A simple boundary condition for unbounded hyperbolic flows, J. Comput. Phys. 21, 251-269,
         doi:10.1016/0021-9991(76)90023-1. Here with a given speed.
+
+    Raises:
+        ParameterError: the speed is negative, or moves more than a cell a step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Smoke(ds.Equation):
+            # Smoke that the wind carries, by upwind differences: cₜ + w cₓ = 0.
+
+            states = {"c": ds.Variable((("zero", ds.Outflow(2.0)),), unit="kg/m³")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c):
+                return {"c": c - self.dt * 2.0 * (c - c.shifted(0, -1)) / self.grid.spacing[0]}
+
+        grid = ds.Grid((50,), spacing=1.0)
+        cloud = np.exp(-(((grid.coordinates(0) - 25.0) / 4.0) ** 2))
+        c = ds.Simulation(Smoke(grid, dt=0.4)).run({"c": cloud}, steps=100).final["c"]
+        assert abs(c).max() < 1e-3  # after 40 s it has left
     """
 
     speed: float

@@ -26,6 +26,8 @@ from diffsim.linear import Method
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
+__all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog", "rk4", "ssp_rk2", "ssp_rk3"]
+
 State: TypeAlias = Mapping[str, Symbol]
 Rate: TypeAlias = Callable[[dict[str, Symbol]], Mapping[str, Symbol]]
 Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]

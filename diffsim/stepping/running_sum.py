@@ -128,6 +128,27 @@ def running_sum(value: Symbol, axis: int, reverse: bool = False, boundary: Bound
         TraceError: outside of a step, of a condition, or where a rule gives the last value on a side on which the sum lies.
         ShapeError: the grid has no such axis.
         ParameterError: `value` is no expression of the step, or `reverse` is neither True nor False.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Canopy(ds.Equation):
+            # Leaves that grow by the light that those above them let through. Axis 0 points upwards.
+
+            states = {"leaves": ds.Variable("mirror", unit="m²/m³")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, leaves):
+                above = ds.running_sum(leaves * self.grid.spacing[0], axis=0, reverse=True)
+                return {"leaves": leaves + self.dt * ds.expr.exp(-0.5 * above)}
+
+        canopy = ds.Simulation(Canopy(ds.Grid((20,), spacing=0.5), dt=0.1))
+        leaves = canopy.run({"leaves": np.zeros(20)}, steps=10).final["leaves"]
+        assert (np.diff(leaves) > 0).all()  # the higher, the more
     """
     arguments.instance("value", value, Symbol, "an expression of the step", "give one")
     backwards = arguments.flag("reverse", reverse)
