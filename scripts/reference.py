@@ -105,12 +105,12 @@ def _doc(module: Any, name: str, value: Any) -> str:
 
 
 def _sources(module: Any, name: str) -> Iterator[str]:
-    """Source of the module that re-exports a name, and of the one where it is written."""
+    """Sources of the modules that re-export a name, and of the one where it is written."""
     source = inspect.getsource(module)
     yield source
     origin = re.search(rf"^from (\S+) import (?:.*\b)?{name}\b", source, re.MULTILINE)
     if origin:
-        yield inspect.getsource(importlib.import_module(origin[1]))
+        yield from _sources(importlib.import_module(origin[1]), name)
 
 
 def _text_after(source: str, name: str) -> str:

@@ -18,6 +18,9 @@ class Advance:
     """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after.
 
     Of an `OnlineSchedule` the primal may end before `stop`, and the working state is then the final one.
+
+    Example:
+        See `simulate`.
     """
 
     start: int
@@ -26,7 +29,11 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Run the primal as `Advance` does, and keep states start..stop-1 until their steps are reversed."""
+    """Run the primal as `Advance` does, and keep states start..stop-1 until their steps are reversed.
+
+    Example:
+        See `simulate`.
+    """
 
     start: int
     stop: int
@@ -37,6 +44,13 @@ class Keep:
     """Run the primal as `Advance` does, and keep states start..stop-1, each in a free slot of tier 0, until their steps are reversed.
 
     Only for steps whose adjoint needs no more than the step's input.
+
+    Example:
+        from diffsim.checkpoint import Binomial, Keep, Reverse
+
+        actions = list(Binomial(steps=8, slots=8).actions())
+        assert any(isinstance(action, Keep) for action in actions)  # all states fit into the slots: one run keeps them
+        assert isinstance(actions[-1], Reverse)
     """
 
     start: int
@@ -45,7 +59,11 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may go on writing afterwards."""
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may go on writing afterwards.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
     slot: int
@@ -54,7 +72,11 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Make the working state a copy of state `step`, which `slot` of a tier keeps and goes on keeping."""
+    """Make the working state a copy of state `step`, which `slot` of a tier keeps and goes on keeping.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
     slot: int
@@ -63,7 +85,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Begin to bring state `step` from a slow tier, for the next `Load` of that slot; the primal need not wait for it."""
+    """Begin to bring state `step` from a slow tier, for the next `Load` of that slot; the primal need not wait for it.
+
+    Example:
+        See `Spilling`.
+    """
 
     step: int
     slot: int
@@ -72,7 +98,11 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Empty `slot` of a tier."""
+    """Empty `slot` of a tier.
+
+    Example:
+        See `simulate`.
+    """
 
     slot: int
     tier: int = 0
@@ -80,7 +110,11 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class EndForward:
-    """The working state is the final one, state `step`: the loss and the cotangent it starts from are evaluated here."""
+    """The working state is the final one, state `step`: the loss and the cotangent it starts from are evaluated here.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
 
@@ -92,6 +126,9 @@ class Reverse:
     It needs the newest record or kept run to be of these steps, which it drops; or a kept run of all but the last of them, with the
     working state at that last one. The working state is undefined afterwards: load one before the next use. Or else stop == start + 1
     and the working state is state `start`, and stays so.
+
+    Example:
+        See `simulate`.
     """
 
     start: int
@@ -100,10 +137,24 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Run the primal backwards: the working state is state `stop` before and, but for round-off, state `start` after."""
+    """Run the primal backwards: the working state is state `stop` before and, but for round-off, state `start` after.
+
+    Example:
+        See `Reversible`.
+    """
 
     start: int
     stop: int
 
 
 Action: TypeAlias = Advance | Record | Keep | Save | Load | Fetch | Free | EndForward | Reverse | Undo
+"""What a schedule yields: one of the classes of this page that name a range of steps, or a step and a slot.
+
+Example:
+    from diffsim.checkpoint import Action, Binomial, Load, Save
+
+    actions: list[Action] = list(Binomial(steps=30, slots=3).actions())
+    kept = [action.step for action in actions if isinstance(action, Save)]
+    loaded = {action.step for action in actions if isinstance(action, Load)}
+    assert loaded <= set(kept)
+"""

@@ -76,6 +76,51 @@ class Sweep:
     Raises:
         ParameterError: `schedule` is none, `reverse_weight` is not a positive number, or stores are missing.
         ScheduleError: the schedule undoes steps, which the stepper cannot.
+
+    Example:
+        import numpy as np
+
+        from diffsim.checkpoint import Binomial, ReplayGuard, Stepper, Sweep
+
+        class Logistic:
+            # x becomes r x (1 - x); `x_bar` is carried back, and `r_bar` is the gradient for r.
+
+            def __init__(self, x, r):
+                self.x, self.r, self.slots, self.records, self.r_bar = x, r, {}, {}, 0.0
+
+            def advance(self, start, stop):
+                for _ in range(start, stop):
+                    self.x = self.r * self.x * (1 - self.x)
+
+            def record(self, start, stop):
+                for step in range(start, stop):
+                    self.records[step] = self.x
+                    self.advance(step, step + 1)
+
+            def save(self, step, slot):
+                self.slots[slot] = self.x
+
+            def load(self, step, slot):
+                self.x = self.slots[slot]
+
+            def free(self, slot):
+                del self.slots[slot]
+
+            def reverse(self, start, stop):
+                for step in reversed(range(start, stop)):
+                    x = self.records.pop(step, self.x)
+                    self.r_bar += self.x_bar * x * (1 - x)
+                    self.x_bar *= self.r * (1 - 2 * x)
+
+        model: Stepper = Logistic(0.3, 2.5)
+        guard = ReplayGuard(lambda: [np.array([model.x])])
+        with Sweep(Binomial(steps=50, slots=5), model, guard=guard) as sweep:
+            sweep.forward()
+            final, model.x_bar = model.x, 1.0
+            sweep.reverse()
+        moved = Logistic(0.3, 2.5 + 1e-6)
+        moved.advance(0, 50)
+        assert np.isclose(model.r_bar, (moved.x - final) / 1e-6, rtol=1e-4)
     """
 
     def __init__(

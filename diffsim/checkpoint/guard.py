@@ -29,6 +29,9 @@ class ReplayGuard:
         outputs: gives what the run has recorded beside its state, such as traces, which replays must leave as it is; or None.
         stride: of the grid; None: as fine as 2 % of the time of the first run allows, and at most 1024 states. If it is given, all
             states that are saved are compared.
+
+    Example:
+        See `Sweep`.
     """
 
     def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:

@@ -190,8 +190,8 @@ def sqrt(f: Symbol) -> Symbol:
             def step(self, u, v, **others):
                 speed, bearing = sqrt(u**2 + v**2), arctan2(v, u)
                 refracted = arcsin(np.sin(np.pi / 4) / (1.33 + 0.001 * speed))
-                found = {"speed": speed, "bearing": bearing, "slope": tan(bearing), "refracted": refracted, "zenith": arccos(cos(refracted))}
-                return {"u": u, "v": v} | found
+                found = {"speed": speed, "bearing": bearing, "slope": tan(bearing), "refracted": refracted}
+                return {"u": u, "v": v, "zenith": arccos(cos(refracted))} | found
 
         rng = np.random.default_rng(1)
         u, v = rng.uniform(0.5, 1.0, (2, 10))
@@ -373,7 +373,8 @@ def sinh(f: Symbol) -> Symbol:
 
             def __init__(self, grid):
                 self.grid, self.dt = grid, 1.0
-                self.states = {"phi": ds.Variable(((ds.Dirichlet(2.0), ds.Dirichlet(0.0)),)), "ions": ds.Variable(), "quarter": ds.Variable()}
+                sides = ((ds.Dirichlet(2.0), ds.Dirichlet(0.0)),)
+                self.states = {"phi": ds.Variable(sides), "ions": ds.Variable(), "quarter": ds.Variable()}
 
             def step(self, phi, ions, quarter):
                 phi = ds.newton(lambda x: laplacian(x) - sinh(x), guess=phi)

@@ -398,6 +398,11 @@ OPERATIONS: dict[str, Operation] = {
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
 }
+"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives.
+
+Example:
+    See `Graph`.
+"""
 """Every operation, one entry each: to add one is to add a line here."""
 
 LOGIC = ("and", "or", "not")

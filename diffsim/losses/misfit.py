@@ -18,7 +18,20 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64
 
 Misfit: TypeAlias = Callable[[Any], Any]
-"""predicted values -> a number, computed with `diffsim.numpy`."""
+"""predicted values -> a number, computed with `diffsim.numpy`.
+
+Example:
+    import numpy as np
+
+    import diffsim as ds
+    import diffsim.numpy as dnp
+    from diffsim.losses import Misfit
+
+    observed = np.array([1.0, 2.0, 40.0])  # one outlier
+    robust: Misfit = lambda predicted: dnp.sum(dnp.sqrt(1 + (predicted - observed) ** 2) - 1)
+    gradient = ds.grad(robust)(np.ones(3))
+    assert gradient[0] == 0 and -1 < gradient[2] < gradient[1]  # each sample pulls by less than 1
+"""
 
 
 class L2Misfit:

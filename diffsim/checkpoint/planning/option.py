@@ -20,6 +20,9 @@ class Option:
         extra: those beyond a single run.
         seconds: it takes, kernels compiled and memory in place; None: not measured.
         fits: whether the memory allows it.
+
+    Example:
+        See `choose`.
     """
 
     schedule: AnySchedule
@@ -55,6 +58,9 @@ class Measured:
         seconds: that a gradient took, with kernels compiled.
         peak: bytes of memory beyond what there was before.
         first: seconds of the first gradient, which compiles, if there was one.
+
+    Example:
+        See `choose`.
     """
 
     seconds: float

@@ -63,6 +63,9 @@ class DiskStore(Closing):
     Raises:
         ScheduleError: `slots` is not a positive integer.
         StorageError: the disk has too little room; the path is in use or taken; the system cannot.
+
+    Example:
+        See `HostStore`.
     """
 
     def __init__(

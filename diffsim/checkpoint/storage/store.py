@@ -38,6 +38,9 @@ class StateLayout:
 
     Raises:
         ParameterError: not as many types as shapes, or a type that is not a number's.
+
+    Example:
+        See `HostStore`.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -108,6 +111,9 @@ class Store(Protocol):
     Attributes:
         layout: of the states.
         slots: how many states it keeps at most.
+
+    Example:
+        See `HostStore`.
     """
 
     layout: StateLayout
