@@ -39,6 +39,18 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         DerivativeError: an operation without a rule, or an operation that would lose a derivative.
         ShapeError: by the pullback, for a cotangent of another shape.
         StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # Travel times through cells: the pullback projects residuals back onto the cells (tomography).
+        lengths = numpy.array([[1.0, 1.0, 0.0], [0.0, 1.0, 2.0]])  # of two rays in three cells, km
+        times, pullback = ds.vjp(lambda speed: np.sum(lengths / speed, axis=1), numpy.array([2.0, 2.0, 4.0]))
+        (projected,) = pullback(numpy.array([0.1, -0.2]))
+        assert numpy.allclose(projected, -numpy.array([0.1, -0.2]) @ lengths / numpy.array([2.0, 2.0, 4.0]) ** 2)
     """
     arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
@@ -169,6 +181,23 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     Raises:
         ShapeError: tangents of another shape.
         DerivativeError: an operation without a rule.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # How a temperature changes with the time of day at which the heating starts, by one tangent run.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), sources={"q": [[0.1]]}, precision="f64")
+        inputs = {"kappa": np.full(20, 5e-3), "T": np.zeros(20)}
+
+        def end(q):
+            return rod.run({**inputs, "q": q}, 40).final["T"]
+
+        q = np.exp(-((np.arange(40.0) - 20) ** 2) / 20)[:, None]
+        later = (np.arange(40.0)[:, None] - 20) / 10 * q  # its derivative by the starting step
+        value, tangent = ds.jvp(end, (q,), (later,))
+        assert value.shape == tangent.shape == (20,) and tangent[0] > 0 > tangent[-1]  # warmer here, colder there
     """
     arguments.function("f", f, "ds.jvp(lambda x: x**2, (x,), (x_dot,))", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
@@ -229,6 +258,21 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
 
     Raises:
         DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Two experiments with one unknown: a loss over as many simulations as one likes.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), precision="f64")
+        starts = [np.cos(np.pi * np.arange(20) / 20), np.linspace(0.0, 1.0, 20)]
+
+        def loss(kappa):
+            return sum((rod.run({"kappa": kappa, "T": T}, 20).final["T"] ** 2).sum() for T in starts)
+
+        value, gradient = ds.value_and_grad(loss)(np.full(20, 5e-3))
+        assert value > 0 and (gradient <= 0).all()  # diffusion makes the squares smaller
     """
     arguments.function("f", f, "ds.grad(lambda x: (x**2).sum())", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
@@ -294,7 +338,32 @@ def _one(value: Any) -> Any:
 
 @remade
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`."""
+    """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`.
+
+    Args:
+        f: of arrays, numbers and records of them; gives a real number.
+        argnums: the arguments to differentiate for.
+        has_aux: `f` returns (value, aux).
+
+    Returns:
+        A function of the same arguments that gives the gradient, of the shape of its argument; with `has_aux` (gradient, aux).
+
+    Raises:
+        DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # How the flow through layers one behind the other depends on the permeability of each (their harmonic mean).
+        def flow(permeability):
+            return len(permeability) / np.sum(1 / permeability)
+
+        gradient = ds.grad(flow)(numpy.array([1.0, 1.0, 0.1]))
+        assert gradient[2] > 10 * gradient[0]  # the tightest layer decides
+    """
     both = value_and_grad(f, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -305,7 +374,29 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 
 
 def stop_gradient(x: Any) -> Any:
-    """The values of `x`, held constant: derivatives do not pass."""
+    """The values of `x`, held constant: derivatives do not pass.
+
+    Args:
+        x: an array, a number, or a record of them.
+
+    Returns:
+        The same values.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A misfit relative to the size of the prediction, where that size is not to be made larger for a smaller misfit.
+        observed = numpy.array([1.0, 2.0])
+
+        def relative(predicted):
+            return np.sum((predicted - observed) ** 2) / ds.stop_gradient(np.sum(predicted**2))
+
+        gradient = ds.grad(relative)(numpy.array([2.0, 2.0]))
+        assert numpy.allclose(gradient, [2 * 1.0 / 8.0, 0.0])
+    """
     leaves, tree = flatten(x)
     return unflatten(tree, [leaf if (c := differentiable(leaf)) is None else wrap(_stop(c)) for leaf in leaves])
 
@@ -317,6 +408,30 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     """Value of `f` and its derivative at `primals` as a function of tangents, `f` being run once.
 
     The derivative is the transpose of the pullback, which is linear: it costs two reverse sweeps.
+
+    Args:
+        f: of arrays, numbers and records of them.
+        primals: where.
+
+    Returns:
+        (value, derivative): the derivative takes a tangent an argument, and gives the tangent of the value.
+
+    Raises:
+        DerivativeError: an operation without a rule.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A step of Gauss and Newton needs many products with one Jacobian.
+        t = numpy.linspace(0.0, 2.0, 20)
+        value, derivative = ds.linearize(lambda p: p[0] * np.exp(-p[1] * t), numpy.array([1.0, 0.5]))
+        columns = numpy.stack([derivative(e) for e in numpy.eye(2)], axis=1)
+        data = 1.2 * numpy.exp(-0.6 * t)
+        step = numpy.linalg.lstsq(columns, data - value, rcond=None)[0]
+        assert numpy.allclose(numpy.array([1.0, 0.5]) + step, [1.2, 0.6], atol=0.05)
     """
     arguments.function("f", f, "ds.linearize(lambda x: x**2, x)", optional=False)
     value, pullback = vjp(f, *primals)

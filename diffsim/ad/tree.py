@@ -30,6 +30,24 @@ def register_pytree(
         kind: the type itself; subclasses are registered on their own.
         flatten: value -> (children, data); children are differentiated, `data` identifies the rest and can be compared.
         unflatten: (data, children) -> value.
+
+    Raises:
+        ParameterError: the type is registered already, or is none.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        class Layer:
+            # A layer of the ground: its thickness and wave speed have derivatives, its name has none.
+
+            def __init__(self, name, thickness, speed):
+                self.name, self.thickness, self.speed = name, thickness, speed
+
+        ds.register_pytree(Layer, lambda x: ((x.thickness, x.speed), x.name), lambda name, children: Layer(name, *children))
+        gradient = ds.grad(lambda layer: layer.thickness / layer.speed)(Layer("clay", 10.0, 500.0))
+        assert gradient.name == "clay" and numpy.isclose(gradient.speed, -10.0 / 500.0**2)
     """
     _registered[kind] = _Kind(flatten, unflatten)
 

@@ -104,6 +104,9 @@ def check_kernel(
 
     Raises:
         KernelError: the arguments do not fit, or something that the kernel uses cannot be sent.
+
+    Example:
+        See `kernel`.
     """
     if directions < 1:
         raise KernelError(f"directions = {directions}, expected at least 1")
