@@ -23,7 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "api"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "api"
 PACKAGES = (
     "diffsim",
     "diffsim.expr",
@@ -243,6 +244,7 @@ def stale() -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is stale")
+    sys.path.insert(0, str(ROOT))  # this tree, whatever is installed
     if parser.parse_args().check:
         old = stale()
         print(f"stale: {', '.join(old)}; run python scripts/reference.py" if old else "all pages are up to date")

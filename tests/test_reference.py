@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, text in EXAMPLES.items():
         (folder / f"{name}.py").write_text(text + "\n")
     command = [sys.executable, "-c", RUN_ALL]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert (folder / "found.json").exists(), done.stderr[-3000:]
     print(done.stderr)
     return json.loads((folder / "found.json").read_text())
