@@ -165,8 +165,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
         A function of the same arguments. The result has the value's axes first and the argument's after them.
 
     Raises:
-        ParameterError: an unknown mode.
-        DerivativeError: the argument is not of a floating-point type.
+        DerivativeError: an unknown mode, or the argument is not of a floating-point type.
 
     Example:
         import numpy as np

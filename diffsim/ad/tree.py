@@ -31,9 +31,6 @@ def register_pytree(
         flatten: value -> (children, data); children are differentiated, `data` identifies the rest and can be compared.
         unflatten: (data, children) -> value.
 
-    Raises:
-        ParameterError: the type is registered already, or is none.
-
     Example:
         import numpy
 

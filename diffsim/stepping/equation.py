@@ -34,7 +34,8 @@ class Variable:
             is dropped, and neither computed nor stored. So a polarisation exists in a metal only, a memory variable in a layer.
 
     Raises:
-        ParameterError: by the simulation, for a boundary that is no rule, or a region that is not one of a state.
+        ParameterError: the boundary is no rule.
+        ShapeError: by the simulation, a region of something other than a state.
 
     Example:
         import numpy as np
