@@ -1,7 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
-from diffsim import checkpoint, errors, integrators, layers, numpy, solvers
+from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, solvers
 from diffsim.ad import (
     check_grads,
     check_kernel,
@@ -74,6 +74,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "errors",
+    "expr",
     "fori_loop",
     "grad",
     "hessian",
@@ -90,9 +91,11 @@ __all__ = [
     "label",
     "layers",
     "linearize",
+    "losses",
     "map",
     "newton",
     "numpy",
+    "optimize",
     "plan",
     "reduce",
     "reduce_by_index",

@@ -6,7 +6,20 @@ import numpy as np
 
 
 class DiffsimError(Exception):
-    """Base of all errors that diffsim raises on purpose."""
+    """Base of all errors that diffsim raises on purpose.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
+        try:
+            rod.run({"kappa": np.full(40, 1.0), "T": np.zeros(40)}, steps=10)  # far beyond the stable time step
+        except ds.DiffsimError as error:
+            message = str(error)
+        assert "lower dt" in message
+    """
 
 
 class ShapeError(DiffsimError, ValueError):

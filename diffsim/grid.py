@@ -36,6 +36,18 @@ class Grid:
 
     Raises:
         ShapeError: a number of axes other than 1 to 3, no cells, or a spacing that is not positive.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        grid = ds.Grid((30, 40), spacing=(5.0, 10.0), axes=("depth", "distance"))
+        depth = grid.coordinates(0)[:, None]  # of the centres, m
+        speed = np.where(depth < 60.0, 1500.0, 2200.0) * np.ones(grid.shape)  # two layers
+        assert speed.shape == (30, 40) and grid.cell_volume == 50.0
+        fine_near_the_wall = ds.Grid.from_faces((np.geomspace(0.01, 1.0, 21),))
+        assert np.isclose(fine_near_the_wall.widths(0).sum(), 0.99)
     """
 
     shape: tuple[int, ...]

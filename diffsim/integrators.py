@@ -26,6 +26,8 @@ from diffsim.linear import Method
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 
+__all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog", "rk4", "ssp_rk2", "ssp_rk3"]
+
 State: TypeAlias = Mapping[str, Symbol]
 Rate: TypeAlias = Callable[[dict[str, Symbol]], Mapping[str, Symbol]]
 Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]
@@ -44,6 +46,37 @@ def euler(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
 
     Raises:
         TraceError: the rate is not that of each field of the state.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+        from diffsim.integrators import euler
+
+        class GrayScott(ds.Equation):
+            # Two substances that react and spread, by forward Euler.
+
+            states = {"u": ds.Variable("periodic"), "v": ds.Variable("periodic")}
+            parameters = {"feed": ds.Variable(axes=())}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, u, v, feed):
+                def rate(now):
+                    u, v = now["u"], now["v"]
+                    used = u * v**2
+                    return {"u": 0.16 * laplacian(u) - used + feed * (1 - u), "v": 0.08 * laplacian(v) + used - (0.06 + feed) * v}
+
+                return euler(rate, {"u": u, "v": v}, self.dt)
+
+        dish = ds.Simulation(GrayScott(ds.Grid((24, 24), spacing=1.0), dt=1.0))
+        v = np.zeros((24, 24))
+        v[10:14, 10:14] = 0.5
+        start = {"u": 1.0 - v, "v": v, "feed": 0.035}
+        value, gradient = dish.value_and_grad(lambda found: found.final["v"].sum(), start, steps=100, checkpoint=10)
+        assert np.isfinite(gradient["feed"]) and gradient["feed"] > 0  # more feed, more of the second substance
     """
     return _moved(state, _rates(rate, state), dt)
 
@@ -56,6 +89,33 @@ def ssp_rk2(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
 
     Reference: Shu and Osher (1988), Efficient implementation of essentially non-oscillatory shock-capturing schemes, J. Comput. Phys. 77,
         439-471, doi:10.1016/0021-9991(88)90177-5.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff, minmod, muscl
+        from diffsim.integrators import ssp_rk2, ssp_rk3
+
+        class Carried(ds.Equation):
+            # A pollutant in a river of 1 m/s; neither method makes a new extreme.
+
+            states = {"c": ds.Variable("periodic", unit="kg/m³")}
+
+            def __init__(self, grid, dt, method):
+                self.grid, self.dt, self.method = grid, dt, method
+
+            def rate(self, now):
+                below, _ = muscl(now["c"], 0, minmod)
+                return {"c": -diff(below, 0)}
+
+            def step(self, c):
+                return self.method(self.rate, {"c": c}, self.dt)
+
+        spill = np.where(np.arange(50) < 10, 1.0, 0.0)
+        for method in (ssp_rk2, ssp_rk3):
+            c = ds.Simulation(Carried(ds.Grid((50,), spacing=1.0), 0.5, method), precision="f64").run({"c": spill}, steps=40).final["c"]
+            assert c.min() > -1e-12 and c.max() < 1 + 1e-12 and np.isclose(c.sum(), 10.0)
     """
     first = _stored(euler(rate, state, dt), state)
     second = euler(rate, first, dt)
@@ -68,6 +128,9 @@ def ssp_rk3(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
     Arguments, result and errors are those of `euler`.
 
     Reference: as for `ssp_rk2`.
+
+    Example:
+        See `ssp_rk2`.
     """
     first = _stored(euler(rate, state, dt), state)
     second = euler(rate, first, dt)
@@ -85,6 +148,29 @@ def rk4(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
     u1 = u + dt k1 / 2, u2 = u + dt k2 / 2 and u3 = u + dt k3.
 
     Reference: Hairer, Nørsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.1, doi:10.1007/978-3-540-78862-1.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff_centred
+        from diffsim.integrators import rk4
+
+        class Advection(ds.Equation):
+            # uₜ + uₓ = 0 in a periodic channel of 1 m.
+
+            states = {"u": ds.Variable("periodic")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, u):
+                return rk4(lambda now: {"u": -diff_centred(now["u"], 0, order=8)}, {"u": u}, self.dt)
+
+        grid = ds.Grid((40,), spacing=1 / 40)
+        u = np.sin(2 * np.pi * grid.coordinates(0))
+        found = ds.Simulation(Advection(grid, dt=0.01), precision="f64").run({"u": u}, steps=100).final["u"]
+        assert np.allclose(found, u, atol=1e-5)  # once around
     """
     first = _stored(_moved(state, _rates(rate, state), 0.5 * dt), state)
     second = _stored(_moved(state, _rates(rate, first), 0.5 * dt), state)
@@ -117,6 +203,31 @@ def adams_bashforth2(rate: Rate, state: State, previous_rate: State, dt: float) 
         TraceError: the rate, or the previous one, is not that of each field of the state.
 
     Reference: Hairer, Nørsett and Wanner (1993), section III.1, doi:10.1007/978-3-540-78862-1.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+        from diffsim.integrators import adams_bashforth2
+
+        class Diffusion(ds.Equation):
+            # Tₜ = κ ∇²T, whose rate is evaluated once a step.
+
+            states = {"T": ds.Variable("periodic"), "T_rate": ds.Variable("periodic")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, T, T_rate):
+                state, rates = adams_bashforth2(lambda now: {"T": laplacian(now["T"])}, {"T": T}, {"T": T_rate}, self.dt)
+                return {"T": state["T"], "T_rate": rates["T"]}
+
+        grid = ds.Grid((20,), spacing=1.0)
+        wave, decay = np.cos(2 * np.pi * np.arange(20) / 20), -4 * np.sin(np.pi / 20) ** 2
+        start = {"T": wave, "T_rate": decay * np.exp(-decay * 0.1) * wave}
+        T = ds.Simulation(Diffusion(grid, dt=0.1), precision="f64").run(start, steps=100).final["T"]
+        assert np.allclose(T, np.exp(decay * 10.0) * wave, atol=1e-4)
     """
     now, before = _rates(rate, state), _matching("previous_rate", previous_rate, state)
     return _moved(state, {name: 1.5 * r - 0.5 * before[name] for name, r in now.items()}, dt), now
@@ -143,6 +254,30 @@ def leapfrog(acceleration: Rate, state: State, previous: State, dt: float) -> di
 
     Reference: Hairer, Lubich and Wanner (2003), Geometric numerical integration illustrated by the Störmer-Verlet method, Acta Numerica
         12, 399-450, doi:10.1017/S0962492902000144.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+        from diffsim.integrators import leapfrog
+
+        class String(ds.Equation):
+            # A string between two fixed ends, uₜₜ = c² uₓₓ.
+
+            states = {"u": ds.Variable(ds.Dirichlet(0.0), unit="m"), "u_prev": ds.Variable(ds.Dirichlet(0.0), unit="m")}
+
+            def __init__(self, grid, dt, c):
+                self.grid, self.dt, self.c = grid, dt, c
+
+            def step(self, u, u_prev):
+                return leapfrog(lambda now: {"u": self.c**2 * laplacian(now["u"])}, {"u": u}, {"u": u_prev}, self.dt) | {"u_prev": u}
+
+        grid = ds.Grid((50,), spacing=0.02)
+        pulled = 1e-3 * np.sin(np.pi * (grid.coordinates(0) + 0.01))
+        string = ds.Simulation(String(grid, dt=5e-5, c=200.0), precision="f64")
+        u = string.run({"u": pulled, "u_prev": pulled}, steps=100).final["u"]  # 5 ms: half a period of 200 m/s over 2 · 1 m
+        assert np.allclose(u, -pulled, atol=3e-5)
     """
     force, before = _rates(acceleration, state), _matching("previous", previous, state)
     return {name: 2 * u - before[name] + dt**2 * force[name] for name, u in state.items()}
@@ -170,6 +305,30 @@ def imex_euler(
 
     Reference: Ascher, Ruuth and Spiteri (1997), Implicit-explicit Runge-Kutta methods for time-dependent partial differential equations,
         Appl. Numer. Math. 25, 151-167, section 2.1, doi:10.1016/S0168-9274(97)00056-1.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+        from diffsim.integrators import imex_ars222, imex_euler
+
+        class Fisher(ds.Equation):
+            # uₜ = D ∇²u + u (1 - u): diffusion is taken implicitly, so that it does not limit the time step.
+
+            states = {"u": ds.Variable("mirror")}
+
+            def __init__(self, grid, dt, method):
+                self.grid, self.dt, self.method = grid, dt, method
+
+            def step(self, u):
+                spread = {"u": lambda x: 0.5 * laplacian(x)}
+                return self.method(lambda now: {"u": now["u"] * (1 - now["u"])}, spread, {"u": u}, self.dt)
+
+        grid = ds.Grid((100,), spacing=0.1)  # an explicit step would need dt < 0.01
+        start = {"u": np.where(grid.coordinates(0) < 1.0, 1.0, 0.0)}
+        found = [ds.Simulation(Fisher(grid, 0.05, m), precision="f64").run(start, steps=60).final["u"] for m in (imex_euler, imex_ars222)]
+        assert found[0].max() < 1 + 1e-9 and abs(found[0] - found[1]).max() < 0.05
     """
     _require_operators(operators, state)
     return _implicit(euler(rate, state, dt), operators, state, dt, method, tolerance)
@@ -189,6 +348,9 @@ def imex_ars222(
     f(u) and L u1 are read off the first right side r = u + g dt f(u), which is stored: g dt L u1 = u1 - r.
 
     Reference: as for `imex_euler`, section 2.6.
+
+    Example:
+        See `imex_euler`.
     """
     _require_operators(operators, state)
     g = 1 - 1 / math.sqrt(2)

@@ -129,6 +129,15 @@ def available_memory() -> int:
 
     Raises:
         PlanError: the system does not report its memory.
+
+    Returns:
+        Bytes.
+
+    Example:
+        from diffsim.checkpoint import AUTO_FRACTION, available_memory
+
+        budget = int(AUTO_FRACTION * available_memory())  # what "auto" allows a gradient
+        assert budget > 0
     """
     room = [limit - used for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):

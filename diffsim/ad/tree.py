@@ -34,6 +34,21 @@ def register_pytree(
         flatten: value -> (children, data); children are differentiated, `data` identifies the rest and can be compared.
         unflatten: (data, children) -> value.
 
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        class Layer:
+            # A layer of the ground: its thickness and wave speed have derivatives, its name has none.
+
+            def __init__(self, name, thickness, speed):
+                self.name, self.thickness, self.speed = name, thickness, speed
+
+        ds.register_pytree(Layer, lambda x: ((x.thickness, x.speed), x.name), lambda name, children: Layer(name, *children))
+        gradient = ds.grad(lambda layer: layer.thickness / layer.speed)(Layer("clay", 10.0, 500.0))
+        assert gradient.name == "clay" and numpy.isclose(gradient.speed, -10.0 / 500.0**2)
+
     Raises:
         ParameterError: `kind` is no type, or one of numbers, text or arrays; or the others are no functions.
     """

@@ -58,6 +58,20 @@ def certify(
     Raises:
         ParameterError: the simulation is in f32, where slopes drown in round-off; or an argument is not as it should be.
         ShapeError: an array does not fit its input.
+
+    Returns:
+        The certificate: its lines with what was measured and the limit of each, and `passed`.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        grid = ds.Grid((20,), spacing=0.05)
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), precision="f64")
+        inputs = {"kappa": np.full(20, 5e-3), "T": np.cos(np.pi * grid.coordinates(0)) + 2.0}
+        report = ds.certify(rod, lambda found: 0.5 * (found.final["T"] ** 2).sum(), inputs, steps=10)
+        assert report.passed, report
     """
     instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":

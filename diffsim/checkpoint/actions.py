@@ -18,6 +18,9 @@ class Advance:
     """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after.
 
     In an `OnlineSchedule` the primal may end before `stop`. Then the working state is the final state.
+
+    Example:
+        See `simulate`.
     """
 
     start: int
@@ -26,7 +29,11 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Run the primal as `Advance` does, and record steps start..stop-1 until they are reversed."""
+    """Run the primal as `Advance` does, and record steps start..stop-1 until they are reversed.
+
+    Example:
+        See `simulate`.
+    """
 
     start: int
     stop: int
@@ -37,6 +44,13 @@ class Keep:
     """Run the primal as `Advance` does, and keep states start..stop-1, each in a free slot of tier 0, until their steps are reversed.
 
     It is allowed only for steps whose adjoint needs no values but the step's input.
+
+    Example:
+        from diffsim.checkpoint import Binomial, Keep, Reverse
+
+        actions = list(Binomial(steps=8, slots=8).actions())
+        assert any(isinstance(action, Keep) for action in actions)  # all states fit into the slots: one run keeps them
+        assert isinstance(actions[-1], Reverse)
     """
 
     start: int
@@ -45,7 +59,11 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may continue to write afterwards."""
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may continue to write afterwards.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
     slot: int
@@ -54,7 +72,11 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Copy state `step` from `slot` of a tier to the working state. The slot keeps its state."""
+    """Copy state `step` from `slot` of a tier to the working state. The slot keeps its state.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
     slot: int
@@ -63,7 +85,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Start to read state `step` from a slow tier, for the next `Load` of that slot. The primal need not wait for it."""
+    """Start to read state `step` from a slow tier, for the next `Load` of that slot. The primal need not wait for it.
+
+    Example:
+        See `Spilling`.
+    """
 
     step: int
     slot: int
@@ -72,7 +98,11 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Empty `slot` of a tier."""
+    """Empty `slot` of a tier.
+
+    Example:
+        See `simulate`.
+    """
 
     slot: int
     tier: int = 0
@@ -80,7 +110,11 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class EndForward:
-    """The working state is the final one, state `step`. The loss and the first cotangent are evaluated here."""
+    """The working state is the final one, state `step`. The loss and the first cotangent are evaluated here.
+
+    Example:
+        See `simulate`.
+    """
 
     step: int
 
@@ -92,6 +126,9 @@ class Reverse:
     There are three cases. The newest record or kept run has these steps. Or a kept run has all of them but the last, and the working
     state is the state of that last step. In both cases the record or run is freed, and the working state is undefined afterwards: load
     a state before the next use. Or stop == start + 1 and the working state is state `start`, which does not change.
+
+    Example:
+        See `simulate`.
     """
 
     start: int
@@ -100,10 +137,24 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Run the primal backwards: the working state is state `stop` before and, except for round-off, state `start` after."""
+    """Run the primal backwards: the working state is state `stop` before and, except for round-off, state `start` after.
+
+    Example:
+        See `Reversible`.
+    """
 
     start: int
     stop: int
 
 
 Action: TypeAlias = Advance | Record | Keep | Save | Load | Fetch | Free | EndForward | Reverse | Undo
+"""What a schedule yields: one of the classes of this page that name a range of steps, or a step and a slot.
+
+Example:
+    from diffsim.checkpoint import Action, Binomial, Load, Save
+
+    actions: list[Action] = list(Binomial(steps=30, slots=3).actions())
+    kept = [action.step for action in actions if isinstance(action, Save)]
+    loaded = {action.step for action in actions if isinstance(action, Load)}
+    assert loaded <= set(kept)
+"""

@@ -24,7 +24,11 @@ STEADY = 0.9  # correlation of the logarithm with the step beyond which growth c
 
 
 class ChaosWarning(UserWarning):
-    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon."""
+    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon.
+
+    Example:
+        See `GrowthMonitor`.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class Growth:
         rate: growth of its logarithm in a step, minus that of the state.
         factor: growth over the sampled steps, relative to that of the state.
         horizon: steps after which rounding errors of the state have grown to its own size.
+
+    Example:
+        See `GrowthMonitor`.
     """
 
     rate: float
@@ -51,6 +58,24 @@ class GrowthMonitor:
         size: returns the present size of the cotangent.
         state_size: returns that of the state; None: the state is assumed not to grow.
         precision: relative rounding error of the state.
+
+    Example:
+        import warnings
+
+        from diffsim.checkpoint import ChaosWarning, EndForward, Growth, GrowthMonitor, Reverse
+
+        size = 1.0
+        monitor = GrowthMonitor(lambda: size, precision=1e-7)
+        monitor(EndForward(1000))
+        for step in reversed(range(1000)):  # a cotangent that grows by 3 % a step
+            size *= 1.03
+            monitor(Reverse(step, step + 1))
+        found = monitor.found()
+        assert isinstance(found, Growth) and abs(found.rate - 0.0296) < 1e-3
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            monitor.warn()
+        assert told[0].category is ChaosWarning
     """
 
     def __init__(self, size: Callable[[], float], precision: float, state_size: Callable[[], float] | None = None) -> None:

@@ -26,6 +26,9 @@ class Summary:
         peak_states: most states kept in slots of the first tier and records together at a time.
         starts: number of runs over consecutive steps: of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
         cost: steps run forward or undone, plus saves and loads at the cost of their tiers, in steps of the primal.
+
+    Example:
+        See `simulate`.
     """
 
     advances: int
@@ -62,6 +65,30 @@ def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
     Raises:
         ParameterError: `schedule` is no schedule.
         ScheduleError: an action is illegal at its place, the schedule ends too early or late, or a declared count is wrong.
+
+    Returns:
+        What it took.
+
+    Example:
+        from dataclasses import dataclass
+
+        from diffsim.checkpoint import Advance, EndForward, Free, Load, Record, Reverse, Save, Schedule, Summary, simulate
+
+        @dataclass(frozen=True)
+        class Halves(Schedule):
+            # Record the second half of the steps and reverse it, then the first.
+
+            steps: int
+            slots: int = 1
+
+            def actions(self):
+                half = self.steps // 2
+                yield from (Save(0, 0), Advance(0, half), Record(half, self.steps), EndForward(self.steps), Reverse(half, self.steps))
+                yield from (Load(0, 0), Free(0), Record(0, half), Reverse(0, half))
+
+        summary = simulate(Halves(1000))  # raises where an action is not legal
+        assert isinstance(summary, Summary)
+        assert (summary.advances, summary.recorded, summary.peak_record) == (500, 1000, 500)
     """
     machine = _Machine(schedule, steps)
     for action in machine.actions():

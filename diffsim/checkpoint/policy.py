@@ -24,7 +24,11 @@ from diffsim.errors import ParameterError
 
 @runtime_checkable
 class Planned(Protocol):
-    """A finished plan, such as a `Plan`."""
+    """A finished plan, such as a `Plan`.
+
+    Example:
+        See `choose`.
+    """
 
     def as_policy(self) -> Policy:
         """The policy that runs the plan."""
@@ -52,6 +56,23 @@ class Policy:
 
     Raises:
         ParameterError: a value is invalid, or two contradict each other.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.checkpoint import Policy
+
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
+        inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
+        policy = Policy(slots=6, schedule="binomial", verify=True)
+
+        def loss(found):
+            return (found.final["T"] ** 2).sum()
+
+        value, gradient = rod.value_and_grad(loss, inputs, steps=60, checkpoint=policy)
+        stored = rod.value_and_grad(loss, inputs, steps=60, checkpoint=Policy(schedule="store_all"))[1]
+        assert (gradient["kappa"] == stored["kappa"]).all()  # the same bits
     """
 
     memory: str | int | None = None
@@ -157,4 +178,17 @@ class Policy:
 
 
 Checkpoint: TypeAlias = str | int | AnySchedule | Policy | Planned
-"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`."""
+"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`.
+
+Example:
+    import numpy as np
+
+    import diffsim as ds
+    from diffsim.checkpoint import Binomial, Checkpoint
+
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
+    inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
+    asked: list[Checkpoint] = ["auto", "50 MB", 6, Binomial(60, 4)]
+    found = [rod.value_and_grad(lambda found: found.final["T"][3], inputs, steps=60, checkpoint=each)[1]["T"] for each in asked]
+    assert all((each == found[0]).all() for each in found)
+"""

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from diffsim.checkpoint.driver import Sweep
 
 OnProgress = Callable[[float, float | None], None]
-"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown."""
+"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown.
+
+Example:
+    See `ProgressBar`.
+"""
 
 TELL_SECONDS = 0.1
 
@@ -43,6 +47,20 @@ class ProgressBar:
 
     Args:
         text: the text before the bar.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.checkpoint import OnProgress, ProgressBar
+
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
+        inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
+        with ProgressBar("gradient of the rod") as bar:
+            told: OnProgress = bar
+            solution, pullback = rod.vjp(inputs, steps=60, on_progress=told)
+            owed = pullback(ds.Solution(final={"T": np.ones(40)}))
+        assert owed["T"].shape == (40,)
     """
 
     def __init__(self, text: str = "gradient") -> None:

@@ -25,6 +25,9 @@ class Tier:
         slots: states it may keep at a time.
         write_cost: cost of a `Save`, in steps of the primal.
         read_cost: cost of a `Load`, in steps of the primal.
+
+    Example:
+        See `MultiTier`.
     """
 
     name: str
@@ -41,6 +44,9 @@ class Shared:
         total: its size, in any unit.
         state: size of a slot.
         record: size of a recorded step.
+
+    Example:
+        See `Mixed`.
     """
 
     total: int
@@ -60,6 +66,9 @@ class AnySchedule(ABC):
         needs_slow_tiers: whether it needs a disk, or the host's memory for a model on another device.
         runs_backwards: whether it has `Undo` actions.
         online: whether the run may end anywhere.
+
+    Example:
+        See `Online`.
     """
 
     reorders: ClassVar[bool] = False
@@ -145,6 +154,9 @@ class Schedule(AnySchedule):
 
     A subclass has attributes `steps`, the number of primal steps, and `slots`, and the method `actions`. All other members have defaults:
     the counts are found by iterating over the actions once, 0.4 us each, unless the subclass overrides them with closed forms.
+
+    Example:
+        See `simulate`.
     """
 
     if TYPE_CHECKING:  # as `slots`
@@ -230,7 +242,11 @@ class RecordsLast(Schedule):
 
 
 class OnlineSchedule(AnySchedule):
-    """A plan for a run whose number of steps is unknown before it ends."""
+    """A plan for a run whose number of steps is unknown before it ends.
+
+    Example:
+        See `Online`.
+    """
 
     reorders = True
     online = True

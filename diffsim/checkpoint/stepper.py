@@ -13,6 +13,9 @@ class Stepper(Protocol):
 
     The cotangent and the gradients of parameters belong to the stepper, and only `reverse` changes them. A copy in a slot must hold
     all values that `advance` reads: every field, and every earlier time level of a multistep scheme.
+
+    Example:
+        See `Sweep`.
     """
 
     def advance(self, start: int, stop: int) -> int | None:
@@ -42,7 +45,11 @@ class Stepper(Protocol):
 
 
 class Keeping(Stepper, Protocol):
-    """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one."""
+    """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one.
+
+    Example:
+        See `Portable`.
+    """
 
     def keep(self, start: int, stop: int) -> None:
         """Do the same as `advance`, bit for bit, and keep states start..stop-1, each in the memory of a free slot."""
@@ -55,7 +62,19 @@ class Keeping(Stepper, Protocol):
 
 
 class Portable(Stepper, Protocol):
-    """A stepper whose state can be stored in slower tiers, and in the file of an interrupted run."""
+    """A stepper whose state can be stored in slower tiers, and in the file of an interrupted run.
+
+    Example:
+        from diffsim.checkpoint import Keeping, Portable, Stepper, Undoable
+
+        # The calls that a model must have for slow tiers (Portable), for kept runs (Keeping), and for steps backwards (Undoable).
+        def calls(kind):
+            return {name for part in kind.__mro__ for name in vars(part) if not name.startswith("_")}
+
+        assert calls(Portable) - calls(Stepper) == {"state_arrays", "set_state", "cotangent_arrays", "set_cotangent"}
+        assert calls(Keeping) - calls(Stepper) == {"keep"}
+        assert calls(Undoable) - calls(Stepper) == {"undo", "compare", "drift"}
+    """
 
     def state_arrays(self) -> Sequence[npt.NDArray]:
         """The working state: always the same number of arrays, with the same shapes and types. Views are valid until the stepper runs
@@ -72,7 +91,11 @@ class Portable(Stepper, Protocol):
 
 
 class Undoable(Stepper, Protocol):
-    """A stepper whose steps can be undone."""
+    """A stepper whose steps can be undone.
+
+    Example:
+        See `Portable`.
+    """
 
     def undo(self, start: int, stop: int) -> None:
         """Run the primal backwards from state `stop` to state `start`, exactly except for round-off."""

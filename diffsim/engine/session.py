@@ -120,6 +120,12 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
 
     Raises:
         BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
+
+    Example:
+        import diffsim as ds
+
+        settings = ds.init(arch="cpu", precision="f32")
+        assert settings.threads >= 1
     """
     global _current, _started
     refuse_forked()

@@ -7,86 +7,511 @@ from diffsim.expr.symbol import Operand, Symbol
 
 
 def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
-    """a where the condition holds, b elsewhere. The condition is not differentiated."""
+    """a where the condition holds, b elsewhere. The condition is not differentiated.
+
+    Args:
+        condition: a comparison of expressions of the step, or several joined by `& | ~`.
+        a: an expression or a number.
+        b: likewise.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: the condition is no condition of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import clip, laplacian, maximum, where
+
+        class Melting(ds.Equation):
+            # Ice and water: each conducts by its own diffusivity, and neither falls below 250 K nor boils.
+
+            states = {"T": ds.Variable("mirror", unit="K")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, T):
+                frozen = (T < 273.15) & ~(T < 0)
+                kappa = maximum(where(frozen, 1.1e-6, 1.4e-7), 1e-7)
+                return {"T": clip(T + self.dt * kappa * laplacian(T), 250.0, 373.15)}
+
+        start = np.where(np.arange(20) < 10, 240.0, 280.0)
+        T = ds.Simulation(Melting(ds.Grid((20,), spacing=0.01), dt=10.0), precision="f64").run({"T": start}, steps=20).final["T"]
+        assert 250.0 <= T.min() and T.max() < 280.0 + 1e-9
+    """
     return field_of(condition, "where").combine("select", a, b)
 
 
 def minimum(a: Operand, b: Operand) -> Symbol:
-    """The smaller of two values. A tie gives the whole derivative to `a`."""
+    """The smaller of two values. A tie gives the whole derivative to `a`.
+
+    Args:
+        a: an expression of the step.
+        b: another one at the same place, or a number; one of both may be a number.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: neither is an expression of the step.
+
+    Example:
+        See `sign`.
+    """
     return lifted(a, b, "minimum").combine("min", b)
 
 
 def maximum(a: Operand, b: Operand) -> Symbol:
-    """The larger of two values. A tie gives the whole derivative to `a`."""
+    """The larger of two values. A tie gives the whole derivative to `a`.
+
+    Args:
+        a: an expression of the step.
+        b: another one at the same place, or a number; one of both may be a number.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: neither is an expression of the step.
+
+    Example:
+        See `where`.
+    """
     return lifted(a, b, "maximum").combine("max", b)
 
 
 def clip(f: Symbol, low: Operand, high: Operand) -> Symbol:
-    """f between two bounds, `high` where they cross; at a bound the derivative is that inside."""
+    """f between two bounds, `high` where they cross; at a bound the derivative is that inside.
+
+    Args:
+        f: an expression of the step.
+        low: the lower bound, an expression or a number.
+        high: the upper bound, likewise.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `where`.
+    """
     return minimum(maximum(field_of(f, "clip"), low), high)
 
 
 def sign(f: Symbol) -> Symbol:
-    """1 where f > 0, -1 where f < 0, else 0; the derivative is 0."""
+    """1 where f > 0, -1 where f < 0, else 0; the derivative is 0.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import floor, minimum, sign
+
+        class Sliding(ds.Equation):
+            # A block on a belt: dry friction against the velocity, and how many whole metres it has gone.
+
+            states = {"v": ds.Variable(unit="m/s"), "x": ds.Variable(unit="m"), "metres": ds.Variable()}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, v, x, metres):
+                slower = v - sign(v) * minimum(self.dt * 2.0, abs(v))
+                return {"v": slower, "x": x + self.dt * v, "metres": floor(x + self.dt * v)}
+
+        blocks = ds.Simulation(Sliding(ds.Grid((3,), spacing=1.0), dt=0.01), precision="f64")
+        found = blocks.run({"v": np.array([-3.0, 0.0, 3.0])}, steps=300).final
+        assert (found["v"] == 0).all() and np.allclose(found["x"], [-2.25, 0.0, 2.25], atol=0.02)  # v² / (2 · 2 m/s²)
+        assert (found["metres"] == [-3, 0, 2]).all()
+    """
     f = field_of(f, "sign")
     return where(f > 0, 1, where(f < 0, -1, 0))
 
 
 def floor(f: Symbol) -> Symbol:
-    """The largest whole number that is at most f. The derivative is 0."""
+    """The largest whole number that is at most f. The derivative is 0.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sign`.
+    """
     return field_of(f, "floor").combine("floor")
 
 
 def sqrt(f: Symbol) -> Symbol:
+    """The square root of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import arccos, arcsin, arctan2, cos, sqrt, tan
+
+        class Current(ds.Equation):
+            # What follows from a current: its speed, where it flows to, and how light of 45 degrees from above is refracted.
+
+            states = {name: ds.Variable() for name in ("u", "v", "speed", "bearing", "slope", "refracted", "zenith")}
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+
+            def step(self, u, v, **others):
+                speed, bearing = sqrt(u**2 + v**2), arctan2(v, u)
+                refracted = arcsin(np.sin(np.pi / 4) / (1.33 + 0.001 * speed))
+                found = {"speed": speed, "bearing": bearing, "slope": tan(bearing), "refracted": refracted}
+                return {"u": u, "v": v, "zenith": arccos(cos(refracted))} | found
+
+        rng = np.random.default_rng(1)
+        u, v = rng.uniform(0.5, 1.0, (2, 10))
+        found = ds.Simulation(Current(ds.Grid((10,), spacing=1.0)), precision="f64").run({"u": u, "v": v}, steps=1).final
+        assert np.allclose(found["speed"], np.hypot(u, v)) and np.allclose(found["bearing"], np.arctan2(v, u))
+        assert np.allclose(found["slope"], v / u) and np.allclose(found["zenith"], found["refracted"])
+    """
     return field_of(f, "sqrt").combine("sqrt")
 
 
 def exp(f: Symbol) -> Symbol:
+    """e to the power of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import exp, laplacian
+
+        class Flame(ds.Equation):
+            # Fuel that burns by the law of Arrhenius, with temperatures in units of that of the flame.
+
+            states = {"T": ds.Variable("mirror"), "fuel": ds.Variable("mirror")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, T, fuel):
+                burnt = self.dt * 50.0 * fuel * exp(-4.0 / T)
+                return {"T": T + self.dt * laplacian(T) + burnt, "fuel": fuel - burnt}
+
+        flame = ds.Simulation(Flame(ds.Grid((60,), spacing=1.0), dt=0.1), precision="f64")
+        start = {"T": np.where(np.arange(60) < 5, 1.2, 0.2), "fuel": np.ones(60)}
+        found = flame.run(start, steps=200).final
+        assert found["fuel"][10] < 0.01 < 0.9 < found["fuel"][-1]  # the front has passed cell 10
+    """
     return field_of(f, "exp").combine("exp")
 
 
 def log(f: Symbol) -> Symbol:
+    """The natural logarithm of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian, log
+
+        class Demixing(ds.Equation):
+            # Two liquids: the flow follows the slope of the chemical potential, log(c / (1 - c)) + 3 (1 - 2 c).
+
+            states = {"c": ds.Variable("mirror")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c):
+                potential = ds.stage(log(c / (1 - c)) + 3 * (1 - 2 * c) - laplacian(c), boundary="mirror")
+                return {"c": c + self.dt * 0.1 * laplacian(potential)}
+
+        c = 0.5 + 0.01 * np.random.default_rng(1).standard_normal((24, 24))
+        found = ds.Simulation(Demixing(ds.Grid((24, 24), spacing=1.0), dt=0.1), precision="f64").run({"c": c}, steps=2000).final["c"]
+        assert found.std() > 3 * c.std() and np.isclose(found.mean(), c.mean())
+    """
     return field_of(f, "log").combine("log")
 
 
 def sin(f: Symbol) -> Symbol:
+    """The sine of a field in radians, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian, sin
+
+        class SineGordon(ds.Equation):
+            # A line of coupled pendulums, uₜₜ = uₓₓ - sin(u).
+
+            states = {"u": ds.Variable("mirror"), "u_prev": ds.Variable("mirror")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, u, u_prev):
+                return {"u": 2 * u - u_prev + self.dt**2 * (laplacian(u) - sin(u)), "u_prev": u}
+
+        grid = ds.Grid((200,), spacing=0.1)
+        kink = 4 * np.arctan(np.exp(grid.coordinates(0) - 10.0))  # a solution that does not move
+        found = ds.Simulation(SineGordon(grid, dt=0.05), precision="f64").run({"u": kink, "u_prev": kink}, steps=200).final["u"]
+        assert np.allclose(found, kink, atol=0.01)
+    """
     return field_of(f, "sin").combine("sin")
 
 
 def cos(f: Symbol) -> Symbol:
+    """The cosine of a field in radians, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sqrt`.
+    """
     return field_of(f, "cos").combine("cos")
 
 
 def tan(f: Symbol) -> Symbol:
+    """The tangent of a field in radians, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sqrt`.
+    """
     return field_of(f, "tan").combine("tan")
 
 
 def sinh(f: Symbol) -> Symbol:
+    """The hyperbolic sine of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import cosh, laplacian, sinh, tanh
+
+        class DoubleLayer(ds.Equation):
+            # Ions beside a charged wall: the potential with φₓₓ = sinh φ (Gouy and Chapman), and the ions, of which there are 2 cosh φ.
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+                sides = ((ds.Dirichlet(2.0), ds.Dirichlet(0.0)),)
+                self.states = {"phi": ds.Variable(sides), "ions": ds.Variable(), "quarter": ds.Variable()}
+
+            def step(self, phi, ions, quarter):
+                phi = ds.newton(lambda x: laplacian(x) - sinh(x), guess=phi)
+                return {"phi": phi, "ions": 2 * cosh(phi), "quarter": tanh(phi / 4)}
+
+        grid = ds.Grid((200,), spacing=0.05)
+        found = ds.Simulation(DoubleLayer(grid), precision="f64").run({"phi": np.zeros(200)}, steps=1).final
+        x = grid.coordinates(0) + 0.025
+        assert np.allclose(found["quarter"], np.tanh(0.5) * np.exp(-x), atol=1e-3)  # the closed form
+    """
     return field_of(f, "sinh").combine("sinh")
 
 
 def cosh(f: Symbol) -> Symbol:
+    """The hyperbolic cosine of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sinh`.
+    """
     return field_of(f, "cosh").combine("cosh")
 
 
 def tanh(f: Symbol) -> Symbol:
+    """The hyperbolic tangent of a field, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sinh`.
+    """
     return field_of(f, "tanh").combine("tanh")
 
 
 def arcsin(f: Symbol) -> Symbol:
+    """The angle in radians whose sine is a field, -π/2 to π/2, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sqrt`.
+    """
     return field_of(f, "arcsin").combine("arcsin")
 
 
 def arccos(f: Symbol) -> Symbol:
+    """The angle in radians whose cosine is a field, 0 to π, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        See `sqrt`.
+    """
     return field_of(f, "arccos").combine("arccos")
 
 
 def arctan(f: Symbol) -> Symbol:
+    """The angle in radians whose tangent is a field, -π/2 to π/2, cell by cell.
+
+    Args:
+        f: an expression of the step, of any shape and location.
+
+    Returns:
+        An expression at the same place.
+
+    Raises:
+        TraceError: `f` is no expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import arctan, diff_centred
+
+        class Steepness(ds.Equation):
+            # The angle of a terrain.
+
+            states = {"h": ds.Variable(ds.Extrapolate(1), unit="m")}
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+
+            def step(self, h):
+                return {"h": arctan(diff_centred(h, 0))}
+
+        grid = ds.Grid((30,), spacing=10.0)
+        found = ds.Simulation(Steepness(grid), precision="f64").run({"h": 0.2 * grid.coordinates(0)}, steps=1).final["h"]
+        assert np.allclose(found, np.arctan(0.2))
+    """
     return arctan2(field_of(f, "arctan"), 1.0)
 
 
 def arctan2(y: Operand, x: Operand) -> Symbol:
-    """The angle of the point (x, y), -π to π."""
+    """The angle of the point (x, y), -π to π.
+
+    Args:
+        y: an expression of the step, or a number.
+        x: likewise; one of both may be a number.
+
+    Returns:
+        The angle in radians, an expression at the same place.
+
+    Raises:
+        TraceError: neither is an expression of the step.
+
+    Example:
+        See `sqrt`.
+    """
     return lifted(y, x, "arctan2").combine("arctan2", x)
 
 

@@ -23,7 +23,11 @@ Offset: TypeAlias = tuple[int, ...]
 
 
 class Node:
-    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow"."""
+    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow".
+
+    Example:
+        See `Graph`.
+    """
 
     __slots__ = ("args", "data", "id", "op")
 
@@ -53,7 +57,17 @@ class Operation:
 
 
 class Graph:
-    """Nodes of one trace, each existing once."""
+    """Nodes of one trace, each existing once.
+
+    Example:
+        from diffsim.expr import OPERATIONS, Graph, Node
+
+        graph = Graph()
+        u = graph.read("u", (0,))
+        slope = graph.sub(graph.read("u", (1,)), u)  # u of the next cell minus u
+        assert isinstance(slope, Node) and slope is graph.sub(graph.read("u", (1,)), graph.read("u", (0,)))
+        assert "exp" in OPERATIONS and graph.apply("exp", slope).args == (slope,)
+    """
 
     def __init__(self) -> None:
         self._interned: dict[tuple[Any, ...], Node] = {}
@@ -384,6 +398,11 @@ OPERATIONS: dict[str, Operation] = {
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
 }
+"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives.
+
+Example:
+    See `Graph`.
+"""
 """Every operation. To add an operation, add a line here."""
 
 LOGIC = ("and", "or", "not")

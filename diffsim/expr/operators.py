@@ -16,7 +16,44 @@ from diffsim.expr.weights import centred, check_order, staggered
 
 
 def laplacian(f: Symbol, order: int = 2) -> Symbol:
-    """∇²f with central differences of the given order; same location."""
+    """∇²f with central differences of the given order; same location.
+
+    Args:
+        f: an expression of the step.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        An expression at the same place, in the unit of `f` over the square of that of the spacing.
+
+    Raises:
+        ParameterError: an order that is odd, or not 2 to 12.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff_centred, laplacian
+
+        class AdvectionDiffusion(ds.Equation):
+            # uₜ + a uₓ = ν uₓₓ in a periodic channel, sixth order in space.
+
+            states = {"u": ds.Variable("periodic")}
+
+            def __init__(self, grid, dt, a, nu):
+                self.grid, self.dt, self.a, self.nu = grid, dt, a, nu
+
+            def rate(self, now):
+                return {"u": self.nu * laplacian(now["u"], order=6) - self.a * diff_centred(now["u"], 0, order=6)}
+
+            def step(self, u):
+                return ds.integrators.rk4(self.rate, {"u": u}, self.dt)
+
+        grid = ds.Grid((40,), spacing=1 / 40)
+        channel = ds.Simulation(AdvectionDiffusion(grid, dt=0.01, a=1.0, nu=0.005), precision="f64")
+        x, k = grid.coordinates(0), 2 * np.pi
+        found = channel.run({"u": np.sin(k * x)}, steps=100).final["u"]
+        assert np.allclose(found, np.exp(-0.005 * k**2) * np.sin(k * (x - 1.0)), atol=1e-4)
+    """
     order = check_order(order)
     terms, even = [], []
     for axis, h in enumerate(field_of(f, "laplacian").spacing):
@@ -44,7 +81,45 @@ def _uniform_laplacian(f: Symbol, axes: Sequence[tuple[int, float]], order: int)
 
 
 def diff(f: Symbol, axis: int, order: int = 2) -> Symbol:
-    """∂f/∂x_axis on the staggered grid: centre values give face values and face values give centre values."""
+    """∂f/∂x_axis on the staggered grid: centre values give face values and face values give centre values.
+
+    Args:
+        f: an expression of the step.
+        axis: of the grid; may be counted from the last.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        An expression half a cell further, in the unit of `f` over that of the spacing.
+
+    Raises:
+        ShapeError: the grid has no such axis.
+        ParameterError: an order that is odd, or not 2 to 12.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff, interpolate
+
+        class Tracer(ds.Equation):
+            # A tracer with diffusivity D that varies: flux on the faces, its divergence at the centres.
+
+            states = {"c": ds.Variable("mirror")}
+            parameters = {"D": ds.Variable("mirror", unit="m²/s")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c, D):
+                flux = interpolate(D, axis=0) * diff(c, axis=0)
+                return {"c": c + self.dt * diff(flux, axis=0)}
+
+        rng = np.random.default_rng(1)
+        given = {"c": rng.random(30), "D": rng.uniform(0.1, 0.4, 30)}
+        c = ds.Simulation(Tracer(ds.Grid((30,), spacing=1.0), dt=0.5), precision="f64").run(given, steps=1).final["c"]
+        flux = 0.5 * (given["D"][1:] + given["D"][:-1]) * np.diff(given["c"])
+        assert np.allclose(c, given["c"] + 0.5 * np.diff(np.pad(flux, 1)))
+    """
     return _stagger(f, axis, order, derivative=1)
 
 
@@ -52,6 +127,21 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """f half a cell away along `axis`: from the centre to the upper face, or from the faces to the centre.
 
     A field that does not vary along the axis is returned unchanged.
+
+    Args:
+        f: an expression of the step.
+        axis: of the grid; may be counted from the last.
+        order: of the interpolation, even, 2 to 12.
+
+    Returns:
+        An expression half a cell further.
+
+    Raises:
+        ShapeError: the grid has no such axis.
+        ParameterError: an order that is odd, or not 2 to 12.
+
+    Example:
+        See `diff`.
     """
     if field_of(f, "interpolate").location[f.axis(axis)] is None:
         check_order(order)
@@ -60,7 +150,23 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
 
 
 def diff_centred(f: Symbol, axis: int, order: int = 2) -> Symbol:
-    """∂f/∂x_axis at the same location, by central differences."""
+    """∂f/∂x_axis at the same location, by central differences.
+
+    Args:
+        f: an expression of the step.
+        axis: of the grid; may be counted from the last.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        An expression at the same place, in the unit of `f` over that of the spacing.
+
+    Raises:
+        ShapeError: the grid has no such axis.
+        ParameterError: an order that is odd, or not 2 to 12.
+
+    Example:
+        See `laplacian`.
+    """
     axis, order = field_of(f, "diff_centred").axis(axis), check_order(order)
     h = f.spacing[axis]
     if h is None:

@@ -17,12 +17,48 @@ def sum(field: Symbol) -> Symbol:
 
     Raises:
         TraceError: `field` is no expression of a step, or is a condition.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian, max, mean, min, sum
+
+        class Steady(ds.Equation):
+            # Diffusion whose loss through the sides is made up for, with a watch on the extremes.
+
+            states = {"c": ds.Variable("zero"), "before": ds.Variable(), "spread": ds.Variable(), "level": ds.Variable()}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c, before, spread, level):
+                moved = c + self.dt * laplacian(c)
+                return {"c": moved * (sum(c) / sum(moved)), "before": c, "spread": 0 * c + (max(c) - min(c)), "level": 0 * c + mean(c)}
+
+        c = np.random.default_rng(1).random((12, 16))
+        found = ds.Simulation(Steady(ds.Grid((12, 16), spacing=1.0), dt=0.1), precision="f64").run({"c": c}, steps=10).final
+        assert np.isclose(found["c"].sum(), c.sum()) and np.allclose(found["level"], c.mean())
+        assert np.allclose(found["spread"], np.ptp(found["before"]))
     """
     return _reduced(field, "sum")
 
 
 def mean(field: Symbol) -> Symbol:
-    """The mean over all cells of the grid; see `sum`. All cells have equal weight, also on stretched axes."""
+    """The mean over all cells of the grid; see `sum`.
+
+    Args:
+        field: any expression of a step.
+
+    Returns:
+        A number that the same step can use.
+
+    Raises:
+        TraceError: of something else than an expression of a step, or of a condition.
+
+    Example:
+        See `sum`.
+     All cells have equal weight, also on stretched axes."""
     return _reduced(field, "mean")
 
 
@@ -30,12 +66,37 @@ def max(field: Symbol) -> Symbol:
     """The largest value in any cell of the grid; see `sum`. Cells with this value share the derivative in equal parts.
 
     NaN if a value is NaN.
+
+    Args:
+        field: any expression of a step.
+
+    Returns:
+        A number that the same step can use.
+
+    Raises:
+        TraceError: of something else than an expression of a step, or of a condition.
+
+    Example:
+        See `sum`.
     """
     return _reduced(field, "max")
 
 
 def min(field: Symbol) -> Symbol:
-    """The smallest value in any cell of the grid; see `max`."""
+    """The smallest value in any cell of the grid; see `max`.
+
+    Args:
+        field: any expression of a step.
+
+    Returns:
+        A number that the same step can use.
+
+    Raises:
+        TraceError: of something else than an expression of a step, or of a condition.
+
+    Example:
+        See `sum`.
+    """
     return -_reduced(-field if isinstance(field, Symbol) else field, "max", "min")
 
 

@@ -38,6 +38,27 @@ class Symbol:
     """A symbolic field or an expression of symbolic fields.
 
     `spacing` is the distance of cell centres along each axis, None where the grid is stretched.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Upwind(ds.Equation):
+            # The arguments of `step` are symbols: arithmetic and `shifted` make expressions of them.
+
+            states = {"c": ds.Variable("periodic")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c):
+                assert isinstance(c, ds.expr.Symbol) and c.location == (0,)
+                return {"c": c - self.dt / self.grid.spacing[0] * (c - c.shifted(0, -1))}
+
+        c = np.eye(1, 12, 3)[0]
+        found = ds.Simulation(Upwind(ds.Grid((12,), spacing=1.0), dt=1.0)).run({"c": c}, steps=4).final["c"]
+        assert (found == np.roll(c, 4)).all()
     """
 
     __slots__ = ("graph", "location", "node", "spacing")

@@ -27,7 +27,21 @@ Tensor: TypeAlias = Sequence[Vector]
 
 
 def grad(f: Symbol, order: int = 2) -> tuple[Symbol, ...]:
-    """∇f, component `a` on the faces of axis `a`."""
+    """∇f, component `a` on the faces of axis `a`.
+
+    Args:
+        f: an expression of the step.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        A tuple with a component an axis.
+
+    Raises:
+        ParameterError: an order that is odd, or not 2 to 12.
+
+    Example:
+        See `div`.
+    """
     return tuple(diff(f, axis, order) for axis in range(field_of(f, "grad").ndim))
 
 
@@ -40,6 +54,41 @@ def div(u: Vector | Tensor, order: int = 2) -> Symbol | tuple[Symbol, ...]:
 
     Raises:
         ShapeError: not a component, or a row, for each axis.
+
+    Args:
+        u: a tuple with a component an axis, component `a` on the faces of axis `a`; or a tuple of such rows.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        An expression; of a tensor, a tuple of expressions.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import curl, div, grad, interpolate, strain
+
+        class Elastic(ds.Equation):
+            # Displacement of a plate, uₜₜ = ∇·(2 μ ε) + ∇(λ ∇·u), on a staggered grid with axes (y, x), and its vorticity.
+
+            def __init__(self, grid, dt, mu=1.0, lam=1.0):
+                self.grid, self.dt, self.mu, self.lam = grid, dt, mu, lam
+                places = {"v": (1, 0), "u": (0, 1)}
+                self.states = {f"{name}{when}": ds.Variable("periodic", at) for name, at in places.items() for when in ("", "_prev")}
+                self.states["turning"] = ds.Variable("periodic", (1, 1))
+
+            def step(self, v, u, v_prev, u_prev, turning):
+                stress = tuple(tuple(2 * self.mu * e for e in row) for row in strain((v, u)))
+                force = [a + self.lam * b for a, b in zip(div(stress), grad(div((v, u))))]
+                v_next, u_next = 2 * v - v_prev + self.dt**2 * force[0], 2 * u - u_prev + self.dt**2 * force[1]
+                return {"v": v_next, "u": u_next, "v_prev": v, "u_prev": u, "turning": curl((v, u))}
+
+        grid = ds.Grid((16, 32), spacing=1 / 32)
+        wave = np.sin(2 * np.pi * grid.coordinates(1, 1)) * np.ones(grid.shape)  # a longitudinal wave: nothing turns
+        plate = ds.Simulation(Elastic(grid, dt=0.01), precision="f64")
+        found = plate.run({"u": wave, "u_prev": wave}, steps=20).final
+        assert np.allclose(found["turning"], 0, atol=1e-12)
+        assert np.allclose(found["u"], wave * np.cos(2 * np.pi * np.sqrt(3.0) * 0.2), atol=0.08)  # its speed is √(λ + 2 μ)
     """
     if isinstance(u, Sequence) and u and isinstance(u[0], Sequence):
         return tuple(div(_checked(row, "div"), order) for row in _square(u))  # type: ignore[arg-type]
@@ -51,6 +100,16 @@ def strain(u: Vector, order: int = 2) -> tuple[tuple[Symbol, ...], ...]:
 
     Raises:
         ShapeError: not a component for each axis.
+
+    Args:
+        u: a tuple with a component an axis, component `a` on the faces of axis `a`.
+        order: of the differences, even, 2 to 12.
+
+    Returns:
+        A tuple of rows.
+
+    Example:
+        See `div`.
     """
     u = _checked(u, "strain")
     axes = range(len(u))
@@ -75,6 +134,9 @@ def curl(u: Symbol | Vector, order: int = 2) -> Symbol | tuple[Symbol, ...]:
 
     Raises:
         ShapeError: the grid has one dimension, or `u` does not have a component for each axis.
+
+    Example:
+        See `div`.
     """
     if isinstance(u, Symbol):
         if u.ndim != 2:

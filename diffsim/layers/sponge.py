@@ -52,6 +52,33 @@ class Sponge:
     Reference: Cerjan, Kosloff, Kosloff and Reshef (1985), A nonreflecting boundary condition for discrete acoustic and
         elastic wave equations, Geophysics 50, 705-708, doi:10.1190/1.1441945; the quadratic profile of the rate is that
         of perfectly matched layers.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class Membrane(ds.Equation):
+            # uₜₜ + σ uₜ = c² ∇²u, σ the sponge's.
+
+            def __init__(self, grid, dt, c):
+                self.grid, self.dt, self.c = grid, dt, c
+                self.sponge = ds.layers.Sponge(grid, dt, cells=15, speed=c)
+                self.states = {"u": ds.Variable(), "u_prev": ds.Variable()}
+                self.profiles = self.sponge.profiles
+
+            def coefficients(self, **damping):
+                return self.sponge.coefficients(damping)
+
+            def step(self, u, u_prev, **others):
+                return {"u": self.sponge.leapfrog(u, u_prev, (self.dt * self.c) ** 2 * laplacian(u), others), "u_prev": u}
+
+        grid = ds.Grid((60, 60), spacing=1.0)
+        y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None, :]
+        drop = np.exp(-((y - 30.0) ** 2 + (x - 30.0) ** 2) / 20.0)
+        u = ds.Simulation(Membrane(grid, dt=5e-3, c=100.0)).run({"u": drop, "u_prev": drop}, steps=240).final["u"]
+        assert abs(u).max() < 0.02  # the waves have gone into the sponge
     """
 
     def __init__(

@@ -18,7 +18,20 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64
 
 Misfit: TypeAlias = Callable[[Any], Any]
-"""predicted values -> a number, computed with `diffsim.numpy`."""
+"""predicted values -> a number, computed with `diffsim.numpy`.
+
+Example:
+    import numpy as np
+
+    import diffsim as ds
+    import diffsim.numpy as dnp
+    from diffsim.losses import Misfit
+
+    observed = np.array([1.0, 2.0, 40.0])  # one outlier
+    robust: Misfit = lambda predicted: dnp.sum(dnp.sqrt(1 + (predicted - observed) ** 2) - 1)
+    gradient = ds.grad(robust)(np.ones(3))
+    assert gradient[0] == 0 and -1 < gradient[2] < gradient[1]  # each sample pulls by less than 1
+"""
 
 
 class L2Misfit:
@@ -39,6 +52,17 @@ class L2Misfit:
         ParameterError: NaN or infinite data where `mask` is True, a negative weight, or nothing to normalise by.
 
     Good values: `normalise=True` for a loss curve that reads as a fraction; 1/σ² as the weight where noise levels differ between receivers.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        observed = np.array([[0.0, 0.0], [1.0, 0.5], [0.4, np.nan]])  # (steps + 1, receivers), one sample lost
+        misfit = ds.losses.L2Misfit(observed, weight=[1 / 0.1**2, 1 / 0.2**2], mask=~np.isnan(observed))
+        value, gradient = ds.value_and_grad(misfit)(np.zeros((3, 2)))
+        assert np.isclose(value, 0.5 * ((1.0 + 0.16) / 0.01 + 0.25 / 0.04))
+        assert gradient[2, 1] == 0 and np.isclose(gradient[1, 0], -100.0)
     """
 
     def __init__(

@@ -24,6 +24,21 @@ class NonFiniteError(DivergenceError):
     Attributes:
         iteration: The iteration that was under way, from 1; 0 at the start.
         last_good: x of the last accepted iteration; None if the start itself failed.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.optimize import NonFiniteError, minimise
+
+        def objective(x):
+            return float("nan"), np.zeros(2)  # as of a run with an unstable time step
+
+        try:
+            minimise(objective, np.ones(2))
+        except NonFiniteError as error:
+            failed = error
+        assert failed.iteration == 0 and failed.last_good is None
     """
 
     def __init__(self, message: str, iteration: int, last_good: Array | None) -> None:

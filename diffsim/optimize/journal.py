@@ -24,7 +24,11 @@ _DIGEST_BYTES = 16
 
 
 class JournalError(ParameterError):
-    """A journal belongs to other settings, or to a run that went another way."""
+    """A journal belongs to other settings, or to a run that went another way.
+
+    Example:
+        See `Journal`.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,29 @@ class Journal:
     Raises:
         JournalError: The file is another's, or was written under another fingerprint. It is left as it is.
         StorageError: It cannot be made or written to.
+
+    Example:
+        import tempfile
+        from pathlib import Path
+
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.optimize import Journal, JournalError, minimise
+
+        objective = ds.value_and_grad(ds.losses.L2Misfit([1.0, 2.0, 4.0]))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run.journal"
+            with Journal(path, "three values, no weight") as journal:
+                first = minimise(objective, np.zeros(3), journal=journal)
+            with Journal(path, "three values, no weight") as journal:  # later, maybe after a crash: nothing is evaluated anew
+                again = minimise(lambda x: 1 / 0, np.zeros(3), journal=journal)
+            assert (again.x == first.x).all()
+            try:
+                Journal(path, "another question")
+            except JournalError as error:
+                refusal = str(error)
+        assert "three values" in refusal or "settings" in refusal
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str | bytes) -> None:

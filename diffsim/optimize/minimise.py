@@ -31,6 +31,9 @@ class Iteration:
         value: The objective.
         gradient_norm: Largest |entry| of the gradient, entries held by a bound left out.
         seconds: Spent in the objective so far, by this run and those that it resumes.
+
+    Example:
+        See `Result`.
     """
 
     iteration: int
@@ -52,6 +55,19 @@ class Result:
         message: Why it stopped, as a sentence.
         converged: Whether it stopped because there was nothing left to gain.
         reason: Why it stopped, as a word.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.optimize import Iteration, Result, minimise
+
+        seen = []  # iterations, as they are accepted
+        misfit = ds.losses.L2Misfit([1.0, 2.0, 4.0])
+        found = minimise(ds.value_and_grad(misfit), np.zeros(3), callback=seen.append)
+        assert isinstance(found, Result) and found.converged and np.allclose(found.x, [1.0, 2.0, 4.0])
+        assert all(isinstance(each, Iteration) for each in seen) and found.history[1:] == seen
+        assert found.value <= found.history[0].value
     """
 
     x: npt.NDArray[np.float64]
@@ -98,6 +114,24 @@ def minimise(
         JournalError: The journal's evaluations are not those of this run.
         ShapeError: x0, bounds or gradient do not fit.
         ParameterError: Any other argument outside what it may be.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Where was the heat 4 s ago? The initial temperature from 20 measurements of the final one.
+        grid = ds.Grid((40,), spacing=0.05)
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), wrt=["T"], precision="f64")
+        kappa, truth = np.full(40, 5e-3), np.exp(-(((grid.coordinates(0) - 0.7) / 0.3) ** 2))
+        misfit = ds.losses.L2Misfit(rod.run({"kappa": kappa, "T": truth}, steps=40).final["T"])
+
+        def objective(T):
+            value, gradient = rod.value_and_grad(lambda found: misfit(found.final["T"]), {"kappa": kappa, "T": T}, steps=40)
+            return value, gradient["T"]
+
+        found = ds.optimize.minimise(objective, np.zeros(40), bounds=[(0.0, None)] * 40, iterations=100)
+        assert np.abs(found.x - truth).max() < 0.05, found.reason
     """
     function("objective", objective, "lambda x: (value, gradient)", optional=False)
     function("callback", callback, "lambda iteration: ...")

@@ -25,7 +25,11 @@ F64 = npt.NDArray[numpy.float64]
 
 
 class Unknown(Protocol):
-    """One unknown field as a flat f64 vector: what `Stacked` and a scene need of it."""
+    """One unknown field as a flat f64 vector: what `Stacked` and a scene need of it.
+
+    Example:
+        See `Stacked`.
+    """
 
     @property
     def size(self) -> int:
@@ -126,6 +130,21 @@ class Parametrisation:
 
     Good values: `scale` such that theta = 1 is a change to be expected (100 m/s for a wave speed, 0.1 for "log"); `smooth` a quarter of the
     shortest wavelength.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A permeability that is positive, ranges over decades, and is known outside of the reservoir.
+        reservoir = np.zeros((20, 30), dtype=bool)
+        reservoir[5:15, 5:25] = True
+        unknown = ds.optimize.Parametrisation((20, 30), mask=reservoir, transform="log", scale=0.5, reference=1e-13, smooth=2.0)
+        theta = np.random.default_rng(1).standard_normal(unknown.size)
+        field = unknown.to_field(theta)
+        assert unknown.size == 200 and (field > 0).all() and (field[~reservoir] == 1e-13).all()
+        gradient = ds.grad(lambda theta: (unknown.to_field(theta) * 1e13).sum())(theta)
+        assert gradient.shape == (200,) and (gradient > 0).all()
     """
 
     shape: tuple[int, ...]

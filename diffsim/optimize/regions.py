@@ -39,6 +39,17 @@ class Regions:
     Raises:
         ShapeError: An argument does not broadcast.
         ParameterError: Labels are not integers, skip a number, or are below -1; and what `Parametrisation` refuses.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Three layers, of which each has one wave speed.
+        labels = np.repeat([0, 1, 2], 10)[:, None] * np.ones((30, 20), dtype=int)
+        layers = ds.optimize.Regions(labels, lower=1400.0, upper=5000.0, scale=100.0, reference=[1500.0, 2000.0, 2500.0])
+        speed = layers.to_field(np.array([0.0, 1.0, -1.0]))
+        assert speed.shape == (30, 20) and np.allclose(speed[:, 0], np.repeat([1500.0, 2100.0, 2400.0], 10))
     """
 
     labels: IntArray

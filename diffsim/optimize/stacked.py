@@ -23,6 +23,21 @@ class Stacked:
 
     Raises:
         ParameterError: No parts.
+
+    Example:
+        import numpy as np
+
+        from diffsim.optimize import Parametrisation, Stacked, Unknown
+
+        # Diffusivity and initial temperature are sought together, each in its own scale.
+        parts: dict[str, Unknown] = {
+            "kappa": Parametrisation((40,), transform="log", scale=0.1, reference=5e-3),
+            "T": Parametrisation((40,), scale=10.0, reference=290.0),
+        }
+        both = Stacked(parts)
+        theta = both.join({"kappa": np.full(40, 5e-3), "T": np.full(40, 300.0)})
+        fields = both.split(theta)
+        assert theta.shape == (80,) and np.allclose(fields["T"], 300.0) and np.allclose(fields["kappa"], 5e-3)
     """
 
     def __init__(self, parts: Mapping[str, Unknown]) -> None:

@@ -31,6 +31,15 @@ class Scene(Description):
 
     `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
     `diffsim.scene.schema`, or from dicts like the tables of a file.
+
+    Raises:
+        SceneError: a key that is unknown, missing or of the wrong kind; the message names it and its place in the file.
+
+    Example:
+        import diffsim as ds
+
+        scene = ds.Scene.load("heat_mri")
+        assert scene.equation.type == "heat" and "kappa" in scene.unknowns
     """
 
     @classmethod

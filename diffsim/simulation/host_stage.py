@@ -55,6 +55,32 @@ def host_stage(
         ParameterError, ShapeError: another argument is not as described.
         HostStageError: in a run, `f` failed. The message names the step.
         ShapeError: in a run, `f` did not return such arrays.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        import diffsim.numpy as dnp
+
+        class Spectral(ds.Equation):
+            # Diffusion in a periodic box, exact in Fourier space for any time step.
+
+            states = {"T": ds.Variable("periodic", unit="K")}
+
+            def __init__(self, grid, dt, kappa):
+                self.grid, self.dt, self.kappa = grid, dt, kappa
+
+            def decay(self, T):
+                k = 2 * np.pi * np.fft.rfftfreq(self.grid.shape[0], self.grid.spacing[0])
+                return dnp.fft.irfft(np.exp(-self.kappa * k**2 * self.dt) * dnp.fft.rfft(T), T.shape[0])
+
+            def step(self, T):
+                return {"T": ds.host_stage(self.decay, T, boundary="periodic")}
+
+        grid = ds.Grid((64,), spacing=1 / 64)
+        wave = np.sin(2 * np.pi * grid.coordinates(0))
+        T = ds.Simulation(Spectral(grid, dt=0.5, kappa=0.01), precision="f64").run({"T": wave}, steps=10).final["T"]
+        assert np.allclose(T, wave * np.exp(-0.01 * (2 * np.pi) ** 2 * 5.0))
     """
     arguments.function("f", f, "ds.host_stage(lambda u: dnp.fft.irfft(...), u)", optional=False)
     several = not isinstance(fields, Symbol)

@@ -44,6 +44,20 @@ def plan(
     Raises:
         PlanError: the memory is too little; the message names the smallest that works.
         ParameterError: fields that are invalid, or contradict each other.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        grid = ds.Grid((64, 64), spacing=0.05)
+        plate = ds.Simulation(ds.solvers.Heat(grid, dt=0.05))
+        plan = ds.plan(plate, "20 MB", steps=2000, seconds=0.05)
+        print(plan)  # the schedule, its memory and time, and others
+        assert plan.chosen.peak <= 20_000_000
+        inputs = {"kappa": np.full(grid.shape, 5e-3), "T": np.random.default_rng(1).random(grid.shape)}
+        value, gradient = plate.value_and_grad(lambda found: (found.final["T"] ** 2).sum(), inputs, steps=2000, checkpoint=plan)
+        assert gradient["T"].shape == grid.shape
     """
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of an equation")
     steps = check_steps(steps)

@@ -56,6 +56,21 @@ class Simulation:
     Raises:
         ShapeError: a source or receiver outside the grid, or a grid smaller than the stencil.
         ParameterError: an unknown forcing, state or precision.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Which diffusivity explains a temperature that was measured at two places?
+        grid = ds.Grid((40,), spacing=0.05)
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), receivers={"T": [[0.5], [1.5]]}, wrt=["kappa"])
+        hot = np.exp(-(((grid.coordinates(0) - 1.0) / 0.2) ** 2))
+        measured = rod.run({"kappa": np.full(40, 8e-3), "T": hot}, steps=60).traces["T"]
+        misfit = ds.losses.L2Misfit(measured)
+        guess = {"kappa": np.full(40, 5e-3), "T": hot}
+        value, gradient = rod.value_and_grad(lambda found: misfit(found.traces["T"]), guess, steps=60, checkpoint=8)
+        assert value > 0 and gradient["kappa"].sum() < 0  # a larger diffusivity fits better
     """
 
     def __init__(

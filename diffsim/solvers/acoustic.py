@@ -47,6 +47,30 @@ class Acoustic(Equation):
 
     Reference: Dablain (1986), The application of high-order differencing to the scalar wave equation, Geophysics 51,
         54-66, doi:10.1190/1.1442040. Here second order in time.
+
+    Raises:
+        ParameterError: a time step that is not positive, an order that is not even or not 2 to 12; by a run, a speed that is not positive.
+        StabilityError: by a run, a time step beyond the stable one; the message has both.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Seismic inversion in small: where must the wave speed change for the record to fit?
+        grid = ds.Grid((40, 40), spacing=10.0)
+        wave = ds.solvers.Acoustic(grid, dt=2e-3, order=4, sponge=8)
+        shot = ds.Simulation(wave, sources={"f": [[100.0, 100.0]]}, receivers={"p": [[100.0, 300.0], [300.0, 300.0]]}, wrt=["c"])
+        t = 2e-3 * np.arange(120) - 0.06
+        a = (np.pi * 20.0 * t) ** 2
+        ricker = ((1 - 2 * a) * np.exp(-a))[:, None]
+        anomaly = np.full(grid.shape, 2000.0)
+        anomaly[15:25, 15:25] = 2200.0
+        record = shot.run({"c": anomaly, "f": ricker}, steps=120).traces["p"]
+        misfit = ds.losses.L2Misfit(record, normalise=True)
+        guess = {"c": np.full(grid.shape, 2000.0), "f": ricker}
+        value, gradient = shot.value_and_grad(lambda found: misfit(found.traces["p"]), guess, steps=120, checkpoint=12)
+        assert value > 0 and gradient["c"].shape == (40, 40)
     """
 
     forcings = ("f",)

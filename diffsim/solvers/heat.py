@@ -40,6 +40,22 @@ class Heat(Equation):
 
     Reference: Morton and Mayers (2005), Numerical Solution of Partial Differential Equations, 2nd ed., sections 2.4 and
         3.1, doi:10.1017/CBO9780511812248.
+
+    Raises:
+        ParameterError: a time step that is not positive; by a run, a diffusivity below 0.
+        StabilityError: by a run, a time step beyond the stable one; the message has both.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # How much heat must a lamp at x = 0.6 m give, step by step? The gradient has an entry for each step.
+        grid = ds.Grid((40,), spacing=0.05)
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), sources={"q": [[0.6]]}, receivers={"T": [[1.0]]})
+        inputs = {"kappa": np.full(40, 5e-3), "T": np.zeros(40), "q": np.ones((50, 1))}
+        value, gradient = rod.value_and_grad(lambda found: found.traces["T"][-1, 0], inputs, steps=50)
+        assert gradient["q"].shape == (50, 1) and gradient["q"][0, 0] > gradient["q"][-1, 0]  # early heat has time to arrive
     """
 
     forcings = ("q",)

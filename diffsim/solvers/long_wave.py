@@ -51,6 +51,25 @@ class LongWave(Equation):
     Reference: Mader (2004), Numerical Modeling of Water Waves, 2nd ed., chapter 1 (long-wave equations);
         Kowalik and Murty (1993), Numerical Modeling of Ocean Dynamics, doi:10.1142/1970, for the spherical form. Bottom
         friction, advection and the Earth's rotation are left out.
+
+    Raises:
+        ParameterError: a time step that is not positive, or unknown coordinates; by a run, a depth below 0.
+        StabilityError: by a run, a time step beyond the stable one; the message has both.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Which part of the initial surface does a gauge at the coast see? The gradient of its record says so.
+        grid = ds.Grid((30, 40), spacing=1000.0)
+        sea = ds.Simulation(ds.solvers.LongWave(grid, dt=4.0, sponge=5), receivers={"eta": [[15e3, 30e3]]}, wrt=["eta0"])
+        depth = np.full(grid.shape, 2000.0)
+        hump = np.zeros(grid.shape)
+        hump[15, 12] = 1.0
+        inputs = {"H": depth, "eta0": hump}
+        value, gradient = sea.value_and_grad(lambda found: 0.5 * (found.traces["eta"] ** 2).sum(), inputs, steps=60)
+        assert value > 0 and abs(gradient["eta0"][15]).max() > 0
     """
 
     def __init__(

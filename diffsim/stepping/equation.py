@@ -32,6 +32,37 @@ class Variable:
             the grid, and it can be combined with fields at any location.
         region: for a state: the cells in which it exists, bool, shape of the grid; None: all. It is 0 in all other cells, where its values
             are neither computed nor stored. For example, a polarisation exists only in a metal, and a memory variable only in a layer.
+
+    Raises:
+        ParameterError: the boundary is no rule.
+        ShapeError: by the simulation, a region of something other than a state.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff
+
+        class Tube(ds.Equation):
+            # Sound in a tube: pressure at the centres of cells, velocity at their upper faces, one density for all.
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+                self.states = {
+                    "p": ds.Variable("mirror", unit="Pa"),
+                    "v": ds.Variable((("zero", ds.Dirichlet(0.0)),), location=(1,), unit="m/s"),  # closed ends
+                }
+                self.parameters = {"rho": ds.Variable(axes=(), unit="kg/m³")}
+
+            def step(self, p, v, rho):
+                v = ds.stage(v - self.dt / rho * diff(p, 0), boundary=v)
+                return {"p": p - self.dt * 1.4e5 * diff(v, 0), "v": v}
+
+        grid = ds.Grid((50,), spacing=0.02)
+        tube = ds.Simulation(Tube(grid, dt=2e-5), precision="f64")
+        p = np.exp(-(((grid.coordinates(0) - 0.5) / 0.1) ** 2))
+        found = tube.run({"p": p, "rho": 1.2}, steps=200).final["p"]
+        assert np.isclose(found.sum(), p.sum())  # no air leaves
     """
 
     boundary: Boundary = "zero"
@@ -71,6 +102,30 @@ class Profile:
         axis: the axis along which it varies.
         values: shape (cells along `axis`,). Outside the grid the end values continue.
         location: 0: values at centres, 1: at upper faces.
+
+    Raises:
+        ShapeError: by the simulation, for values that are not one a cell.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class Lit(ds.Equation):
+            # A ground that the sun heats more at the equator than at the poles.
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+                self.states = {"T": ds.Variable("mirror", unit="K")}
+                self.profiles = {"sun": ds.Profile(0, np.cos(np.radians(grid.coordinates(0))))}
+
+            def step(self, T, sun):
+                return {"T": T + self.dt * (sun + laplacian(T))}
+
+        grid = ds.Grid((18, 36), spacing=10.0, origin=(-85.0, 5.0))
+        T = ds.Simulation(Lit(grid, dt=1.0)).run({"T": np.zeros(grid.shape)}, steps=20).final["T"]
+        assert T[9, 0] > T[0, 0]
     """
 
     axis: int
@@ -106,6 +161,29 @@ class Equation(ABC):
         profiles: given functions of one coordinate.
         initials: the arguments of `initial`, if it is overridden.
         coefficient_boundaries: rules of coefficients whose rule is not "zero".
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class Fisher(ds.Equation):
+            # A population that spreads and grows: uₜ = D ∇²u + r u (1 - u).
+
+            def __init__(self, grid, dt, D=0.01):
+                self.grid, self.dt, self.D = grid, dt, D
+                self.states = {"u": ds.Variable("mirror")}
+                self.parameters = {"r": ds.Variable("mirror", unit="1/s")}
+
+            def step(self, u, r):
+                return {"u": u + self.dt * (self.D * laplacian(u) + r * u * (1 - u))}
+
+        grid = ds.Grid((40,), spacing=0.1)
+        front = ds.Simulation(Fisher(grid, dt=0.1))
+        start = {"u": np.where(grid.coordinates(0) < 0.5, 1.0, 0.0), "r": np.full(40, 0.5)}
+        value, gradient = front.value_and_grad(lambda found: found.final["u"].sum(), start, steps=100)
+        assert gradient["r"].shape == (40,) and gradient["r"].sum() > 0  # faster growth, more of them
     """
 
     grid: Grid

@@ -144,6 +144,26 @@ def newton(
 
     Reference: Kelley, Solving nonlinear equations with Newton's method (2003), chapter 1, doi:10.1137/1.9780898718898, for the iteration;
     Blondel et al., Efficient and modular implicit differentiation, NeurIPS (2022), arXiv:2105.15183, section 2, for its derivative.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Radiator(ds.Equation):
+            # A body that radiates, Tₜ = -s T⁴, by backward Euler with a long time step.
+
+            states = {"T": ds.Variable("mirror", unit="K")}
+
+            def __init__(self, grid, dt, s):
+                self.grid, self.dt, self.s = grid, dt, s
+
+            def step(self, T):
+                return {"T": ds.newton(lambda x: x + self.dt * self.s * x**4 - T, guess=T)}
+
+        body = ds.Simulation(Radiator(ds.Grid((10,), spacing=1.0), dt=10.0, s=1e-10), precision="f64")
+        T = body.run({"T": np.full(10, 400.0)}, steps=1).final["T"]
+        assert np.allclose(T + 1e-9 * T**4, 400.0)
     """
     arguments.function("residual", residual, "ds.newton(lambda x: x + dt * x**3 - u, guess=u)", optional=False)
     arguments.instance("guess", guess, Symbol, "an expression of the step", "give one")

@@ -169,6 +169,27 @@ def repeat(
 
     Raises:
         TraceError: it is called outside of a step, or the body returns something else or calls host functions.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class Substeps(ds.Equation):
+            # Ten small steps of diffusion for each large one.
+
+            states = {"c": ds.Variable("mirror")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c):
+                return {"c": ds.repeat(10, lambda x: x + 0.1 * self.dt * laplacian(x), c)}
+
+        c = np.eye(1, 30, 15)[0]
+        found = ds.Simulation(Substeps(ds.Grid((30,), spacing=1.0), dt=2.0), precision="f64").run({"c": c}, steps=5).final["c"]
+        assert np.isclose(found.sum(), 1.0) and found.max() < 0.2
     """
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)

@@ -5,26 +5,21 @@ With y_i = x_0 + ... + x_i, the cotangent of x_i is y_bar_i + ... + y_bar_(n-1):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim import arguments
-from diffsim.boundary import Boundary, linear, zero_rules
-from diffsim.expr.graph import Graph
+from diffsim.boundary import Boundary
 from diffsim.expr.symbol import Symbol
-from diffsim.stepping.fields import Derive, Stage, Stored
-from diffsim.stepping.names import bar, dot
-from diffsim.stepping.program import HostCall, Place, Written
-from diffsim.stepping.stages import HostStage, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.linear_stage import LinearFunction, linear_stage
 
 
 @dataclass(frozen=True)
-class Accumulation:
-    """A host function: cells -> their running sum, added one after the other in f64.
+class Accumulation(LinearFunction):
+    """Cells -> their running sum, added one after the other in f64.
 
     Attributes:
         axis: the axis of the sum.
@@ -34,69 +29,20 @@ class Accumulation:
     axis: int
     reverse: bool
 
-    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
-        (values,) = cells
-        total = values.astype(np.float64)
+    def of(self, cells: npt.NDArray) -> npt.NDArray:
+        total = cells.astype(np.float64)
         rows = np.moveaxis(total, self.axis, 0)
         rows = rows[::-1] if self.reverse else rows
-        if self.axis == values.ndim - 1:
+        if self.axis == cells.ndim - 1:
             np.cumsum(rows, 0, out=rows)
         else:  # whole rows: ten times faster along axis 0, with the same bits
             for before, row in pairwise(rows):
                 row += before
-        return [total]
-
-    def identity(self) -> str:
-        return repr(self)
-
-    def room(self, cells: int) -> int:
-        return 0
-
-
-@dataclass(frozen=True)
-class RunningSum(HostStage):
-    """A stage that computes the running sum of a stored field.
-
-    Attributes:
-        name: name of the sum, which is its only output.
-        source: the field.
-        axis: the axis of the sum.
-        reverse: whether it begins on the high side.
-        outputs: the sum.
-    """
-
-    name: str
-    source: str
-    axis: int
-    reverse: bool
-    outputs: tuple[Stored, ...]
+        return total
 
     @property
-    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.source,)
-
-    def operation(self, targets: Mapping[str, Place]) -> HostCall:
-        (output,) = self.outputs
-        written = Written(output.name, targets[output.name], output.rules)
-        return HostCall(Accumulation(self.axis, self.reverse), self.inputs, (written,))
-
-    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        (output,) = self.outputs
-        moved = replace(output, name=dot(output.name, order), rules=linear(output.rules))
-        return [replace(self, name=moved.name, source=dot(self.source, order), outputs=(moved,))]
-
-    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        if not wanted(self.source):
-            return Transposed({}, {})
-        (output,) = self.outputs
-        here = (0,) * len(output.location)
-        name = f"transposed {self.name}"
-        written = Written(name, Place(name), zero_rules(len(here)))
-        call = HostCall(Accumulation(self.axis, not self.reverse), (bar(output.name),), (written,))
-        return Transposed({f"transpose of {self.name}": call}, {self.source: {here: graph.read(name, here)}})
-
-    def identity(self) -> str:
-        return repr((super().identity(), self.source, self.axis, self.reverse))
+    def transposed(self) -> Accumulation:
+        return Accumulation(self.axis, not self.reverse)
 
 
 def running_sum(value: Symbol, axis: int, reverse: bool = False, boundary: Boundary | Symbol = "zero") -> Symbol:
@@ -128,13 +74,28 @@ def running_sum(value: Symbol, axis: int, reverse: bool = False, boundary: Bound
         TraceError: it is called outside of a step or for a condition, or a rule gives the last value on a side on which the sum lies.
         ShapeError: the grid has no such axis.
         ParameterError: `value` is no expression of the step, or `reverse` is neither True nor False.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Canopy(ds.Equation):
+            # Leaves that grow by the light that those above them let through. Axis 0 points upwards.
+
+            states = {"leaves": ds.Variable("mirror", unit="m²/m³")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, leaves):
+                above = ds.running_sum(leaves * self.grid.spacing[0], axis=0, reverse=True)
+                return {"leaves": leaves + self.dt * ds.expr.exp(-0.5 * above)}
+
+        canopy = ds.Simulation(Canopy(ds.Grid((20,), spacing=0.5), dt=0.1))
+        leaves = canopy.run({"leaves": np.zeros(20)}, steps=10).final["leaves"]
+        assert (np.diff(leaves) > 0).all()  # the higher, the more
     """
     arguments.instance("value", value, Symbol, "an expression of the step", "give one")
-    backwards = arguments.flag("reverse", reverse)
-    graph = trace_of(value, "running_sum()")
-    value.expect(False, "running_sum()")
-    along, location = value.axis(axis), placed(value)
-    output = Stored(location, graph.bound(boundary, location), f"running sum {next(graph.count)}")
-    graph.require_no_edges(output, "running_sum()")
-    graph.store(RunningSum(output.name, stored_name(value, graph), along, backwards, (output,)))
-    return read_of(value, output)
+    function = Accumulation(value.axis(axis), arguments.flag("reverse", reverse))
+    return linear_stage("running_sum", function, value, boundary)

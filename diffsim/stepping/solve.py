@@ -169,6 +169,27 @@ def solve(
 
     Reference: Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, in Advances in Automatic
     Differentiation (2008), section 2.3.1, doi:10.1007/978-3-540-68942-3_4.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class ImplicitHeat(ds.Equation):
+            # Backward Euler: stable for every time step.
+
+            states = {"T": ds.Variable("mirror", unit="K")}
+
+            def __init__(self, grid, dt, kappa):
+                self.grid, self.dt, self.kappa = grid, dt, kappa
+
+            def step(self, T):
+                return {"T": ds.solve(lambda x: x - self.dt * self.kappa * laplacian(x), T, boundary=T)}
+
+        rod = ds.Simulation(ImplicitHeat(ds.Grid((40,), spacing=0.05), dt=100.0, kappa=0.01))  # an explicit step would need dt < 0.125
+        T = rod.run({"T": np.linspace(280.0, 300.0, 40)}, steps=20).final["T"]
+        assert np.allclose(T, 290.0, atol=0.01)
     """
     arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
     arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")

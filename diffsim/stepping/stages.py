@@ -139,6 +139,31 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
     Raises:
         TraceError: it is called outside of a step, for a condition, with an expression that is not stored as boundary, or without a
             boundary when the fields that it reads have different ones.
+
+    Returns:
+        The stored field, as an expression of the step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class Film(ds.Equation):
+            # A thin film under surface tension, hₜ = -∇⁴h: the curvature is stored, and its Laplacian reads it.
+
+            states = {"h": ds.Variable("mirror", unit="m")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, h):
+                curvature = ds.stage(laplacian(h), boundary="mirror")
+                return {"h": h - self.dt * laplacian(curvature)}
+
+        h = 1.0 + 0.1 * np.random.default_rng(1).random((20, 20))
+        flat = ds.Simulation(Film(ds.Grid((20, 20), spacing=1.0), dt=0.02), precision="f64").run({"h": h}, steps=50).final["h"]
+        assert flat.std() < 0.5 * h.std() and np.isclose(flat.sum(), h.sum())
     """
     graph = trace_of(value, "stage()")
     value.expect(False, "stage()")

@@ -194,6 +194,25 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         ParameterError: a bound is no whole number; `checkpoint` is none of these, or asks for `resume`.
         PlanError: by the reverse sweep: the memory cannot work, or states that are not all numbers would go to slow tiers.
         ShapeError: the body changes the structure or a shape of the state.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A satellite: where is it after 1000 steps, and how does that depend on its initial velocity?
+        def distance(v):
+            def kick_and_drift(i, state):
+                q, p = state
+                p = p - 1e-2 * q / (q @ q) ** 1.5
+                return q + 1e-2 * p, p
+
+            q, p = ds.fori_loop(0, 1000, kick_and_drift, (np.array([1.0, 0.0]), v), checkpoint=20)
+            return np.sqrt(q @ q)
+
+        value, gradient = ds.value_and_grad(distance)(numpy.array([0.0, 1.0]))
+        assert abs(value - 1.0) < 0.05 and gradient.shape == (2,)  # a circle, nearly
     """
     arguments.function("body", body, "ds.fori_loop(0, n, lambda i, x: 0.5 * x, x)", optional=False)
     lower, upper = _whole("lower", lower), _whole("upper", upper)
@@ -236,6 +255,24 @@ def while_loop(
     Raises:
         ParameterError: the loop takes more than `max_steps`.
         ShapeError: the condition is an array of more or fewer than one element.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # Friction in a turbulent pipe by Colebrook: the equation is iterated until it holds.
+        def friction(roughness):
+            def better(state):
+                x, _ = state
+                return -2 * np.log10(roughness / 3.7 + 2.51 * x / 1e5), x
+
+            x, _ = ds.while_loop(lambda state: abs(state[0] - state[1]) > 1e-12, better, (8.0, 0.0), max_steps=100)
+            return 1 / x**2
+
+        value, gradient = ds.value_and_grad(friction)(1e-3)
+        assert 0.02 < value < 0.025 and gradient > 0
     """
     arguments.function("cond", cond, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
     arguments.function("body", body, "ds.while_loop(lambda x: x < 1, lambda x: 2 * x, x)", optional=False)
@@ -278,6 +315,24 @@ def integrate(
         ParameterError: neither or both of `steps` and `until`, or more than `max_steps` steps.
         ShapeError: `until` gives an array of more or fewer than one element.
         ReplayError: by the reverse sweep: the step does not do the same each time.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # When has a tank run empty (Torricelli), and how does that depend on its outlet?
+        def time_to_empty(area):
+            def step(state):
+                height, time = state
+                return height - 0.5 * area * np.sqrt(2 * 9.81 * height), time + 0.5
+
+            height, time = ds.integrate(step, (1.0, 0.0), until=lambda state: state[0] < 0.05, max_steps=10_000)
+            return time + height / (area * np.sqrt(2 * 9.81 * 0.05))  # the rest at the last speed
+
+        value, gradient = ds.value_and_grad(time_to_empty)(0.01)
+        assert 30 < value < 60 and gradient < 0
     """
     arguments.function("step", step, "ds.integrate(lambda x: 0.5 * x, x, steps=10)", optional=False)
     arguments.function("until", until, "until=lambda x: x < 1")
@@ -292,7 +347,33 @@ def integrate(
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated."""
+    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; the choice is read, not differentiated.
+
+    Args:
+        pred: a number or an array of one element.
+        true_fun: of the operands.
+        false_fun: likewise.
+        operands: arrays, numbers and records of them.
+
+    Returns:
+        What the chosen function gives.
+
+    Raises:
+        ShapeError: the condition is an array of more or fewer than one element.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # Friction in a pipe: laminar below a Reynolds number of 2300, turbulent beyond.
+        def friction(reynolds):
+            return ds.cond(reynolds < 2300, lambda r: 64 / r, lambda r: 0.316 * r**-0.25, reynolds)
+
+        assert numpy.isclose(ds.grad(friction)(1000.0), -64 / 1000.0**2)
+        assert numpy.isclose(ds.grad(friction)(1e4), -0.25 * 0.316 * 1e4**-1.25)
+    """
     for name, function in (("true_fun", true_fun), ("false_fun", false_fun)):
         arguments.function(name, function, "ds.cond(x > 0, lambda x: x, lambda x: -x, x)", optional=False)
     return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)

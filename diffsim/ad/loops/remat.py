@@ -18,7 +18,34 @@ from diffsim.copies import remade
 
 @remade
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` without its record: the reverse sweep runs it again. It must do the same each time."""
+    """`f` without its record: the reverse sweep runs it again. It must do the same each time.
+
+    Args:
+        f: of arrays, numbers and records of them.
+
+    Returns:
+        A function of the same arguments.
+
+    Raises:
+        ReplayError: by the reverse sweep: `f` does not do the same each time.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A filter of which only the input is kept, not its twenty intermediate fields.
+        @ds.remat
+        def smooth(field):
+            for _ in range(20):
+                field = 0.5 * field + 0.25 * (np.roll(field, 1) + np.roll(field, -1))
+            return field
+
+        field = numpy.random.default_rng(1).random(100)
+        gradient = ds.grad(lambda x: 0.5 * np.sum(smooth(x) ** 2))(field)
+        assert numpy.allclose(gradient, smooth(smooth(field)))  # the filter is symmetric
+    """
     arguments.function("f", f, "ds.remat(lambda x: x**2)", optional=False)
 
     def again(*args: Any, **kwargs: Any) -> Any:

@@ -125,6 +125,21 @@ def scan(op: Op, xs: Any, ne: Any = None, *, axis: int = 0, reverse: bool = Fals
     Raises:
         ShapeError: arrays of several shapes, or an operator that changes the structure.
         ParameterError: an unknown operator, or no neutral element.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        # The level of a lake day by day: level = 0.9 level + rain. Days are composed, which is associative.
+        def compose(first, then):
+            return first[0] * then[0], then[0] * first[1] + then[1]
+
+        def last_level(rain):
+            return ds.scan(compose, (numpy.full(30, 0.9), rain))[1][-1]
+
+        gradient = ds.grad(last_level)(numpy.ones(30))
+        assert numpy.allclose(gradient, 0.9 ** numpy.arange(30)[::-1])  # early rain counts less
     """
     arrays, tree = _leaves(xs, "xs")
     axis, shape = _aligned(arrays, axis)
@@ -191,6 +206,16 @@ def reduce(op: Op, xs: Any, ne: Any = None, *, axis: int = 0) -> Any:
     Raises:
         ShapeError: arrays of several shapes, or an operator that changes the structure.
         ParameterError: an unknown operator, or no elements and no neutral element.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        # Largest wave along a coast, and which gauge it depends on.
+        height = numpy.array([0.3, 1.2, 0.8])
+        assert ds.reduce("max", height) == 1.2
+        assert (ds.grad(lambda h: ds.reduce("max", h))(height) == [0.0, 1.0, 0.0]).all()
     """
     arrays, tree = _leaves(xs, "xs")
     axis, shape = _aligned(arrays, axis)
@@ -245,6 +270,19 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
 
     Raises:
         ShapeError: shapes that do not fit.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        # Rain on cells, added up by catchment; one cell drains out of the map.
+        rain, catchment = numpy.array([1.0, 2.0, 4.0, 8.0]), numpy.array([0, 1, 1, -1])
+        total = ds.reduce_by_index("+", numpy.zeros(2), catchment, rain)
+        assert (total == [1.0, 6.0]).all()
+        weights = numpy.array([10.0, 1.0])
+        gradient = ds.grad(lambda r: (weights * ds.reduce_by_index("+", numpy.zeros(2), catchment, r)).sum())(rain)
+        assert (gradient == [10.0, 1.0, 1.0, 0.0]).all()
     """
     dsts, tree = _leaves(dst, "dst")
     arrays, found = _leaves(values, "values")
@@ -314,6 +352,21 @@ def scatter(dst: Any, index: Any, values: Any) -> Any:
 
     Raises:
         ShapeError: shapes that do not fit.
+
+    Returns:
+        An array of the shape of `dst`.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+
+        # Values that are sought at some cells are put into a field that is known elsewhere.
+        background, wells = numpy.full(6, 2.0), numpy.array([1, 4])
+        field = ds.scatter(background, wells, numpy.array([5.0, 7.0]))
+        assert (field == [2, 5, 2, 2, 7, 2]).all()
+        gradient = ds.grad(lambda values: (ds.scatter(background, wells, values) ** 2).sum())(numpy.array([5.0, 7.0]))
+        assert (gradient == [10.0, 14.0]).all()
     """
     target = core(dst)
     target = target if hasattr(target, "dtype") else np.asarray(target)
@@ -349,6 +402,20 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
 
     Raises:
         ShapeError: lengths that differ, or no elements.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # The largest stress of each of many beams: all are differentiated at once.
+        def stress(beam):
+            return 6 * beam["moment"] / (beam["width"] * beam["height"] ** 2)
+
+        beams = {"moment": numpy.array([100.0, 200.0]), "width": numpy.array([0.05, 0.1]), "height": numpy.array([0.1, 0.1])}
+        gradient = ds.grad(lambda beams: np.max(ds.map(stress, beams)))(beams)
+        assert gradient["height"].shape == (2,) and (gradient["height"] <= 0).all()
     """
     arguments.function("f", f, "ds.map(lambda v: v**2, x)", optional=False)
     pairs = [_leaves(x, "xs") for x in xs]

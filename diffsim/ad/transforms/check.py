@@ -48,6 +48,19 @@ def check_grads(
     Raises:
         GradientError: a derivative is wrong; the message says which, in which mode and by how much.
         ParameterError: nothing to differentiate for, or an unknown mode.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A pressure drop along a pipe by Darcy and Weisbach, with the friction of Blasius.
+        def drop(speed, diameter):
+            friction = 0.316 * (speed * diameter / 1e-6) ** -0.25
+            return np.sum(friction * 10.0 / diameter * 500.0 * speed**2)
+
+        assert ds.check_grads(drop, (numpy.array([0.5, 1.0, 2.0]), 0.05)) is None  # a wrong derivative raises
     """
     arguments.function("f", f, "ds.check_grads(lambda x: x**2, (x,))", optional=False)
     if not isinstance(args, (tuple, list)):

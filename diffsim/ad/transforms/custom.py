@@ -100,6 +100,33 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
     Args:
         f: the function. Differentiated values must come in as arguments.
         nondiff_argnums: positions of arguments that are not arrays; they come first in `backward`.
+
+    Returns:
+        The function, to which `defvjp` gives its rule.
+
+    Raises:
+        DerivativeError: it is differentiated without a rule.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A quantity of a legacy code that brings its own adjoint: the mean square of a field.
+        @ds.custom_vjp
+        def mean_square(field):
+            return np.mean(field**2)
+
+        def forward(field):
+            return mean_square(field), field
+
+        def backward(field, cotangent):
+            return (cotangent * 2 * field / field.size,)
+
+        mean_square.defvjp(forward, backward)
+        gradient = ds.grad(mean_square)(numpy.array([1.0, 3.0]))
+        assert numpy.allclose(gradient, [1.0, 3.0])
     """
 
     _forward: Callable[..., Any] | None = None
@@ -182,6 +209,30 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
     Args:
         f: the function. Differentiated values must come in as arguments.
         nondiff_argnums: positions of arguments that are not arrays; they come first in the rule.
+
+    Returns:
+        The function, to which `defjvp` gives its rule.
+
+    Raises:
+        DerivativeError: it is differentiated without a rule.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        @ds.custom_jvp
+        def softplus(x):
+            return np.log1p(np.exp(x))
+
+        @softplus.defjvp
+        def rule(primals, tangents):
+            (x,), (x_dot,) = primals, tangents
+            return softplus(x), x_dot / (1 + np.exp(-x))  # no overflow
+
+        assert numpy.isclose(ds.grad(softplus)(50.0), 1.0)
+        ds.check_grads(softplus, (0.3,))
     """
 
     _rule: Callable[..., Any] | None = None

@@ -34,6 +34,21 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
 
     Raises:
         DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Two experiments with one unknown: a loss over as many simulations as one likes.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), precision="f64")
+        starts = [np.cos(np.pi * np.arange(20) / 20), np.linspace(0.0, 1.0, 20)]
+
+        def loss(kappa):
+            return sum((rod.run({"kappa": kappa, "T": T}, 20).final["T"] ** 2).sum() for T in starts)
+
+        value, gradient = ds.value_and_grad(loss)(np.full(20, 5e-3))
+        assert value > 0 and (gradient <= 0).all()  # diffusion makes the squares smaller
     """
     arguments.function("f", f, "ds.grad(lambda x: (x**2).sum())", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
@@ -99,7 +114,32 @@ def _one(value: Any) -> Any:
 
 @remade
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`."""
+    """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`.
+
+    Args:
+        f: of arrays, numbers and records of them; gives a real number.
+        argnums: the arguments to differentiate for.
+        has_aux: `f` returns (value, aux).
+
+    Returns:
+        A function of the same arguments that gives the gradient, of the shape of its argument; with `has_aux` (gradient, aux).
+
+    Raises:
+        DerivativeError: the value is not a real number, or an argument is not of a floating-point type.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # How the flow through layers one behind the other depends on the permeability of each (their harmonic mean).
+        def flow(permeability):
+            return len(permeability) / np.sum(1 / permeability)
+
+        gradient = ds.grad(flow)(numpy.array([1.0, 1.0, 0.1]))
+        assert gradient[2] > 10 * gradient[0]  # the tightest layer decides
+    """
     both = value_and_grad(f, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -110,7 +150,29 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 
 
 def stop_gradient(x: Any) -> Any:
-    """The values of `x`, held constant: derivatives do not pass."""
+    """The values of `x`, held constant: derivatives do not pass.
+
+    Args:
+        x: an array, a number, or a record of them.
+
+    Returns:
+        The same values.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A misfit relative to the size of the prediction, where that size is not to be made larger for a smaller misfit.
+        observed = numpy.array([1.0, 2.0])
+
+        def relative(predicted):
+            return np.sum((predicted - observed) ** 2) / ds.stop_gradient(np.sum(predicted**2))
+
+        gradient = ds.grad(relative)(numpy.array([2.0, 2.0]))
+        assert numpy.allclose(gradient, [2 * 1.0 / 8.0, 0.0])
+    """
     leaves, tree = flatten(x)
     return unflatten(tree, [leaf if (c := differentiable(leaf)) is None else wrap(_stop(c)) for leaf in leaves])
 

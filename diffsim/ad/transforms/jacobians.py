@@ -52,6 +52,16 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
     Returns:
         A function with the value's axes first and the argument's after them; for records, a record of the value's shape whose
         entries are records of the argument's shape.
+
+    Args:
+        f: of arrays and records of them.
+        argnums: the argument to differentiate for.
+
+    Raises:
+        DerivativeError: the argument is not of a floating-point type.
+
+    Example:
+        See `jacobian`.
     """
 
     arguments.function("f", f, "ds.jacrev(lambda x: x**2)", optional=False)
@@ -86,7 +96,21 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 
 @remade
 def jacfwd(f: Function, argnums: int = 0) -> Function:
-    """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`."""
+    """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`.
+
+    Args:
+        f: of arrays and records of them.
+        argnums: the argument to differentiate for.
+
+    Returns:
+        A function of the same arguments; see `jacrev`.
+
+    Raises:
+        DerivativeError: the argument is not of a floating-point type.
+
+    Example:
+        See `jacobian`.
+    """
 
     arguments.function("f", f, "ds.jacfwd(lambda x: x**2)", optional=False)
     number = number_of(argnums)
@@ -141,6 +165,25 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
 
     Returns:
         A function of the same arguments. The result has the value's axes first and the argument's after them.
+
+    Raises:
+        DerivativeError: an unknown mode, or the argument is not of a floating-point type.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Sensitivity of two thermometers to the conductance of three layers of a wall, 300 K inside and 280 K outside.
+        def temperatures(conductance):
+            resistance = 1 / conductance
+            flux = 20.0 / (resistance[0] + resistance[1] + resistance[2])
+            return 300.0 - flux * np.array([1.0, 1.0]) * resistance[0] - flux * np.array([0.0, 1.0]) * resistance[1]
+
+        at = np.array([1.0, 0.2, 0.5])
+        found = ds.jacobian(temperatures)(at)
+        assert found.shape == (2, 3)
+        assert np.allclose(found, ds.jacfwd(temperatures)(at)) and np.allclose(found, ds.jacrev(temperatures)(at))
     """
     arguments.function("f", f, "ds.jacobian(lambda x: x**2)", optional=False)
     number = number_of(argnums)
@@ -159,11 +202,67 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
 
 @remade
 def hessian(f: Function, argnums: int = 0) -> Function:
-    """The matrix of second derivatives of `f`, which returns a real number: columns of the gradient, forward over reverse."""
+    """The matrix of second derivatives of `f`, which returns a real number: columns of the gradient, forward over reverse.
+
+    Args:
+        f: of an array, and maybe others; gives a real number.
+        argnums: the argument to differentiate for.
+
+    Returns:
+        A function of the same arguments; the result has the argument's axes twice.
+
+    Raises:
+        DerivativeError: the value is not a real number, or the argument is not of a floating-point type.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # How certain are a decay rate and an amplitude that were fitted to data? The inverse of the Hessian is their covariance.
+        t = numpy.linspace(0.0, 3.0, 30)
+        data = 2.0 * numpy.exp(-0.7 * t)
+
+        def misfit(p):
+            return 0.5 * np.sum((p[0] * np.exp(-p[1] * t) - data) ** 2) / 0.1**2
+
+        covariance = numpy.linalg.inv(ds.hessian(misfit)(numpy.array([2.0, 0.7])))
+        assert (numpy.sqrt(numpy.diag(covariance)) < 0.1).all() and covariance[0, 1] > 0
+    """
     number = number_of(argnums)
     return jacfwd(grad(f, number), number)
 
 
 def hvp(f: Function, x: Any, v: Any) -> Any:
-    """The Hessian of `f` at `x` times `v`, forward over reverse; `f` returns a real number, `v` has the shape of `x`."""
+    """The Hessian of `f` at `x` times `v`, forward over reverse; `f` returns a real number, `v` has the shape of `x`.
+
+    Args:
+        f: of one array, gives a real number.
+        x: where.
+        v: the direction, of the shape of `x`.
+
+    Returns:
+        An array of the shape of `x`.
+
+    Raises:
+        DerivativeError: the value is not a real number, or `x` is not of a floating-point type.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Curvature of a misfit through a simulation, without its matrix.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), precision="f64")
+        hot = np.cos(np.pi * np.arange(20) / 20)
+
+        def misfit(kappa):
+            return 0.5 * (rod.run({"kappa": kappa, "T": hot}, 20).final["T"] ** 2).sum()
+
+        kappa, v = np.full(20, 5e-3), np.random.default_rng(1).standard_normal(20)
+        curved = ds.hvp(misfit, kappa, v)
+        moved = (ds.grad(misfit)(kappa + 1e-7 * v) - ds.grad(misfit)(kappa - 1e-7 * v)) / 2e-7
+        assert np.allclose(curved, moved, rtol=1e-4, atol=1e-4 * abs(curved).max())
+    """
     return jvp(grad(f), (x,), (v,))[1]

@@ -32,6 +32,23 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Raises:
         ShapeError: tangents of another shape.
         DerivativeError: an operation without a rule.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # How a temperature changes with the time of day at which the heating starts, by one tangent run.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), sources={"q": [[0.1]]}, precision="f64")
+        inputs = {"kappa": np.full(20, 5e-3), "T": np.zeros(20)}
+
+        def end(q):
+            return rod.run({**inputs, "q": q}, 40).final["T"]
+
+        q = np.exp(-((np.arange(40.0) - 20) ** 2) / 20)[:, None]
+        later = (np.arange(40.0)[:, None] - 20) / 10 * q  # its derivative by the starting step
+        value, tangent = ds.jvp(end, (q,), (later,))
+        assert value.shape == tangent.shape == (20,) and tangent[0] > 0 > tangent[-1]  # warmer here, colder there
     """
     arguments.function("f", f, "ds.jvp(lambda x: x**2, (x,), (x_dot,))", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)

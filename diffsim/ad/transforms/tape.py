@@ -21,7 +21,18 @@ TREE_LINES = 200
 
 
 def label(x: Any, text: str) -> Any:
-    """Attach a name to a value for `show_tape`. Returns `x`; it costs nothing where nothing is recorded."""
+    """Attach a name to a value for `show_tape`. Returns `x`; it costs nothing where nothing is recorded.
+
+    Args:
+        x: an array, a number, or a record of them.
+        text: the name.
+
+    Returns:
+        `x`.
+
+    Example:
+        See `show_tape`.
+    """
     arguments.instance("text", text, str, "a text", "write it like ds.label(x, 'speed')")
     value = core(x) if isinstance(x, Array) else x
     while isinstance(value, Tracer):
@@ -182,6 +193,20 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
 
     Returns:
         The record. `print` lists it, `.tree()` writes the tree that it stands for, `.dot` is text for Graphviz, `.figure()` a picture.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        def loss(pressure):
+            slope = ds.label(np.diff(pressure), "slope")
+            return np.sum(slope**2)
+
+        tape = ds.show_tape(loss, numpy.linspace(0.0, 1.0, 5))
+        print(tape)  # each operation, with its shape and what it reads
+        assert "slope" in str(tape) and "pressure" in str(tape)
     """
     arguments.function("f", f, "ds.show_tape(lambda x: x**2, x)", optional=False)
     leaves, tree = flatten(args)

@@ -36,6 +36,18 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         DerivativeError: an operation without a rule, or an operation that would lose a derivative.
         ShapeError: by the pullback, for a cotangent of another shape.
         StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # Travel times through cells: the pullback projects residuals back onto the cells (tomography).
+        lengths = numpy.array([[1.0, 1.0, 0.0], [0.0, 1.0, 2.0]])  # of two rays in three cells, km
+        times, pullback = ds.vjp(lambda speed: np.sum(lengths / speed, axis=1), numpy.array([2.0, 2.0, 4.0]))
+        (projected,) = pullback(numpy.array([0.1, -0.2]))
+        assert numpy.allclose(projected, -numpy.array([0.1, -0.2]) @ lengths / numpy.array([2.0, 2.0, 4.0]) ** 2)
     """
     arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)

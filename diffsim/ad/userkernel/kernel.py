@@ -339,6 +339,26 @@ def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[st
 
     Raises:
         KernelError: parameters and declaration do not fit together, or there is no source to read.
+
+    Example:
+        import numpy as np
+        import taichi as ti
+
+        import diffsim as ds
+
+        Cells = ti.types.ndarray(dtype=ti.f64, ndim=1)
+
+        @ds.kernel(reads=("T", "kappa"), writes={"flux": "T"})
+        def heat_flux(T: Cells, kappa: Cells, flux: Cells):
+            for i in T:
+                if i > 0:
+                    flux[i] = -0.5 * (kappa[i] + kappa[i - 1]) * (T[i] - T[i - 1])
+
+        T, kappa = np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 3.0])
+        assert np.allclose(heat_flux(T, kappa), [0.0, -1.0, -4.0])
+        gradient = ds.grad(lambda kappa: heat_flux(T, kappa).sum())(kappa)
+        assert np.allclose(gradient, [-0.5, -1.5, -1.0])
+        assert ds.check_kernel(heat_flux, T, kappa, isolated=False).passed
     """
 
     def decorate(function: Any) -> UserKernel:

@@ -34,6 +34,9 @@ class Sizes:
 
     Raises:
         ParameterError: a size is not valid.
+
+    Example:
+        See `choose`.
     """
 
     state: int
@@ -113,6 +116,9 @@ class Costs:
 
     Raises:
         ParameterError: one is negative or not finite, or a step takes no time.
+
+    Example:
+        See `choose`.
     """
 
     advance: float

@@ -8,7 +8,12 @@ from decimal import Decimal
 
 from diffsim.errors import ParameterError
 
-AUTO_FRACTION = 0.5  # share of the available memory: the rest is for later allocations, by this process and by others
+AUTO_FRACTION = 0.5
+"""Share share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others.
+
+Example:
+    See `available_memory`.
+"""
 _UNITS = {
     "b": 1,
     "byte": 1,
@@ -34,6 +39,15 @@ def parse_memory(amount: str | int) -> int:
 
     Raises:
         ParameterError: not such an amount, without a unit, or less than one byte.
+
+    Returns:
+        Bytes.
+
+    Example:
+        from diffsim.checkpoint import parse_memory
+
+        assert parse_memory("1.5 GB") == 1_500_000_000
+        assert parse_memory("2 MiB") == 2 * 1024**2
     """
     if isinstance(amount, str):
         match = _AMOUNT.fullmatch(amount)

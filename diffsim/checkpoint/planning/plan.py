@@ -31,7 +31,11 @@ MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction and a measurement."""
+    """A prediction and a measurement.
+
+    Example:
+        See `choose`.
+    """
 
     predicted: Option
     measured: Measured
@@ -70,6 +74,9 @@ class Plan:
         budget: allowed bytes of memory, or None for no limit.
         chosen: the chosen option.
         others: other options: slower ones, and some that need more memory.
+
+    Example:
+        See `choose`.
     """
 
     policy: Policy
@@ -131,6 +138,18 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
     Raises:
         PlanError: the memory is too little, and the message names the smallest that works.
         ScheduleError: the schedule is for another number of steps, or cannot reverse a run that ends early.
+
+    Example:
+        from diffsim.checkpoint import Comparison, Costs, Measured, Option, Plan, Planned, Policy, Sizes, choose
+
+        # 10 000 steps of a state of 4 MB in 100 MB, with seconds that were measured on a few steps.
+        sizes = Sizes(state=4_000_000, recorded=6_000_000, working=12_000_000)
+        costs = Costs(advance=2e-3, record=2.2e-3, reverse=6e-3, reverse_recorded=5e-3)
+        plan: Planned = choose(Policy(memory="100 MB"), 10_000, sizes, costs)
+        assert isinstance(plan, Plan) and isinstance(plan.chosen, Option)
+        assert plan.chosen.peak <= 100_000_000 and plan.chosen.extra > 0  # some steps are run again
+        found: Comparison = plan.compare(Measured(seconds=plan.chosen.seconds * 1.05, peak=plan.chosen.peak))
+        assert found.held
     """
     steps = require_count("steps", steps)
     request = _request(policy, steps, sizes, costs, online)
@@ -266,6 +285,16 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
         PlanError: the memory is too small.
         ParameterError: `checkpoint` is none of these.
         ScheduleError: the schedule is for another number of steps, or a count is below one.
+
+    Returns:
+        The schedule.
+
+    Example:
+        from diffsim.checkpoint import Binomial, Policy, Sizes, StoreAll, resolve
+
+        sizes = Sizes(state=1_000_000)
+        assert isinstance(resolve("1 GB", 100, sizes), StoreAll)  # everything fits
+        assert resolve(Policy(slots=10, schedule="binomial"), 100, sizes) == Binomial(100, 10)
     """
     return choose(Policy.of(checkpoint), steps, sizes, online=online).schedule
 
@@ -278,5 +307,17 @@ def peak_states(schedule: Schedule) -> int:
     """Return the most states that a schedule keeps in slots and records together, without the working state.
 
     It is an upper bound for every schedule that keeps no state twice. `simulate` counts the exact number.
+
+    Args:
+        schedule: of a known number of steps.
+
+    Returns:
+        States; the record of a step counts as one.
+
+    Example:
+        from diffsim.checkpoint import Binomial, StoreAll, peak_states, simulate
+
+        assert peak_states(StoreAll(1000)) == 1000
+        assert peak_states(Binomial(1000, 20)) >= simulate(Binomial(1000, 20)).peak_states
     """
     return min(schedule.slots + schedule.recorded, schedule.steps)

@@ -12,6 +12,16 @@ class Resident:
         before: bytes that are resident now.
         exact: whether the peak is counted from now on. Only Linux can do that. On other systems it is the peak since the process started,
             so it is useful only if this run exceeds all earlier ones.
+
+    Example:
+        import numpy as np
+
+        from diffsim.checkpoint import Resident
+
+        resident = Resident()
+        field = np.ones(4_000_000)  # 32 MB, touched
+        assert field.sum() == 4_000_000
+        assert resident.peak > 16_000_000 or not resident.exact
     """
 
     def __init__(self) -> None:

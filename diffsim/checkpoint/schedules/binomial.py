@@ -27,6 +27,13 @@ class Binomial(RecordsLast):
     Raises:
         ScheduleError: `steps` or `slots` is not a positive integer.
         PlanError: more slots than steps.
+
+    Example:
+        from diffsim.checkpoint import Binomial, simulate
+
+        schedule = Binomial(steps=10_000, slots=25)
+        assert schedule.forward < 3.7 * 10_000  # forward sweeps in all, the first included
+        assert simulate(Binomial(steps=200, slots=5)).peak_slots == (5,)
     """
 
     steps: int

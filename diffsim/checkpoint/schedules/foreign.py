@@ -40,6 +40,16 @@ class Adapted(Schedule):
     Raises:
         ScheduleError: `schedule` is no such object, is for another number of steps, or was iterated already. Its actions and counts raise
             it if an action cannot be mapped.
+
+    Example:
+        from diffsim.checkpoint import Adapted
+        from diffsim.errors import ScheduleError
+
+        try:
+            Adapted([("forward", 0, 10)], steps=10)  # no schedule of that package
+        except ScheduleError as error:
+            message = str(error)
+        assert "checkpoint_schedules" in message
     """
 
     schedule: Any

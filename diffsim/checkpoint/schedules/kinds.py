@@ -47,5 +47,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "reversible": Reversible,
     }
 )
+"""The class of each name that `schedule=` of a `Policy` may be.
+
+Example:
+    from diffsim.checkpoint import KINDS, Binomial, Policy
+
+    assert KINDS["binomial"] is Binomial
+    policies = [Policy(slots=8, schedule=name) for name, kind in KINDS.items() if kind.takes_slots and not kind.needs_slow_tiers]
+    assert len(policies) >= 2
+"""
 NAMES = (AUTO, *KINDS)
 """The names that `schedule=` accepts."""

@@ -53,6 +53,13 @@ class Mixed(Schedule):
     Raises:
         ScheduleError: an argument is not a positive integer.
         PlanError: the memory is too small for a state and a record.
+
+    Example:
+        from diffsim.checkpoint import Mixed, Shared, simulate
+
+        schedule = Mixed(steps=500, memory=60, state=1, record=3)  # the record of a step is as large as three states
+        assert isinstance(schedule.shared, Shared) and schedule.shared.total == 60
+        assert simulate(schedule).recorded == schedule.all_recorded
     """
 
     steps: int

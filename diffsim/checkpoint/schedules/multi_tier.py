@@ -54,6 +54,13 @@ class MultiTier(RecordsLast):
     Raises:
         ScheduleError: a count is not a positive integer.
         PlanError: the tiers are invalid.
+
+    Example:
+        from diffsim.checkpoint import Binomial, MultiTier, Tier
+
+        disk = Tier("disk", slots=100, write_cost=2.0, read_cost=2.0)  # a transfer takes as long as two steps
+        schedule = MultiTier(steps=1000, tiers=(Tier("device", 5), disk))
+        assert schedule.cost < Binomial(1000, 5).cost  # the disk pays
     """
 
     steps: int

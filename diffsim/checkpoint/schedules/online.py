@@ -46,6 +46,13 @@ class Online(OnlineSchedule):
 
     Raises:
         ScheduleError: `slots` is not a positive integer.
+
+    Example:
+        from diffsim.checkpoint import AnySchedule, Online, OnlineSchedule, simulate
+
+        schedule: AnySchedule = Online(slots=10)  # for a run that ends when it has converged
+        assert isinstance(schedule, OnlineSchedule)
+        assert simulate(schedule, steps=60).peak_slots == (10,)
     """
 
     slots: int

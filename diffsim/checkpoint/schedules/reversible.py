@@ -30,6 +30,13 @@ class Reversible(Schedule):
     Raises:
         ScheduleError: a count is not a positive integer.
         ParameterError: `tolerance` is not a positive number.
+
+    Example:
+        from diffsim.checkpoint import Reversible, Undo, simulate
+
+        schedule = Reversible(steps=100, period=25)
+        assert any(isinstance(action, Undo) for action in schedule.actions())
+        assert simulate(schedule).advances < 100 + 25
     """
 
     steps: int

@@ -35,6 +35,13 @@ class Spilling(RecordsLast):
     Raises:
         ScheduleError: a count is not a positive integer.
         PlanError: a cost is negative or not finite, or the slow tier has too few slots for `every`.
+
+    Example:
+        from diffsim.checkpoint import Fetch, Spilling, Tier, simulate
+
+        schedule = Spilling(steps=400, slots=12, tier=Tier("disk", 50, write_cost=8.0, read_cost=8.0))
+        assert any(isinstance(action, Fetch) for action in schedule.actions())  # ahead of the load, so that nothing waits
+        assert simulate(schedule).writes[1] > 10
     """
 
     steps: int

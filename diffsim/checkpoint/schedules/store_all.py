@@ -19,6 +19,11 @@ class StoreAll(Schedule):
 
     Raises:
         ScheduleError: `steps` is not a positive integer.
+
+    Example:
+        from diffsim.checkpoint import EndForward, Record, Reverse, StoreAll
+
+        assert list(StoreAll(100).actions()) == [Record(0, 100), EndForward(100), Reverse(0, 100)]
     """
 
     steps: int

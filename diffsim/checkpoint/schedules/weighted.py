@@ -52,6 +52,14 @@ class Weighted:
     Raises:
         ScheduleError: the kept states are invalid, see `reverse_gaps`.
         PlanError: the blocks are invalid.
+
+    Example:
+        from diffsim.checkpoint import Weighted
+        from diffsim.checkpoint.schedules.splits import Kept
+
+        # From step 50 on a step costs ten times as much, as where a mesh was refined.
+        schedule = Weighted((Kept(0, 0),), stop=100, slots=5, bounds=(0, 50, 100), costs=(50.0, 500.0))
+        assert schedule.cost <= schedule.plain_cost
     """
 
     kept: tuple[Kept, ...]

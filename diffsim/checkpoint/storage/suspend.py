@@ -43,6 +43,22 @@ class SweepFile:
 
     Raises:
         ParameterError: the key is empty.
+
+    Example:
+        import tempfile
+        from pathlib import Path
+
+        import numpy as np
+
+        from diffsim.checkpoint import SweepFile
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = SweepFile(Path(folder) / "sweep", key="borehole, 400 steps")
+            assert file.load() is None  # nothing was left behind
+            file.save(120, {"p_bar": np.ones(10)})
+            step, arrays = file.load()
+            assert step == 120 and (arrays["p_bar"] == 1).all()
+            file.remove()
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str) -> None:

@@ -7,19 +7,13 @@ write a subclass of `Rule`.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from diffsim.arguments import number, shown, whole
+from diffsim.arguments import number, whole
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.typing import Array
 
 Value: TypeAlias = float | str
 """The given value of a rule: a number, or the name of a coefficient, a profile or a series of the equation."""
@@ -122,7 +116,21 @@ class Periodic(Rule):
 
 @dataclass(frozen=True)
 class Antiperiodic(Rule):
-    """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none."""
+    """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Half a wave fits into the grid: it decays as the whole wave in a periodic grid of twice the length.
+        grid = ds.Grid((20,), spacing=0.05)
+        half = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=ds.Antiperiodic()), precision="f64")
+        T = np.cos(np.pi * grid.coordinates(0))
+        later = half.run({"kappa": np.full(20, 0.01), "T": T}, steps=50).final["T"]
+        rate = 4 * 0.01 / 0.05**2 * np.sin(np.pi * 0.05 / 2) ** 2
+        assert np.allclose(later, T * (1 - 0.1 * rate) ** 50)
+    """
 
     @property
     def joins(self) -> bool:
@@ -177,6 +185,22 @@ class Dirichlet(Condition):
     Args:
         value: in the unit of the field: a number, or the name of a coefficient, a profile or a series of the equation that does not vary
             across the side.
+
+    Raises:
+        ParameterError: the value is neither a finite number nor the name of an input.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A wall of 1 m that is held at 290 K inside and at 270 K outside, until its temperature no longer changes.
+        grid = ds.Grid((20,), spacing=0.05)
+        held = ((ds.Dirichlet(290.0), ds.Dirichlet(270.0)),)
+        wall = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=held), precision="f64")
+        T = wall.run({"kappa": np.full(20, 0.01), "T": np.full(20, 280.0)}, steps=5000).final["T"]
+        depth = grid.coordinates(0) + 0.025  # from the inner side to the centre of each cell, m
+        assert np.allclose(T, 290.0 - 20.0 * depth, atol=0.01)
     """
 
     value: Value
@@ -199,6 +223,21 @@ class Neumann(Condition):
 
     Args:
         flux: in the unit of the field over that of the grid's spacing; a number or a name, see `Dirichlet`.
+
+    Raises:
+        ParameterError: the flux is neither a finite number nor the name of an input.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A rod that is heated at its low end; no heat passes the other one.
+        grid = ds.Grid((20,), spacing=0.05)
+        ends = ((ds.Neumann(100.0), ds.Neumann(0.0)),)  # K/m
+        rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=ends), precision="f64")
+        T = rod.run({"kappa": np.full(20, 0.01), "T": np.zeros(20)}, steps=500).final["T"]
+        assert np.isclose(T.sum() * 0.05, 0.01 * 100.0 * 500 * 0.1)  # kappa times slope times time: all heat that flowed in, K m
     """
 
     flux: Value
@@ -223,6 +262,21 @@ class Robin(Condition):
         a, b: numbers of one sign, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
             coefficient h and a conductivity k.
         value: of the sum; a number or a name, see `Dirichlet`.
+
+    Raises:
+        ParameterError: a or b is not a finite number, they differ in sign or are both 0, or the value is neither a number nor a name.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A plate of conductivity 2 W/(m K) that loses heat to air of 280 K by 5 W/(m² K).
+        grid = ds.Grid((20,), spacing=0.05)
+        sides = (("mirror", ds.Robin(5.0, 2.0, 5.0 * 280.0)),)
+        plate = ds.Simulation(ds.solvers.Heat(grid, dt=0.1, boundary=sides), precision="f64")
+        T = plate.run({"kappa": np.full(20, 0.01), "T": np.full(20, 300.0)}, steps=20_000).final["T"]
+        assert np.allclose(T, 280.0, atol=0.1)  # it has the temperature of the air at last
     """
 
     a: float
@@ -250,7 +304,21 @@ class Robin(Condition):
 
 @dataclass(frozen=True)
 class OddImage(Condition):
-    """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it."""
+    """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # A pressure pulse in water comes back from the free surface with the opposite sign.
+        grid = ds.Grid((200,), spacing=5.0)
+        column = ds.Simulation(ds.solvers.Acoustic(grid, dt=2e-3, order=4, boundary=((ds.OddImage(), "zero"),)))
+        pulse = np.exp(-(((grid.coordinates(0) - 200.0) / 40.0) ** 2))
+        start = {"c": np.full(200, 1500.0), "p": pulse, "p_prev": pulse}
+        p = column.run(start, steps=100).final["p"]  # two halves of the pulse set out; that upwards is turned round after 0.13 s
+        assert p.min() < -0.4
+    """
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -259,7 +327,19 @@ class OddImage(Condition):
 
 @dataclass(frozen=True)
 class EvenImage(Condition):
-    """The field inside, reflected about the side: no flux through it, "mirror"."""
+    """The field inside, reflected about the side: no flux through it, "mirror".
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # An insulated box keeps its heat.
+        box = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1, boundary=ds.EvenImage()), precision="f64")
+        T = np.linspace(280.0, 300.0, 20)
+        later = box.run({"kappa": np.full(20, 0.01), "T": T}, steps=200).final["T"]
+        assert np.isclose(later.sum(), T.sum())
+    """
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -272,6 +352,31 @@ class Extrapolate(Rule):
 
     Args:
         order: order of the polynomial, 0 (the last cell's value) to 3.
+
+    Raises:
+        ParameterError: an order other than 0 to 3.
+        ShapeError: the grid has no more cells along the axis than `order`.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff_centred
+
+        class Slope(ds.Equation):
+            # A state that becomes the slope of a terrain, also in its outermost cells.
+
+            states = {"h": ds.Variable(ds.Extrapolate(1), unit="m")}
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+
+            def step(self, h):
+                return {"h": diff_centred(h, 0)}
+
+        grid = ds.Grid((30,), spacing=10.0)
+        slope = ds.Simulation(Slope(grid)).run({"h": 0.2 * grid.coordinates(0)}, steps=1).final["h"]
+        assert np.allclose(slope, 0.2, atol=1e-5)
     """
 
     order: int = 0
@@ -300,6 +405,30 @@ class Outflow(Rule):
 
     Reference: Orlanski (1976), A simple boundary condition for unbounded hyperbolic flows, J. Comput. Phys. 21, 251-269,
         doi:10.1016/0021-9991(76)90023-1. Here with a given speed.
+
+    Raises:
+        ParameterError: the speed is negative, or moves more than a cell a step.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        class Smoke(ds.Equation):
+            # Smoke that the wind carries, by upwind differences: cₜ + w cₓ = 0.
+
+            states = {"c": ds.Variable((("zero", ds.Outflow(2.0)),), unit="kg/m³")}
+
+            def __init__(self, grid, dt):
+                self.grid, self.dt = grid, dt
+
+            def step(self, c):
+                return {"c": c - self.dt * 2.0 * (c - c.shifted(0, -1)) / self.grid.spacing[0]}
+
+        grid = ds.Grid((50,), spacing=1.0)
+        cloud = np.exp(-(((grid.coordinates(0) - 25.0) / 4.0) ** 2))
+        c = ds.Simulation(Smoke(grid, dt=0.4)).run({"c": cloud}, steps=100).final["c"]
+        assert abs(c).max() < 1e-3  # after 40 s it has left
     """
 
     speed: float
@@ -319,228 +448,6 @@ class Outflow(Rule):
         return None if now is None else now - courant * (now - now.shifted(place.axis, -1 if place.high else 1))
 
 
-WORDS: Mapping[str, Rule] = {"zero": Zero(), "periodic": Periodic(), "mirror": EvenImage()}
-"""Short names of rules."""
-
-Named: TypeAlias = "Rule | str"
-Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
-"""A boundary as a user writes it: one rule, or one for each axis, where a pair is for the low and the high side."""
-
-
 def _check_value(name: str, value: Any) -> None:
     if not (isinstance(value, str) and value.isidentifier()):
         number(name, value, "a finite number, or the name of an input", math.isfinite, "give one")
-
-
-def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
-    """The rules of a boundary, a pair for each axis. A single rule applies to all axes.
-
-    Raises:
-        ParameterError: an entry is no rule, or a rule that joins both sides is on one side only.
-    """
-    entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
-    single = len(entries) == 1 and entries[0] is boundary
-    found = []
-    for axis, entry in enumerate(entries):
-        what = "boundary" if single else f"boundary along axis {axis}"
-        if isinstance(entry, (tuple, list)):
-            if len(entry) != 2:
-                raise ParameterError(f"{what} = {shown(entry)}, expected one rule, or two: (low side, high side); give those")
-            low, high = (_rule(each, what) for each in entry)
-        else:
-            low = high = _rule(entry, what)
-        if low != high and (low.joins or high.joins):
-            word = type(low if low.joins else high).__name__.lower()
-            raise ParameterError(f"{what} is {word} on one side, expected on both; write one rule for the axis")
-        found.append((low, high))
-    return tuple(found)
-
-
-def _rule(given: Any, what: str) -> Rule:
-    if isinstance(given, Rule):
-        return given
-    if isinstance(given, str) and given in WORDS:
-        return WORDS[given]
-    written = f"{given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "'zero', or Dirichlet(1.0) for a value"
-    raise ParameterError(
-        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis; write {written}"
-    )
-
-
-@dataclass(frozen=True)
-class Ghost:
-    """A cell outside the grid: its position along the axis (0 is the first cell of the grid), the cells that it combines, and a
-    constant."""
-
-    position: int
-    cells: tuple[tuple[int, float], ...]
-    constant: float = 0.0
-
-
-@dataclass(frozen=True)
-class Side:
-    """A rule at its side.
-
-    Attributes:
-        rule: the rule.
-        place: the side.
-        homogeneous: whether its value counts as 0, as for a tangent.
-    """
-
-    rule: Rule
-    place: Place
-    homogeneous: bool = False
-
-    @property
-    def fills(self) -> bool:
-        """Whether cells beyond it are nonzero."""
-        return not isinstance(self.rule, Zero)
-
-    def ghosts(self, n: int, reach: int) -> list[Ghost]:
-        """The cells beyond it, up to `reach`.
-
-        Farther out than the width of the grid there is no cell to copy. Only products with zero cotangents read such cells.
-        """
-        out = []
-        for q in range(min(reach, n) if self.fills else 0):
-            cells, weight = self.rule.ghost(q, n, self.place)
-            inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
-            given = self.rule.given
-            constant = 0.0 if self.homogeneous or isinstance(given, str) else weight * given
-            out.append(Ghost(n + q if self.place.high else -1 - q, inside, constant))
-        return out
-
-    @property
-    def named(self) -> bool:
-        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.sides`)."""
-        return self.rule.named
-
-    def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
-        """For each cell beyond it, up to `reach`: its value for a field that is 1 inside, and for a given value of 1."""
-        found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
-        return [(sum(weight for _, weight in cells), given) for cells, given in found]
-
-    def linear(self) -> Side:
-        """The rule of a tangent: without its constant."""
-        return dataclasses.replace(self, homogeneous=True)
-
-
-Sides: TypeAlias = tuple[Side, Side]
-"""The low and the high side of an axis."""
-
-Rules: TypeAlias = tuple[Sides, ...]
-"""Both sides of each axis."""
-
-
-def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
-    """The rules of a boundary on a grid of `ndim` axes.
-
-    Raises:
-        ParameterError: see `rules_of`.
-        ShapeError: a wrong number of rules.
-    """
-    found = rules_of(boundary)
-    if not isinstance(boundary, (tuple, list)):
-        found *= ndim
-    if len(found) != ndim:
-        raise ShapeError(f"boundary = {shown(boundary)} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
-    return found
-
-
-def bound(boundary: Any, location: tuple[int, ...], sizes: tuple[Any, ...]) -> Rules:
-    """A boundary of a field at its location, on a grid of cells of these sizes (`diffsim.grid.Grid.cell_sizes`).
-
-    Raises:
-        ParameterError, ShapeError: see `per_axis`.
-    """
-    out = []
-    for axis, ((low, high), at, size) in enumerate(zip(per_axis(boundary, len(sizes)), location, sizes, strict=True)):
-        from_above = size[::-1] if isinstance(size, tuple) else size
-        out.append((_side(low, Place(axis, False, bool(at), size)), _side(high, Place(axis, True, bool(at), from_above))))
-    return tuple(out)
-
-
-def unplaced(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
-    """The rules without their places, as a boundary."""
-    return tuple((low.rule, high.rule) for low, high in rules)
-
-
-def _side(rule: Rule, place: Place) -> Side:
-    """A rule at its side. Rules that act alike on all sides compare equal."""
-    return Side(rule, Place(place.axis, place.high) if rule.joins or isinstance(rule, Zero) else place)
-
-
-def zero_rules(ndim: int) -> Rules:
-    """Zero outside the grid along every axis."""
-    return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
-
-
-def linear(rules: Rules) -> Rules:
-    """The rules of a tangent."""
-    return tuple((low.linear(), high.linear()) for low, high in rules)
-
-
-def fills(sides: Sides) -> bool:
-    """Whether cells beyond one of two sides are nonzero."""
-    return any(side.fills for side in sides)
-
-
-def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
-    """The cells beyond both sides of an axis of `n` cells, up to `reach`."""
-    low, high = (side.ghosts(n, reach) for side in sides)
-    return [ghost for pair in zip_longest(low, _inside(high, low)) for ghost in pair if ghost is not None]
-
-
-def _inside(high: list[Ghost], low: list[Ghost]) -> list[Ghost]:
-    """Ghost cells of the high side. One as far outside as the grid is wide may depend on the first ghost cell of the low side."""
-    out = []
-    for ghost in high:
-        within = tuple((cell, weight) for cell, weight in ghost.cells if cell >= 0)
-        constant = ghost.constant
-        for cell, weight in ghost.cells:
-            if cell < 0 and low:
-                within += tuple((other, weight * part) for other, part in low[0].cells)
-                constant += weight * low[0].constant
-        out.append(Ghost(ghost.position, within, constant))
-    return out
-
-
-def depth(sides: Sides, n: int, reach: int) -> int:
-    """The largest distance from a side of the cells that a ghost cell combines; 1 if each depends on one cell."""
-    several = [ghost for ghost in ghosts(sides, n, reach) if len(ghost.cells) > 1]
-    return max((1 + cell if ghost.position < 0 else n - cell for ghost in several for cell, _ in ghost.cells), default=1)
-
-
-def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
-    """Raise `ShapeError` if a halo is wider than the grid that it is filled from."""
-    for axis, (n, h) in enumerate(zip(shape, halo, strict=True)):
-        if n < h:
-            raise ShapeError(
-                f"the grid has {n} cells along axis {axis}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
-            )
-
-
-def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
-    for axis in reversed(range(extended.ndim)):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
-        n = view.shape[0] - 2 * h
-        if not h:
-            continue
-        view[:h], view[h + n :] = 0, 0
-        for ghost in ghosts(rules[axis], n, h):
-            parts = [weight * view[h + cell] for cell, weight in ghost.cells]
-            view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant
-
-
-def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Exact transpose of `extend`: add the halo to the cells that filled it, and clear the halo."""
-    for axis in range(extended.ndim):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
-        n = view.shape[0] - 2 * h
-        if not h:
-            continue
-        for ghost in ghosts(rules[axis], n, h):
-            for cell, weight in ghost.cells:
-                view[h + cell] += weight * view[h + ghost.position]
-        view[:h], view[h + n :] = 0, 0

@@ -1,0 +1,33 @@
+"""What a field is outside the grid: rules, and where they act."""
+
+from diffsim.boundary.rules import HIGHEST_EXTRAPOLATION as HIGHEST_EXTRAPOLATION
+from diffsim.boundary.rules import Antiperiodic as Antiperiodic
+from diffsim.boundary.rules import Dirichlet as Dirichlet
+from diffsim.boundary.rules import EvenImage as EvenImage
+from diffsim.boundary.rules import Extrapolate as Extrapolate
+from diffsim.boundary.rules import Neumann as Neumann
+from diffsim.boundary.rules import OddImage as OddImage
+from diffsim.boundary.rules import Outflow as Outflow
+from diffsim.boundary.rules import Periodic as Periodic
+from diffsim.boundary.rules import Place as Place
+from diffsim.boundary.rules import Robin as Robin
+from diffsim.boundary.rules import Rule as Rule
+from diffsim.boundary.rules import Zero as Zero
+from diffsim.boundary.sides import WORDS as WORDS
+from diffsim.boundary.sides import Boundary as Boundary
+from diffsim.boundary.sides import Ghost as Ghost
+from diffsim.boundary.sides import Rules as Rules
+from diffsim.boundary.sides import Side as Side
+from diffsim.boundary.sides import Sides as Sides
+from diffsim.boundary.sides import bound as bound
+from diffsim.boundary.sides import check_halo as check_halo
+from diffsim.boundary.sides import depth as depth
+from diffsim.boundary.sides import extend as extend
+from diffsim.boundary.sides import extend_transpose as extend_transpose
+from diffsim.boundary.sides import fills as fills
+from diffsim.boundary.sides import ghosts as ghosts
+from diffsim.boundary.sides import linear as linear
+from diffsim.boundary.sides import per_axis as per_axis
+from diffsim.boundary.sides import rules_of as rules_of
+from diffsim.boundary.sides import unplaced as unplaced
+from diffsim.boundary.sides import zero_rules as zero_rules

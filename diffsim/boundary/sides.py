@@ -1,0 +1,236 @@
+"""Rules where they act: which cells a rule fills beyond both sides of an axis, and the transpose of that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from diffsim.arguments import shown
+from diffsim.boundary.rules import EvenImage, Periodic, Place, Rule, Zero
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.typing import Array
+
+WORDS: Mapping[str, Rule] = {"zero": Zero(), "periodic": Periodic(), "mirror": EvenImage()}
+"""Short names of rules."""
+
+Named: TypeAlias = "Rule | str"
+Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
+"""What is outside the grid, as a user writes it: one rule, or one an axis, where a pair is that of the low and that of the high side."""
+
+
+def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules of a boundary, a pair an axis; a single one stands for any number of axes.
+
+    Raises:
+        ParameterError: something that is no rule, or on one side only what joins both.
+    """
+    entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
+    single = len(entries) == 1 and entries[0] is boundary
+    found = []
+    for axis, entry in enumerate(entries):
+        what = "boundary" if single else f"boundary along axis {axis}"
+        if isinstance(entry, (tuple, list)):
+            if len(entry) != 2:
+                raise ParameterError(f"{what} = {shown(entry)}, expected one rule, or two: (low side, high side); give those")
+            low, high = (_rule(each, what) for each in entry)
+        else:
+            low = high = _rule(entry, what)
+        if low != high and (low.joins or high.joins):
+            word = type(low if low.joins else high).__name__.lower()
+            raise ParameterError(f"{what} is {word} on one side, expected on both; write one rule for the axis")
+        found.append((low, high))
+    return tuple(found)
+
+
+def _rule(given: Any, what: str) -> Rule:
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str) and given in WORDS:
+        return WORDS[given]
+    hint = f"; write {given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "; choose"
+    raise ParameterError(
+        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis{hint}"
+    )
+
+
+@dataclass(frozen=True)
+class Ghost:
+    """A cell outside the grid: its position along the axis (0 the first cell of the grid), the cells that it is made of, and a constant."""
+
+    position: int
+    cells: tuple[tuple[int, float], ...]
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """A rule where it acts.
+
+    Attributes:
+        rule: the rule.
+        place: where.
+        homogeneous: its value counts as 0, as for a tangent.
+    """
+
+    rule: Rule
+    place: Place
+    homogeneous: bool = False
+
+    @property
+    def fills(self) -> bool:
+        """Whether there is anything beyond it."""
+        return not isinstance(self.rule, Zero)
+
+    def ghosts(self, n: int, reach: int) -> list[Ghost]:
+        """What is beyond it, as far as `reach`.
+
+        Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
+        """
+        out = []
+        for q in range(min(reach, n) if self.fills else 0):
+            cells, weight = self.rule.ghost(q, n, self.place)
+            inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
+            given = self.rule.given
+            constant = 0.0 if self.homogeneous or isinstance(given, str) else weight * given
+            out.append(Ghost(n + q if self.place.high else -1 - q, inside, constant))
+        return out
+
+    @property
+    def named(self) -> bool:
+        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.sides`)."""
+        return self.rule.named
+
+    def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
+        """Of each cell beyond it, as far as `reach`: what it holds of a field that is 1 inside, and of a value that is 1."""
+        found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
+        return [(sum(weight for _, weight in cells), given) for cells, given in found]
+
+    def linear(self) -> Side:
+        """The rule of a tangent: without its constant."""
+        return dataclasses.replace(self, homogeneous=True)
+
+
+Sides: TypeAlias = tuple[Side, Side]
+"""The low and the high side of an axis."""
+
+Rules: TypeAlias = tuple[Sides, ...]
+"""Both sides of each axis."""
+
+
+def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules of a boundary of a grid of so many axes.
+
+    Raises:
+        ParameterError: see `rules_of`.
+        ShapeError: a wrong number of rules.
+    """
+    found = rules_of(boundary)
+    if not isinstance(boundary, (tuple, list)):
+        found *= ndim
+    if len(found) != ndim:
+        raise ShapeError(f"boundary = {shown(boundary)} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
+    return found
+
+
+def bound(boundary: Any, location: tuple[int, ...], sizes: tuple[Any, ...]) -> Rules:
+    """A boundary of a field at its location, on a grid of cells of these sizes (`diffsim.grid.Grid.cell_sizes`).
+
+    Raises:
+        ParameterError, ShapeError: see `per_axis`.
+    """
+    out = []
+    for axis, ((low, high), at, size) in enumerate(zip(per_axis(boundary, len(sizes)), location, sizes, strict=True)):
+        from_above = size[::-1] if isinstance(size, tuple) else size
+        out.append((_side(low, Place(axis, False, bool(at), size)), _side(high, Place(axis, True, bool(at), from_above))))
+    return tuple(out)
+
+
+def unplaced(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
+    """The rules without their places, as a boundary."""
+    return tuple((low.rule, high.rule) for low, high in rules)
+
+
+def _side(rule: Rule, place: Place) -> Side:
+    """A rule at its place; those that act alike everywhere are equal."""
+    return Side(rule, Place(place.axis, place.high) if rule.joins or isinstance(rule, Zero) else place)
+
+
+def zero_rules(ndim: int) -> Rules:
+    """Zero outside the grid along every axis."""
+    return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
+
+
+def linear(rules: Rules) -> Rules:
+    """The rules of a tangent."""
+    return tuple((low.linear(), high.linear()) for low, high in rules)
+
+
+def fills(sides: Sides) -> bool:
+    """Whether there is anything beyond one of two sides."""
+    return any(side.fills for side in sides)
+
+
+def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
+    """What is beyond both sides of an axis of `n` cells, as far as `reach`."""
+    low, high = (side.ghosts(n, reach) for side in sides)
+    return [ghost for pair in zip_longest(low, _inside(high, low)) for ghost in pair if ghost is not None]
+
+
+def _inside(high: list[Ghost], low: list[Ghost]) -> list[Ghost]:
+    """Ghost cells of the high side; one as far outside as the grid is wide may be made of the first ghost cell of the low side."""
+    out = []
+    for ghost in high:
+        within = tuple((cell, weight) for cell, weight in ghost.cells if cell >= 0)
+        constant = ghost.constant
+        for cell, weight in ghost.cells:
+            if cell < 0 and low:
+                within += tuple((other, weight * part) for other, part in low[0].cells)
+                constant += weight * low[0].constant
+        out.append(Ghost(ghost.position, within, constant))
+    return out
+
+
+def depth(sides: Sides, n: int, reach: int) -> int:
+    """How far from a side the cells are on which a ghost cell depends together, at most; 1 where each depends on one."""
+    several = [ghost for ghost in ghosts(sides, n, reach) if len(ghost.cells) > 1]
+    return max((1 + cell if ghost.position < 0 else n - cell for ghost in several for cell, _ in ghost.cells), default=1)
+
+
+def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
+    """Raise `ShapeError` if a halo is wider than the grid that it is filled from."""
+    for axis, (n, h) in enumerate(zip(shape, halo, strict=True)):
+        if n < h:
+            raise ShapeError(
+                f"the grid has {n} cells along axis {axis}, fewer than the stencil's reach of {h}; enlarge it or lower the order"
+            )
+
+
+def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
+    """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
+    for axis in reversed(range(extended.ndim)):
+        h, view = halo[axis], np.moveaxis(extended, axis, 0)
+        n = view.shape[0] - 2 * h
+        if not h:
+            continue
+        view[:h], view[h + n :] = 0, 0
+        for ghost in ghosts(rules[axis], n, h):
+            parts = [weight * view[h + cell] for cell, weight in ghost.cells]
+            view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant
+
+
+def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
+    """Exact transpose of `extend`: add what lies in the halo to the cells it was made of, and clear the halo."""
+    for axis in range(extended.ndim):
+        h, view = halo[axis], np.moveaxis(extended, axis, 0)
+        n = view.shape[0] - 2 * h
+        if not h:
+            continue
+        for ghost in ghosts(rules[axis], n, h):
+            for cell, weight in ghost.cells:
+                view[h + cell] += weight * view[h + ghost.position]
+        view[:h], view[h + n :] = 0, 0

@@ -1,0 +1,70 @@
+"""The worked changes in docs/changes: each applies to this tree, and its test fails without the source part and passes with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CHANGES = sorted((ROOT / "docs" / "changes").glob("*.diff"))
+NAMES = ["boundary_rule", "equation", "misfit", "schedule", "stage"]
+PARTS = ("diffsim", "tests", "docs", "scripts", "pyproject.toml")
+IMPORTS = r"^[+-](?:from \S+ import .*|    \"\w+\",|__all__ = .*|    \w+,)?$"
+"""Lines of a diff that only export a name, or import it."""
+
+
+def files(change: Path) -> dict[str, list[str]]:
+    """Each file that a diff touches -> its added and removed lines."""
+    parts = re.split(r"^diff --git a/\S+ b/(\S+)\n", change.read_text(), flags=re.MULTILINE)[1:]
+    lines = {name: text.splitlines() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: [line for line in text if re.match(r"[+-](?!\+\+ |-- )", line)] for name, text in lines.items()}
+
+
+def run_test(change: Path, tree: Path) -> subprocess.CompletedProcess[str]:
+    found = re.search(r"^Test: (.+)$", change.read_text(), re.MULTILINE)
+    assert found is not None
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *found[1].split()]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"PYTHONPATH": str(tree)}
+    return subprocess.run(command, capture_output=True, text=True, cwd=tree, env=environment, timeout=300)
+
+
+def apply(change: Path, tree: Path, *which: str) -> None:
+    """Apply the part of a diff that concerns some folders; outside of a repository `git apply` is a better `patch`."""
+    command = ["git", "apply", *(f"--include={folder}/*" for folder in which), str(change)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tree, env=os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)})
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_is_a_change_of_each_kind() -> None:
+    assert [change.stem for change in CHANGES] == NAMES
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.stem)
+def test_a_change_is_one_source_file_and_one_entry_of_a_test(change: Path) -> None:
+    """Beside lines that export or register a name."""
+    touched = {name: [line for line in lines if not re.match(IMPORTS, line)] for name, lines in files(change).items()}
+    sources = [name for name, lines in touched.items() if name.startswith("diffsim/") and len(lines) > 1]
+    assert len(sources) == 1, sources
+    assert len([name for name in touched if name.startswith("tests/")]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="the diffs are applied by git")
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.stem)
+def test_its_test_needs_its_source(change: Path, tmp_path: Path) -> None:
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, tmp_path / part)
+    apply(change, tmp_path, "tests")
+    without = run_test(change, tmp_path)
+    assert without.returncode != 0, without.stdout[-2000:]
+    apply(change, tmp_path, "diffsim", "docs")
+    done = run_test(change, tmp_path)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert re.search(r"\d+ passed", done.stdout) or "[100%]" in done.stdout
