@@ -48,80 +48,80 @@ class _Phase(enum.Enum):
 class Sweep:
     """One forward and one reverse run of a stepper along a schedule.
 
-       ```
-       with Sweep(schedule, stepper) as sweep:
-           sweep.forward()  # the working state is now the final one: evaluate the loss and its cotangent
-           sweep.reverse()
-       ```
+    ```
+    with Sweep(schedule, stepper) as sweep:
+        sweep.forward()  # the working state is now the final one: evaluate the loss and its cotangent
+        sweep.reverse()
+    ```
 
-       On leaving the `with` block, early or not, slots still in use are freed.
+    On leaving the `with` block, early or not, slots still in use are freed.
 
-       Args:
-           schedule: the actions to run. The sweep checks only the two ends; `simulate` checks every action beforehand.
-           stepper: the model that runs the actions. Its working state is state 0. Slow tiers need a `Portable` stepper, and schedules that
-               undo steps an `Undoable` one.
-           stores: one for each tier of the schedule after the first.
-           guard: compares repeated states with those of the first run.
-           on_action: called after each action, for a display. It may raise to stop the run.
-           on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
-               called every quarter of a second, and 24 to 200 times in the reversal of a long record. It needs a stepper that keeps several
-               records.
-           reverse_weight: cost of a reversed step in primal steps, until it is measured.
+    Args:
+        schedule: the actions to run. The sweep checks only the two ends; `simulate` checks every action beforehand.
+        stepper: the model that runs the actions. Its working state is state 0. Slow tiers need a `Portable` stepper, and schedules that
+            undo steps an `Undoable` one.
+        stores: one for each tier of the schedule after the first.
+        guard: compares repeated states with those of the first run.
+        on_action: called after each action, for a display. It may raise to stop the run.
+        on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
+            called every quarter of a second, and 24 to 200 times in the reversal of a long record. It needs a stepper that keeps several
+            records.
+        reverse_weight: cost of a reversed step in primal steps, until it is measured.
 
-       Attributes:
-           clock: the work done, and the time left.
-           drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
-           resumable: whether files of states remain for another process when Ctrl-C ends the sweep.
-           replanned: the new plan of the reverse sweep, if step times differed and a new plan was faster than the schedule's; else None.
+    Attributes:
+        clock: the work done, and the time left.
+        drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
+        resumable: whether files of states remain for another process when Ctrl-C ends the sweep.
+        replanned: the new plan of the reverse sweep, if step times differed and a new plan was faster than the schedule's; else None.
 
-       Raises:
-           ParameterError: `schedule` is not a schedule, `reverse_weight` is not a positive number, or stores are missing.
-           ScheduleError: the schedule undoes steps, and the stepper cannot
-       Example:
-           import numpy as np
+    Raises:
+        ParameterError: `schedule` is not a schedule, `reverse_weight` is not a positive number, or stores are missing.
+        ScheduleError: the schedule undoes steps, and the stepper cannot undo them.
 
-           from diffsim.checkpoint import Binomial, ReplayGuard, Stepper, Sweep
+    Example:
+        import numpy as np
 
-           class Logistic:
-               # x becomes r x (1 - x); `x_bar` is carried back, and `r_bar` is the gradient for r.
+        from diffsim.checkpoint import Binomial, ReplayGuard, Stepper, Sweep
 
-               def __init__(self, x, r):
-                   self.x, self.r, self.slots, self.records, self.r_bar = x, r, {}, {}, 0.0
+        class Logistic:
+            # x becomes r x (1 - x); `x_bar` is carried back, and `r_bar` is the gradient for r.
 
-               def advance(self, start, stop):
-                   for _ in range(start, stop):
-                       self.x = self.r * self.x * (1 - self.x)
+            def __init__(self, x, r):
+                self.x, self.r, self.slots, self.records, self.r_bar = x, r, {}, {}, 0.0
 
-               def record(self, start, stop):
-                   for step in range(start, stop):
-                       self.records[step] = self.x
-                       self.advance(step, step + 1)
+            def advance(self, start, stop):
+                for _ in range(start, stop):
+                    self.x = self.r * self.x * (1 - self.x)
 
-               def save(self, step, slot):
-                   self.slots[slot] = self.x
+            def record(self, start, stop):
+                for step in range(start, stop):
+                    self.records[step] = self.x
+                    self.advance(step, step + 1)
 
-               def load(self, step, slot):
-                   self.x = self.slots[slot]
+            def save(self, step, slot):
+                self.slots[slot] = self.x
 
-               def free(self, slot):
-                   del self.slots[slot]
+            def load(self, step, slot):
+                self.x = self.slots[slot]
 
-               def reverse(self, start, stop):
-                   for step in reversed(range(start, stop)):
-                       x = self.records.pop(step, self.x)
-                       self.r_bar += self.x_bar * x * (1 - x)
-                       self.x_bar *= self.r * (1 - 2 * x)
+            def free(self, slot):
+                del self.slots[slot]
 
-           model: Stepper = Logistic(0.3, 2.5)
-           guard = ReplayGuard(lambda: [np.array([model.x])])
-           with Sweep(Binomial(steps=50, slots=5), model, guard=guard) as sweep:
-               sweep.forward()
-               final, model.x_bar = model.x, 1.0
-               sweep.reverse()
-           moved = Logistic(0.3, 2.5 + 1e-6)
-           moved.advance(0, 50)
-           assert np.isclose(model.r_bar, (moved.x - final) / 1e-6, rtol=1e-4)
-    undo them.
+            def reverse(self, start, stop):
+                for step in reversed(range(start, stop)):
+                    x = self.records.pop(step, self.x)
+                    self.r_bar += self.x_bar * x * (1 - x)
+                    self.x_bar *= self.r * (1 - 2 * x)
+
+        model: Stepper = Logistic(0.3, 2.5)
+        guard = ReplayGuard(lambda: [np.array([model.x])])
+        with Sweep(Binomial(steps=50, slots=5), model, guard=guard) as sweep:
+            sweep.forward()
+            final, model.x_bar = model.x, 1.0
+            sweep.reverse()
+        moved = Logistic(0.3, 2.5 + 1e-6)
+        moved.advance(0, 50)
+        assert np.isclose(model.r_bar, (moved.x - final) / 1e-6, rtol=1e-4)
     """
 
     def __init__(

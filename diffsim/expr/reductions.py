@@ -45,7 +45,7 @@ def sum(field: Symbol) -> Symbol:
 
 
 def mean(field: Symbol) -> Symbol:
-    """The mean over all cells of the grid; see `sum`.
+    """The mean over all cells of the grid; see `sum`. All cells have equal weight, also on stretched axes.
 
     Args:
         field: any expression of a step.
@@ -58,7 +58,7 @@ def mean(field: Symbol) -> Symbol:
 
     Example:
         See `sum`.
-     All cells have equal weight, also on stretched axes."""
+    """
     return _reduced(field, "mean")
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from diffsim.errors import ParameterError
 
 AUTO_FRACTION = 0.5
-"""Share share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others.
+"""Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others.
 
 Example:
     See `available_memory`.
