@@ -15,6 +15,7 @@ MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
+NOTHING = "the loss is at a minimum here, or nothing has reached what it looks at; move the point, or take more steps"
 NO_EFFECT = "nothing has reached what is looked at; take more steps, or put receivers nearer, or begin with a state that is not 0"
 
 
@@ -38,13 +39,15 @@ def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line
     """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
     scale = max(max(abs(float(products.sum())), float(np.sqrt(np.sum(products**2)))) for products in (forward, backward))
     if scale < SMALLEST:
-        return cannot_judge(name, f"both sides are zero or all but: {NO_EFFECT}", limit=f"at most {limit:g}")
+        return cannot_judge(name, f"both sides are zero or all but: {NOTHING}", limit=f"at most {limit:g}")
     mismatch = abs(float(forward.sum()) - float(backward.sum())) / scale
     return Line(name, mismatch, f"at most {limit:g}", bool(mismatch <= limit))
 
 
 def reached(moved: Solution, bars: Solution) -> bool:
     """Whether what an input changes has come to the receivers that a loss looks at.
+
+    A loss that looks at nothing, because all its cotangents are 0, is left to differences: it may be at a minimum, or its gradient is lost.
 
     Args:
         moved: tangent of the solution.
@@ -53,7 +56,7 @@ def reached(moved: Solution, bars: Solution) -> bool:
     if any(np.any(bar) for bar in bars.final.values()):
         return True
     looked = [name for name, bar in bars.traces.items() if np.any(bar)]
-    return any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
+    return not looked or any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
 
 
 def _largest(values: Array) -> float:
@@ -64,5 +67,5 @@ def same_bits(name: str, found: Mapping[str, Array], expected: Mapping[str, Arra
     """How many numbers differ between two sets of arrays that should be the same bit for bit."""
     different = sum(int(np.count_nonzero(np.asarray(found[key]) != np.asarray(expected[key]))) for key in expected)
     if not different and not any(np.any(values) for values in expected.values()):
-        return cannot_judge(name, f"loss and gradient are zero: {NO_EFFECT}", 0.0, "no bit different")
+        return cannot_judge(name, f"loss and gradient are zero: {NOTHING}", 0.0, "no bit different")
     return Line(name, different, "no bit different", different == 0, note)

@@ -29,19 +29,20 @@ def rules(rng: np.random.Generator) -> list[Any]:
 def sides(rng: np.random.Generator, ndim: int, number: int) -> list[Any]:
     """Rules of three fields at both sides of each axis.
 
-    Twelve numbers in a row put each rule at each side of each field once. Every third of them does so for one of the fields. Every third
-    one has periodic axes in place of some.
+    As many numbers in a row as there are rules put each rule at each side of each field once. Every third of them does so for one of the
+    fields. Every third one has periodic axes in place of some.
     """
     boundary: list[Any] = []
     for field in range(3):
         low, high = rules(rng), rules(rng)
-        boundary.append([(low[(number + field + 4 * axis) % 12], high[(5 * number + field + axis) % 12]) for axis in range(ndim)])
+        boundary.append([(low[(number + field + 4 * axis) % KINDS], high[(field + axis - number) % KINDS]) for axis in range(ndim)])
         if ndim > 1 and number % 3 == 2:
             boundary[field][(field + number // 3) % ndim] = "periodic"
     return [tuple(axes) for axes in boundary]
 
 
-DRAWN = [*((1, number) for number in range(12)), *((2, number) for number in (0, 3, 6, 9, 2)), *((3, number) for number in (0, 6, 5))]
+KINDS = len(rules(np.random.default_rng(0)))
+DRAWN = [*((1, n) for n in range(KINDS)), *((2, n) for n in (*range(0, KINDS, 3), 2)), *((3, n) for n in (0, 6, 5))]
 
 
 def test_each_rule_is_at_each_side() -> None:
@@ -53,7 +54,7 @@ def test_each_rule_is_at_each_side() -> None:
                 for side, rule in enumerate(pair if isinstance(pair, tuple) else ()):
                     kind = rule if isinstance(rule, str | ds.Extrapolate) else type(rule)
                     found.add((ndim, axis, side, field if ndim == 1 else None, kind))
-    assert [sum(place[0] == ndim for place in found) for ndim in (1, 2)] == [3 * 2 * 12, 2 * 2 * 12]
+    assert [sum(place[0] == ndim for place in found) for ndim in (1, 2)] == [3 * 2 * KINDS, 2 * 2 * KINDS]
 
 
 @pytest.mark.parametrize(("ndim", "number"), DRAWN)
