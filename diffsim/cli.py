@@ -114,7 +114,7 @@ def gradcheck(options: argparse.Namespace) -> int:
     found = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
     good, bad, open_ = (sum(line.passed is verdict for line in found) for verdict in (True, False, None))
     others = [f"{bad} fail"] * (bad > 0) + [f"{open_} cannot judge"] * (open_ > 0)
-    console.print(", ".join([f"{scene.name}: {good} of {len(found)} lines pass", *others]))
+    console.print(", ".join([f"{scene.name}: {found.verdict}, {good} of {len(found)} lines pass", *others]))
     return CODES[judged(found.lines)]
 
 

@@ -75,7 +75,9 @@ def certify(
     """
     instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
-        raise ParameterError("precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off")
+        raise ParameterError(
+            "precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off; build it with diffsim.Simulation(..., precision='f64')"
+        )
     steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
     given = mapping("inputs", inputs, '{"c": c, "f": f}')
     point = {name: real_array(f"inputs[{name!r}]", value, float) for name, value in given.items()}
@@ -105,7 +107,7 @@ class _Checked:
         else:
             raise ParameterError(
                 f"directions = {shown(directions)}, expected how many, or a mapping from inputs to changes, or a list of these; "
-                "write it like {'h': dh}"
+                f"write it like {{{next(iter(simulation.wrt))!r}: change}}"
             )
         if not self.own and self.count < 1:
             raise ParameterError(f"directions = {shown(directions)}, expected at least 1; without one, nothing is tested")

@@ -130,3 +130,27 @@ def test_a_cell_at_the_edge_with_all_but_nothing_in_it_is_still_tested() -> None
     lines = [line for line in ds.certify(simulation, loss, inputs, STEPS, directions=1).lines if "T at the edge" in line.name]
     assert len(lines) == 2
     assert all(line.passed and np.isfinite(line.value) for line in lines)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-6, 0.999])
+def test_a_loss_whose_gradient_is_lost_or_scaled_fails(factor: float) -> None:
+    """Also where it is 0, so that nothing seems to arrive at the records."""
+    simulation, inputs = heat()
+
+    def scaled(solution: ds.Solution) -> tuple[float, ds.Solution]:
+        return loss(solution)[0], ds.Solution(*({k: factor * v for k, v in part.items()} for part in _bars(solution)))
+
+    assert ds.certify(simulation, scaled, inputs, STEPS).verdict == "fail"
+
+
+def test_a_minimum_cannot_be_judged() -> None:
+    simulation, inputs = heat()
+    data = simulation.run(inputs, STEPS).traces["T"]
+    found = ds.certify(simulation, lambda solution: 0.5 * ((solution.traces["T"] - data) ** 2).sum(), inputs, STEPS)
+    assert found.verdict == "cannot judge"
+    assert any("minimum" in line.note for line in found)
+
+
+def _bars(solution: ds.Solution) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    bars = loss(solution)[1]
+    return dict(bars.final), dict(bars.traces)

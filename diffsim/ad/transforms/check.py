@@ -154,7 +154,7 @@ class _Check:
             raise GradientError(
                 f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g} "
                 f"(apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or the function is not smooth "
-                f"within {self.h * scale:.1g}"
+                f"within {self.h * scale:.1g} of its arguments, or it computes in less precision than they have (a simulation in f32)"
             )
 
     def _difference(self, v: list[Any], c: list[Any], h: float) -> float:
