@@ -76,7 +76,8 @@ def certify(
     instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
         raise ParameterError(
-            "precision = 'f32', expected a simulation in f64: in f32 the slopes drown in round-off; build it with diffsim.Simulation(..., precision='f64')"
+            "precision = 'f32', expected a simulation in f64, because in f32 the slopes drown in round-off; build it with "
+            "diffsim.Simulation(..., precision='f64')"
         )
     steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
     given = mapping("inputs", inputs, '{"c": c, "f": f}')

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from diffsim.certificate.line import Line, cannot_judge
 from diffsim.certificate.measures import NO_EFFECT, equal_sums, same_bits
 from diffsim.certificate.path import Path
+from diffsim.certificate.taylor import CLEAR
 from diffsim.certificate.verdict import judge
 from diffsim.checkpoint import AnySchedule, Binomial, Checkpoint, Policy, StoreAll
 from diffsim.simulation import Simulation
@@ -135,13 +138,19 @@ def _compare(sums: Sums, limit: float, unreached: set[str]) -> list[Line]:
 def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Line]:
     """The lines of a direction; the round-off of the loss is measured along the first one that allows it."""
     path = line.path
-    if unreached.issuperset(line.of):
+    if unreached.issuperset(line.of) and not _moves(path):
         return [replace(cannot_judge(f"Taylor with gradient, {line.label}", NO_EFFECT), needed=line.needed)]
     path.noise = noise[0] if noise else None
     lines = judge(line.label, path)
     if not noise and path.noise is not None:
         noise.append(path.noise)
     return [replace(one, needed=line.needed) for one in lines]
+
+
+def _moves(path: Path) -> bool:
+    """Whether the loss changes along a direction, whatever tangents and adjoints say."""
+    change = path.change(path.largest)
+    return not np.isfinite(change) or abs(change) > CLEAR * path.floor(path.largest)
 
 
 def _stored(subject: Subject) -> AnySchedule:

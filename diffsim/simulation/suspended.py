@@ -20,7 +20,7 @@ from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.solution import Solution
 from diffsim.typing import Array
 
-DECISIVE = ("diffsim", "taichi", "numpy")
+DECISIVE = ("diffsim", "taichi", "numpy", "scipy")
 """Packages that can change bits of a gradient."""
 _DIGITS = 12  # of a key, in the names of files
 
@@ -34,15 +34,24 @@ def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedul
     step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
     parts: list[Any] = [*map(version, DECISIVE), kind.__module__, kind.__qualname__, steps, compiled.dtype]
     parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
-    parts += [step.forcings, step.series, step.clock, before.placed, start.placed, [stage.identity() for stage in step.stages]]
+    parts += [
+        step.forcings,
+        step.series,
+        step.clock,
+        step.graph.dt,
+        before.placed,
+        start.placed,
+        [stage.identity() for stage in step.stages],
+    ]
     parts += [settings().arch, lanes(compiled.dtype), schedule if schedule.runs_backwards else None]
     parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
-    expressions = [step.outputs.values(), [n for s in step.stages for n in s.roots()], before.outputs.values(), start.outputs.values()]
+    stages = [node for stage in step.stages for node in stage.roots()]
+    expressions = [list(step.outputs.values()), stages, list(before.outputs.values()), list(start.outputs.values())]
     profiles = {**before.profiles, **start.profiles, **step.profiles}
     arrays = {**fields, **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()}}
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
     for roots in expressions:
-        digest.update("\n".join(map(repr, ordered(roots))).encode())
+        digest.update("\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode())  # which node is which output, too
     for name, values in arrays.items():
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
     for name, table in compiled.points.items():

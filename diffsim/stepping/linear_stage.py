@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import numpy.typing as npt
 
 from diffsim import arguments
@@ -35,7 +36,8 @@ class LinearFunction(ABC):
         return [self.of(values)]
 
     def identity(self) -> str:
-        return repr(self)
+        values = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]
+        return repr((type(self), [(v.dtype, v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values]))
 
     def room(self, cells: int) -> int:
         return 0

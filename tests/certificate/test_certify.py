@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,3 +155,27 @@ def test_a_minimum_cannot_be_judged() -> None:
 def _bars(solution: ds.Solution) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     bars = loss(solution)[1]
     return dict(bars.final), dict(bars.traces)
+
+
+def test_a_path_that_tangent_and_adjoint_both_lose_is_found() -> None:
+    """Nothing seems to reach the receivers then, but differences of the loss know better."""
+
+    @ds.custom_jvp
+    def square(u: Any) -> Any:
+        return u * u
+
+    @square.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return square(*primals), 0.0 * tangents[0]
+
+    class Squared(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((12,), 1.0), 0.1
+            self.states = {"x": ds.Variable("mirror"), "y": ds.Variable("mirror")}
+
+        def step(self, x: Any, y: Any) -> dict[str, Any]:
+            return {"x": x, "y": ds.host_stage(square, x, boundary="mirror")}
+
+    simulation = ds.Simulation(Squared(), precision="f64", receivers={"y": [[3.3], [7.1]]}, wrt=["x"])
+    found = ds.certify(simulation, lambda solution: 0.5 * (solution.traces["y"] ** 2).sum(), {"x": np.linspace(1, 2, 12)}, steps=4)
+    assert found.verdict == "fail"

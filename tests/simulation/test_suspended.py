@@ -268,3 +268,38 @@ def test_a_run_that_ends_by_a_condition_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="expected no until="):
         ds.grad(lambda c: dn.sum(made.run(INPUTS | {"c": c}, STEPS, until=ends, checkpoint=policy(tmp_path)).traces["p"]))(INPUTS["c"])
     made.vjp(INPUTS, STEPS, Policy(schedule=Online(4)), until=ends)
+
+
+class Exchanged(ds.Equation):
+    """Two states that swap places or not; the time step enters through the time alone."""
+
+    def __init__(self, swap: bool = False, dt: float = 0.1) -> None:
+        self.grid, self.dt, self.swap = ds.Grid((12,), 1.0), dt, swap
+        self.states = {"x": ds.Variable("mirror"), "y": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, x: Any, y: Any, k: Any, t: Any) -> dict[str, Any]:
+        p, q = x + 0.01 * k * ds.expr.sin(t) * y * y, y - 0.01 * k * x * x
+        return {"x": q, "y": p} if self.swap else {"x": p, "y": q}
+
+
+@pytest.mark.parametrize("other", [Exchanged(swap=True), Exchanged(dt=0.2)], ids=["outputs", "time"])
+def test_another_equation_does_not_take_it(tmp_path: Path, other: ds.Equation) -> None:
+    """Neither has records, so the key alone tells them apart."""
+    inputs = {"x": np.ones(12), "y": np.full(12, 0.5), "k": np.ones(12)}
+    reversed_steps = 0
+
+    def stop(action: object) -> None:
+        nonlocal reversed_steps
+        reversed_steps += isinstance(action, Reverse)
+        if reversed_steps == 10:
+            raise KeyboardInterrupt
+
+    def gradient_of(equation: ds.Equation, checkpoint: Any, **options: Any) -> np.ndarray:
+        simulation = ds.Simulation(equation, precision="f64")
+        return simulation.value_and_grad(lambda solution: 0.5 * (solution.final["x"] ** 2).sum(), inputs, 40, checkpoint, **options)[1]["k"]
+
+    keeping = Policy(schedule=Binomial(40, 4), resume=1e-6, folder=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        gradient_of(Exchanged(), keeping, on_action=stop)
+    np.testing.assert_array_equal(gradient_of(other, keeping), gradient_of(other, Binomial(40, 4)))
