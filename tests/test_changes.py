@@ -54,6 +54,13 @@ def test_a_change_is_one_source_file_and_one_entry_of_a_test(change: Path) -> No
     assert len([name for name in touched if name.startswith("tests/")]) == 1
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="the diffs are applied by git")
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.stem)
+def test_a_change_applies_to_this_tree(change: Path) -> None:
+    done = subprocess.run(["git", "apply", "--check", str(change)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="the diffs are applied by git")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.stem)

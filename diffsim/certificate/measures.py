@@ -15,7 +15,7 @@ MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
-NOTHING = "the loss is at a minimum here, or nothing has reached what it looks at; move the point, or take more steps"
+NOTHING = "the input has no effect here, nothing has arrived yet, or the loss is at a minimum; move the point, or take more steps"
 NO_EFFECT = "nothing has reached what is looked at; take more steps, or put receivers nearer, or begin with a state that is not 0"
 
 

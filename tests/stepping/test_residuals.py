@@ -12,7 +12,7 @@ from diffsim.checkpoint import StoreAll
 from tests.stepping.test_sides import sides
 
 STEPS = 4
-SEEDS = range(24)
+SEEDS = range(16)
 
 
 class Product(ds.Equation):
@@ -63,4 +63,4 @@ def test_tangents_and_cotangents_of_stored_runs_have_one_product(seed: int) -> N
 def test_a_good_part_of_them_keep_residuals() -> None:
     """Of steps with stages and without."""
     kept = {seed: _recorded(ds.Simulation(Product(seed), precision="f64", wrt=("a", "b", "k"))) for seed in SEEDS}
-    assert min(sum(kept[seed] for seed in SEEDS if (seed % 3 == 1) is staged) for staged in (False, True)) >= 4
+    assert min(sum(kept[seed] for seed in SEEDS if (seed % 3 == 1) is staged) for staged in (False, True)) >= 3
