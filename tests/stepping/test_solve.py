@@ -90,7 +90,7 @@ def test_unsymmetric_operators_in_every_dimension(shape: tuple[int, ...], bounda
     run = ds.Simulation(equation, sources={"q": [[2.0] * len(shape)]}, receivers={"u": [[1.5] * len(shape)]})
     given = inputs(run)
     certificate = ds.certify(run, loss, given, STEPS)
-    assert certificate.verdict != "fail", str(certificate)  # nothing depends on k
+    assert certificate.passed, str(certificate)
 
     def value(fields: Any) -> Any:
         solution = run.run(fields, STEPS)
@@ -162,7 +162,7 @@ def test_a_projection_leaves_no_divergence() -> None:
     final = run.run(given, STEPS).final
     divergence = final["u"] - np.roll(final["u"], 1, 1) + final["v"] - np.roll(final["v"], 1, 0)
     assert np.abs(divergence).max() < 1e-14 and np.abs(final["u"]).max() > 0.1
-    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.verdict != "fail", str(certificate)  # nothing depends on k
     assert certificate.passed, str(certificate)
 
 
