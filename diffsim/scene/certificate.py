@@ -113,7 +113,6 @@ class _Checked:
         penalty = self.objective.penalty(self.fields)[1].get(name)
         if penalty is not None:
             forward.append((penalty * v).ravel())
-            arrives = arrives or bool(np.any(penalty))
         return np.concatenate(forward), self.by_cell[name].astype(float) * v, arrives
 
     def _direction(self, label: str, of: tuple[str, ...], direction: Array) -> Direction:
