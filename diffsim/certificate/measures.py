@@ -47,8 +47,6 @@ def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line
 def reached(moved: Solution, bars: Solution) -> bool:
     """Whether what an input changes has come to the receivers that a loss looks at.
 
-    A loss that looks at nothing, because all its cotangents are 0, is left to differences: it may be at a minimum, or its gradient is lost.
-
     Args:
         moved: tangent of the solution.
         bars: cotangents of the loss.
@@ -56,7 +54,7 @@ def reached(moved: Solution, bars: Solution) -> bool:
     if any(np.any(bar) for bar in bars.final.values()):
         return True
     looked = [name for name, bar in bars.traces.items() if np.any(bar)]
-    return not looked or any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
+    return any(_largest(moved.traces[name]) > ARRIVED * _largest(moved.final[name]) for name in looked)
 
 
 def _largest(values: Array) -> float:
