@@ -128,7 +128,7 @@ def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterat
 
     What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
     vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
-    spoil f64 arrays in the eighth digit without a word. The settings are those of the whole program, hence put back.
+    silently make the eighth digit of f64 arrays wrong. The settings apply to the whole program, so they are restored.
 
     Args:
         default_float: type of untyped literals and locals.

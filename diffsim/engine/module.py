@@ -28,7 +28,8 @@ def taichi() -> Any:
     texts = ASTTransformerContext.get_pos_info
 
     def positions(context: Any, node: Any) -> str:
-        """Where a node of the source is, for errors. Taichi wraps a text for every node, half of the time that Python works on a kernel."""
+        """The place of a node in the source, for errors. Taichi wraps a text for every node, which takes half of Python's time for a
+        kernel."""
         return "" if str(context.file).startswith(UNREAD) else texts(context, node)
 
     ASTTransformerContext.get_pos_info = positions

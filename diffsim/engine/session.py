@@ -49,7 +49,7 @@ lock = _Lock()
 
 @dataclass(frozen=True)
 class Settings:
-    """What Taichi was initialised with.
+    """The settings of an initialisation of Taichi.
 
     Attributes:
         arch: "cpu", "cuda" or "vulkan".
@@ -67,7 +67,7 @@ class Settings:
 
 
 options_in_force: dict[str, str] = {}
-"""What Taichi was initialised with."""
+"""The options of Taichi's present initialisation."""
 before_start: list[Callable[[], None]] = []
 """Functions to call before Taichi is initialised anew, which ends all compiled kernels."""
 _current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to

@@ -16,7 +16,7 @@ SMALLEST = 1 << 15
 LARGEST = 2**31 - 1
 """Kernels index elements with 32 bits."""
 LONGEST_LOOP = {"cuda": 1_000_000, "vulkan": 65_000}
-"""One thread of a GPU is slow; and Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together."""
+"""Most turns of a thread's loops. One thread of a GPU is slow, and Mesa's software driver silently ends loops after 65 535 turns in all."""
 
 
 class Argument(Protocol):
