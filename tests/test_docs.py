@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -104,3 +105,35 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+PLAIN = [p for p in sorted((ROOT / "diffsim").rglob("*.py")) if not {"ad", "numpy"} & set(p.relative_to(ROOT).parts)]
+"""Modules whose sentences are held to the common words."""
+UNCOMMON = re.compile(r"^Of |\bdear\b|\b(?:is|are) told\b|\bto be had\b|\bwhat is had\b|\bthereof\b")
+"""Turns of phrase that a colleague would not use: write the noun first, `costly`, `there is no`."""
+
+
+def uncommon(text: str) -> list[str]:
+    return [found.group() for found in UNCOMMON.finditer(text.strip())]
+
+
+@pytest.mark.parametrize("text", ["Of a field.", "a run dear to repeat", "Taichi is told", "no value is to be had", "the ends thereof"])
+def test_an_uncommon_phrase_is_noticed(text: str) -> None:
+    assert uncommon(text)
+    assert not uncommon("Derivatives of a run that is costly to repeat")
+
+
+def test_docstrings_and_messages_use_common_words() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {phrase}"
+        for path in PLAIN
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for phrase in uncommon(node.value)
+    ]
+    assert not found
+
+
+def test_pages_use_common_words() -> None:
+    pages = [p for p in PAGES if p.name != "architecture.md" and not p.name.startswith("api")]
+    assert not [f"{page.name}: {phrase}" for page in pages for line in page.read_text().splitlines() for phrase in uncommon(line)]

@@ -106,7 +106,7 @@ class Side:
         return self.rule.named
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
-        """Of each cell beyond it, as far as `reach`: what it holds of a field that is 1 inside, and of a value that is 1."""
+        """Return for each cell beyond the side, as far as `reach`, its sum of weights of cells inside and its weight of the given value."""
         found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
         return [(sum(weight for _, weight in cells), given) for cells, given in found]
 

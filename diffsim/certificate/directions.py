@@ -1,4 +1,4 @@
-"""Directions along which the inputs of a simulation are changed: of sensible size, and within what is admissible."""
+"""Directions of changes of a simulation's inputs: of sensible size, and within the admissible range."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
 Directions: TypeAlias = int | Mapping[str, npt.ArrayLike] | Sequence[Mapping[str, npt.ArrayLike]]
-"""How many random ones, or one or several of one's own: input -> change."""
+"""The number of random directions, or one or several given ones: input -> change."""
 Scale: TypeAlias = float | Mapping[str, npt.ArrayLike] | None
 Bounds: TypeAlias = Mapping[str, tuple[npt.ArrayLike | None, npt.ArrayLike | None]] | None
 
 SHARE = 0.1
-"""Of an input's size that it is changed by at most, where no scale is given."""
+"""Largest change of an input relative to its size, if no scale is given."""
 NOTHING = 1e-12
-"""An entry this much smaller than the largest of its field is 0 but for round-off: a change by its size would show nothing."""
+"""An entry this much smaller than the largest of its field is 0 except for round-off. A change by its size would have no effect."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Chooser:
         self.room = {name: _room(name, value, point[name]) for name, value in _named("bounds", bounds, point, "{'h': (0, None)}").items()}
 
     def sizes(self, name: str) -> Array:
-        """How much each entry of an input is changed by, typically."""
+        """The typical change of each entry of an input."""
         if name in self.scale:
             return self.scale[name]
         values = np.abs(self.point[name])
@@ -73,7 +73,7 @@ class Chooser:
         return self._within({name: self.random(name) for name in self.point})
 
     def at_edge(self, name: str, gradient: Array) -> Moves:
-        """A change of the outermost entry that the loss feels most, by its own size, or by 1 if it is 0 beside the others."""
+        """A change of the outermost entry with the largest gradient, by its own size, or by 1 if it is 0 relative to the others."""
         values = self.point[name]
         border = np.ones(values.shape, bool)
         border[tuple(slice(1, -1) for _ in values.shape)] = False
@@ -102,7 +102,7 @@ class Chooser:
         return self._within({name: factor * field for name, field in fields.items()})
 
     def _typical(self, name: str, size: float) -> float:
-        """How far an input is changed at most: `size` itself if nothing else is known."""
+        """The largest change of an input: `size` itself if nothing else is known."""
         if name in self.scale:
             return float(self.scale[name].max())
         return SHARE * float(np.abs(self.point[name]).max()) or size
@@ -150,7 +150,7 @@ def _scale(name: str, value: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _room(name: str, value: Any, values: Array) -> tuple[Array, Array]:
-    """How far each entry is from its least and from its greatest value."""
+    """The distance of each entry from its least and from its greatest value."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ParameterError(f"bounds of {name} = {shown(value)}, expected a pair of least and greatest value; write it like (0, None)")
     low, high = (

@@ -62,7 +62,7 @@ def _largest(values: Array) -> float:
 
 
 def same_bits(name: str, found: Mapping[str, Array], expected: Mapping[str, Array], note: str = "") -> Line:
-    """How many numbers differ between two sets of arrays that should be the same bit for bit."""
+    """The number of entries that differ between two sets of arrays that should be equal bit for bit."""
     different = sum(int(np.count_nonzero(np.asarray(found[key]) != np.asarray(expected[key]))) for key in expected)
     if not different and not any(np.any(values) for values in expected.values()):
         return cannot_judge(name, f"loss and gradient are zero: {NOTHING}", 0.0, "no bit different")

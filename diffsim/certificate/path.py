@@ -15,7 +15,7 @@ NEAR = 1e-9
 FIRST = 1e-2
 """The first step that is tried, as a share of the largest."""
 HUNDREDTHS = 5
-"""How often the largest step is made a hundredth where the loss cannot be computed."""
+"""How often the largest step is divided by a hundred if the loss cannot be computed."""
 SMALLEST = 1e-300
 """Changes of the loss below this are beyond the range in which f64 has all of its digits."""
 
@@ -54,7 +54,7 @@ class Path:
         return self._known[h]
 
     def remainder(self, h: float) -> float:
-        """What the gradient leaves of the change."""
+        """The change of the loss minus the prediction of the gradient."""
         return self.change(h) - h * self.slope
 
     def floor(self, h: float) -> float:
@@ -89,7 +89,7 @@ def round_off(path: Path) -> float:
 
 
 def walkable(path: Path) -> Path | None:
-    """The path with a largest step such that the loss can be computed, the other way if need be; None if there is none."""
+    """The path with a largest step for which the loss can be computed, in the opposite direction if necessary; None if there is none."""
     ways = [path, path.turned()] if path.back else [path]
     longest = path.largest
     for shorter in range(HUNDREDTHS):

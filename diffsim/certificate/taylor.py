@@ -1,4 +1,4 @@
-"""How fast the remainders of a Taylor expansion fall: the slopes that show whether a gradient is right."""
+"""Slopes of the remainders of a Taylor expansion, which show whether a gradient is right."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Taylor:
     """Slopes of log remainder against log h.
 
     Attributes:
-        without: of |J(θ + h d) - J(θ)|; 1 is right.
-        with_gradient: of |J(θ + h d) - J(θ) - h ∇J·d|; 2 is right, for an exactly quadratic loss too.
+        without: slope of |J(θ + h d) - J(θ)|; 1 is right.
+        with_gradient: slope of |J(θ + h d) - J(θ) - h ∇J·d|; 2 is right, for an exactly quadratic loss too.
         exact: the remainders are round-off at every h, so they have no slope: the loss is linear along d.
         effect: False if the loss does not change along d, and the gradient says so.
         sensitive: whether an error of a thousandth would be seen.
@@ -74,7 +74,7 @@ def taylor(path: Path) -> Taylor:
 
 
 def _without_slopes(path: Path) -> Taylor:
-    """Where no remainder is above round-off."""
+    """The result if no remainder is above round-off."""
     h = path.largest
     term, clear = h * path.size, CLEAR * path.floor(h)
     effect = term > SMALLEST or abs(path.change(h)) > max(clear, SMALLEST)
@@ -115,7 +115,7 @@ def _step(path: Path) -> float | None:
 
 
 def _slope(sizes: Array, remainders: Array) -> float:
-    """Of the line through the logarithms; 0 where a remainder is exactly zero, or is not finite."""
+    """Slope of the line through the logarithms; 0 if a remainder is exactly zero, or is not finite."""
     if not np.all(np.isfinite(remainders) & (remainders > 0)):
         return 0.0
     return float(np.polyfit(np.log(sizes), np.log(remainders), 1)[0])

@@ -1,4 +1,4 @@
-"""What the loss along a direction says of the gradient: it is right, it is wrong, or it cannot be judged here."""
+"""Judge the gradient by the loss along a direction: it is right, it is wrong, or it cannot be judged there."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _below(path: Path) -> Side:
 
 
 def _one_side(name: str, limit: str, path: Path, found: Taylor, only: Side) -> Line:
-    """Where the loss can be computed on one side alone."""
+    """The verdict if the loss can be computed on one side only."""
     tolerance = max(SURE * only.error, AGREES * path.size)
     if abs(only.slope - path.slope) <= tolerance:
         return _agreed(name.partition(", ")[2], path, found, only.slope, tolerance)
@@ -105,7 +105,7 @@ def _one_side(name: str, limit: str, path: Path, found: Taylor, only: Side) -> L
 
 
 def _agreed(label: str, path: Path, found: Taylor, slope: float, tolerance: float) -> Line:
-    """Where the gradient is the slope by differences, as far as these know it."""
+    """The verdict if the gradient equals the slope by differences within their error."""
     if tolerance > BLUNT * path.size:
         return cannot_judge(
             f"Taylor with gradient, {label}",

@@ -1,4 +1,4 @@
-"""What runs kernels: Taichi 1.7.4. Nothing outside of this folder imports it, so that a fork of it could take its place here."""
+"""The interface to Taichi 1.7.4, which runs kernels. No module outside of this folder imports Taichi, so only this folder depends on it."""
 
 from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray

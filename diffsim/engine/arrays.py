@@ -1,4 +1,4 @@
-"""Where arrays live: NumPy-owned memory that CPU kernels use as it is, or Taichi's own on a GPU."""
+"""Memory of arrays: NumPy memory, which CPU kernels use directly, or Taichi's memory on a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diffsim.engine.module import taichi
 from diffsim.engine.session import check_generation, lock, settings
 
 ALIGNMENT = 64
-"""Bytes: a full-width vector store to a less aligned buffer ends the process."""
+"""Alignment in bytes. A full-width vector store to a less aligned buffer ends the process."""
 
 
 class Memory(Protocol):
@@ -29,7 +29,7 @@ class Memory(Protocol):
     def read(self, array: Any, level: int | None = None) -> npt.NDArray: ...
 
     def fill(self, array: Any, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
-        """Let `change` write the values; those that it leaves alone are kept, or zero."""
+        """Let `change` write the values. Values that it does not write are kept, or zero."""
 
     def flat(self, array: Any, lanes: int) -> Any:
         """The array as kernels see it: tiles in a row, shape (tiles, lanes), or (values,) with one lane."""
@@ -65,7 +65,7 @@ class HostMemory:
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """A Taichi ndarray, which may be flat, the shape that it stands for, and the initialisation that it dies with."""
+    """A Taichi ndarray, which may be flat, its logical shape, and the initialisation with which it ends."""
 
     data: Any
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Expressions of kernels, put together in Python while Taichi translates a source."""
+"""Expressions of kernels that Python builds while Taichi translates a source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from diffsim.engine.module import taichi
 
 
 def expression(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let kernels call a function that makes expressions of expressions, in Python.
+    """Let kernels call a Python function from expressions to expressions.
 
     Taichi reads and translates a `ti.func` anew at each call, which took more than half of the time to the first launch.
     """
@@ -29,7 +29,7 @@ def tile_of(values: Sequence[Any], dtype: Any, last: Sequence[Any] = ()) -> Any:
     """The expression of a tile with these values, for a function that is an `expression`.
 
     Args:
-        values: of the first lanes.
+        values: values of the first lanes.
         dtype: Taichi's type of a lane.
         last: values of the other lanes, which are assigned one by one. Where lanes come from two tiles, LLVM reads the second one
             from memory as it is needed if it is written so, and keeps it in a register otherwise.

@@ -1,4 +1,4 @@
-"""Kernels made of sources: compiled once, found again by a digest, and dropped when Taichi's program ends."""
+"""Kernels from sources: compiled once, found by a digest, and dropped when Taichi's program ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated:
     Args:
         source: of the kernel, and of functions that it calls.
         name: of the kernel in it.
-        namespace: what the names in the source stand for.
+        namespace: the objects of the names in the source.
         generated: whether diffsim wrote all of it, so that errors need not say where.
     """
     filename = f"{GENERATED if generated else '<diffsim '}{name} {next(_source_names)}>"
@@ -52,7 +52,7 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated:
 def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[], dict[str, Any]]) -> Any:
     """The kernel of a source, compiled once for all that need it.
 
-    Taichi keeps what it compiled as long as its program lives, some megabytes a kernel, even if nobody refers to it any more.
+    Taichi keeps each compiled kernel, some megabytes, as long as its program lives, even if no object refers to it.
 
     Args:
         source: of the kernel.
@@ -70,7 +70,7 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
 
 
 def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
-    """A function for a kernel to call that marks it with a digest of its source and of all that names in it stand for.
+    """A function that a kernel calls to mark it with a digest of its source and of the objects of its names.
 
     Taichi finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
     process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
@@ -106,7 +106,7 @@ def functions_left_out(primal: Any) -> Iterator[None]:
 
 
 def forget_kernels() -> None:
-    """Drop all kernels that were compiled here: with the program that they belong to, they are dead."""
+    """Drop all compiled kernels, which end with their program."""
     from taichi.lang import impl
 
     dead = {id(part) for _, kernel in _made for part in (kernel._primal, kernel._adjoint)}
@@ -124,11 +124,11 @@ before_start.append(forget_kernels)
 
 @contextlib.contextmanager
 def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
-    """Compile and launch kernels that a user wrote, with the settings that they need. Holds `lock`.
+    """Compile and launch kernels of a user with the settings that they need. Holds `lock`.
 
     What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
     vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
-    spoil f64 arrays in the eighth digit without a word. The settings are those of the whole program, hence put back.
+    silently make the eighth digit of f64 arrays wrong. The settings apply to the whole program, so they are restored.
 
     Args:
         default_float: type of untyped literals and locals.

@@ -89,7 +89,7 @@ class BoundKernel:
     def __call__(self, scalar: int | None = None) -> None:
         """Launch; `scalar` is the value of the kernel's one integer argument, if it has one."""
         with lock:
-            check_generation(self.generation)  # not before: whoever had the lock may have initialised Taichi anew
+            check_generation(self.generation)  # under the lock: its last holder may have initialised Taichi anew
             if scalar is not None:
                 self._context.set_arg_int(self._scalar, scalar)
             self._launch()

@@ -1,4 +1,4 @@
-"""The taichi module: imported on first use, without its banner, and with sources of diffsim's own translated faster."""
+"""The taichi module: imported on first use, without its banner, and with faster translation of diffsim's sources."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from diffsim.engine import translation
 
 GENERATED = "<diffsim generated "
-"""How the file names of sources begin that diffsim wrote."""
+"""Prefix of the file names of generated sources."""
 UNREAD = (GENERATED, str(Path(__file__).parents[1]) + os.sep)
-"""How the file names of sources begin in which no user looks for an error. Taichi walks a function of this package at each call of it."""
+"""Prefixes of the file names of sources that users do not debug. Taichi walks a function of this package at each call of it."""
 
 
 @functools.cache
@@ -28,7 +28,8 @@ def taichi() -> Any:
     texts = ASTTransformerContext.get_pos_info
 
     def positions(context: Any, node: Any) -> str:
-        """Where a node of the source is, for errors. Taichi wraps a text for every node, half of the time that Python works on a kernel."""
+        """The place of a node in the source, for errors. Taichi wraps a text for every node, which takes half of Python's time for a
+        kernel."""
         return "" if str(context.file).startswith(UNREAD) else texts(context, node)
 
     ASTTransformerContext.get_pos_info = positions

@@ -1,4 +1,4 @@
-"""What Taichi's program was started with, and the lock around it. Its program and its threads are global."""
+"""The settings of Taichi's program, and the lock around it. The program and its threads are global."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ lock = _Lock()
 
 @dataclass(frozen=True)
 class Settings:
-    """What Taichi was initialised with.
+    """The settings of an initialisation of Taichi.
 
     Attributes:
         arch: "cpu", "cuda" or "vulkan".
-        precision: of simulations that name none.
-        threads: of a CPU.
+        precision: default precision of simulations.
+        threads: number of CPU threads.
         register_bytes: width of a tile on a CPU; see `diffsim.system.register_bytes`.
-        generation: grows with every initialisation; buffers of an older one are dead.
+        generation: grows with every initialisation. Buffers of an older generation are invalid.
     """
 
     arch: str
@@ -67,9 +67,9 @@ class Settings:
 
 
 options_in_force: dict[str, str] = {}
-"""What Taichi was initialised with."""
+"""The options of Taichi's present initialisation."""
 before_start: list[Callable[[], None]] = []
-"""Functions to call before Taichi is initialised anew, which ends what was compiled."""
+"""Functions to call before Taichi is initialised anew, which ends all compiled kernels."""
 _current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
 _generations = itertools.count(1)
 _started = False  # whether Taichi was ever initialised
@@ -77,7 +77,7 @@ _forked = False  # whether this process is a copy of one in which it was
 
 
 def _after_fork() -> None:
-    """In a child process: Taichi's threads are not there, and whoever waits for them waits for ever.
+    """Handle a child process: Taichi's threads do not exist there, and waiting for them never ends.
 
     Also at the end of the interpreter, where Taichi's program would be ended; so that is never let go of.
     """
@@ -95,7 +95,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def refuse_forked() -> None:
-    """Raise in a forked process, before it waits for a lock: whoever held it may not be there."""
+    """Raise in a forked process, before it waits for a lock whose holder may not exist."""
     if _forked:
         raise BackendError(
             "expected a process in which diffsim was started, got one forked from it, in which Taichi's threads are missing; start "
@@ -106,20 +106,20 @@ def refuse_forked() -> None:
 def init(arch: str = "auto", precision: str | None = None, threads: int | None = None, anew: bool = False) -> Settings:
     """Initialise Taichi, or initialise it anew. Optional: otherwise it happens on first use.
 
-    With the settings in force nothing happens. Other settings free all kernels, which Taichi keeps until then, also those of simulations
-    that are gone. A call that fails changes nothing.
+    A call with the present settings does nothing. Other settings free all kernels, which Taichi keeps until then, also those of deleted
+    simulations. A call that fails changes nothing.
 
     Args:
         arch: "cpu", "cuda", "vulkan", or "auto": the environment's DIFFSIM_ARCH, else "cpu".
         precision: default precision of simulations, "f32" or "f64"; None: DIFFSIM_PRECISION, else "f32".
         threads: CPU threads; None: as many as the process may use (affinity and cgroup quota).
-        anew: free all kernels also if the settings are those in force.
+        anew: free all kernels also if the settings do not change.
 
     Returns:
-        The settings in force. Simulations whose kernels were freed are dead: using one raises `StaleValueError`.
+        The present settings. A simulation whose kernels were freed raises `StaleValueError` when it is used.
 
     Raises:
-        BackendError: an unknown arch or precision, more threads than usable cores, or a device that is not there.
+        BackendError: an unknown arch or precision, more threads than usable cores, or a missing device.
 
     Example:
         import diffsim as ds
@@ -173,7 +173,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
 
 
 def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
-    """Start Taichi's program; what was compiled before dies here."""
+    """Start Taichi's program. All kernels that were compiled before end here."""
     from taichi.lang import impl
 
     ti = taichi()
@@ -199,7 +199,7 @@ def _missing(arch: str, why: str) -> BackendError:
 def _require_device(arch: str, running: bool) -> None:
     """Raise unless Taichi can run on a GPU's arch.
 
-    Taichi ends what runs before it looks for a device. So where something runs, the device is tried in a process of its own first.
+    Taichi ends a running program before it searches for a device. So if a program runs, the device is first tried in a separate process.
     """
     if arch == "cpu":
         return
@@ -225,7 +225,7 @@ def _spread(pool: Sequence[tuple[int, int]]) -> None:
 
 
 def settings() -> Settings:
-    """The settings in force; initialises with defaults on first use, and waits for an initialisation in progress."""
+    """The present settings. It initialises with defaults on first use, and waits for an initialisation in progress."""
     with lock:
         return init() if _current is None else _current
 

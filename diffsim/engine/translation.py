@@ -1,4 +1,4 @@
-"""Translates generated sources for Taichi in less than half of the time that it takes itself.
+"""Translate generated sources for Taichi in less than half of the time of Taichi's translator.
 
 Taichi finds the text of a function by the tokens of its file, parses it, and visits each node of the syntax tree in Python: 20 us a
 node, whether or not the compiled kernel is known already. Generated sources are mostly assignments, one after the other. Here such a
@@ -16,17 +16,17 @@ from types import CodeType
 from typing import Any
 
 STRAIGHT = (ast.BinOp, ast.Call, ast.Constant, ast.Name, ast.Subscript, ast.UnaryOp)
-"""What the value of an assignment is that needs no visitor."""
+"""Nodes in the value of an assignment that needs no visitor."""
 OWN = SUBSCRIPT, ASSIGN, CONDITION, CONVERT = tuple(
     f"{what} in a kernel" for what in ("subscript", "assignment", "condition", "conversion")
 )
-"""Functions that runs call; no source has such a name."""
+"""Functions that runs call. No source has such names."""
 
 _trees: dict[str, dict[str, ast.FunctionDef]] = {}  # file name -> function -> its tree
 
 
 def load(source: str, filename: str, namespace: dict[str, Any]) -> None:
-    """Define the functions of a generated source, whose bodies are kept for Taichi alone."""
+    """Define the functions of a generated source. Only Taichi uses their bodies."""
     tree = ast.parse(source, filename)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     _trees[filename] = {node.name: ast.FunctionDef(**vars(node)) for node in functions}
@@ -44,12 +44,12 @@ def forget(filename: str) -> None:
 
 
 def is_generated(code: CodeType) -> bool:
-    """Whether it is that of a function from here."""
+    """Whether it belongs to a generated function."""
     return code.co_filename in _trees
 
 
 def install() -> None:
-    """Let Taichi take generated functions from here."""
+    """Make Taichi use this module for generated functions."""
     from taichi.lang import kernel_impl
     from taichi.lang.ast import ast_transformer
 
@@ -73,7 +73,7 @@ def _real_function(function: Callable[..., Any]) -> Any:
 
 
 def _reading_trees(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """Taichi's function that reads the source of another, but for generated ones."""
+    """Taichi's function that reads the source of another, replaced for generated functions."""
     from taichi.lang.ast import ASTTransformerContext
     from taichi.lang.kernel_impl import _get_global_vars
 
@@ -99,7 +99,7 @@ def _reading_trees(otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _executing_runs(otherwise: Callable[..., Any], translate: Callable[[Any, ast.stmt], Any]) -> Callable[..., Any]:
-    """Taichi's function that translates the statements of a block, but for those of generated functions."""
+    """Taichi's function that translates the statements of a block, replaced for generated functions."""
 
     def statements(context: Any, block: list[Any]) -> list[Any]:
         if context.file not in _trees:
@@ -171,14 +171,14 @@ def _call(name: str, arguments: list[ast.expr], where: ast.expr | ast.stmt) -> a
 
 
 def _types(names: Mapping[str, Any]) -> set[str]:
-    """Which names of a source are types of numbers."""
+    """The names of a source that are types of numbers."""
     import taichi
 
     return {name for name, kind in names.items() if isinstance(kind, taichi._lib.core.DataType)}
 
 
 def _functions(context: Any) -> dict[str, Any]:
-    """What runs call, by the names of `OWN`."""
+    """The functions that runs call, by the names of `OWN`."""
     import taichi
     from taichi.lang import impl, ops
     from taichi.lang.expr import Expr

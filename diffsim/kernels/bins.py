@@ -4,9 +4,9 @@ Rows of values are cut into parts; their number depends on the shape alone. Each
 combined in order after what `dst` held. With one part the bins are those of the result. Columns are independent: they
 are cut into chunks, which are shared out as parts are.
 
-The adjoint walks through each part twice: forwards it notes what each value found in its bin, backwards it pulls the
-cotangent of the bin through each value's application. What a part starts with, and the cotangent that comes back to its
-end, follow from the totals of the parts.
+The adjoint walks through each part twice. Forwards it notes the content of the bin before each value, backwards it pulls the
+cotangent of the bin through each value's application. The start of a part, and the cotangent at its end, follow from the
+totals of the parts.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class BinsSource(OperatorSource):
 
 
 class HistogramSource(BinsSource):
-    """y = op over o, what the bins held, and the values v in order. With one part, y is o and is changed in place."""
+    """y = op over o, the initial bins, and the values v in order. With one part, y is o and is changed in place."""
 
     def __init__(
         self,
@@ -147,10 +147,10 @@ class HistogramSource(BinsSource):
 
 
 class HistogramAdjointSource(BinsSource):
-    """Cotangents z of the values and r (first part) of the bins, given those t of the result; o is what the bins held.
+    """Cotangents z of the values and r (first part) of the bins, from those t of the result; o are the initial bins.
 
-    h holds what a bin has at the start of a part, then while its values go by. What each value found in its bin is in z,
-    until its cotangent is there, and in l for components that have none.
+    h holds the content of a bin at the start of a part, then during its values. The content before each value is stored in z
+    until its cotangent replaces it, and in l for components without cotangents.
 
     Args:
         op, dtypes, workers, index, single: see `BinsSource`.

@@ -62,7 +62,7 @@ class ChainSource(OperatorSource):
         text(f"size{suffix} = ti.min(edges, n - 1 - block{suffix} * edges)")
 
     def groups(self, size: int, body: Callable[[list[str]], None], blocks: str = "blocks") -> None:
-        """`body` for groups of `size` chains of equal length, and one by one for the rest; it is given their suffixes.
+        """Write `body` for groups of `size` chains of equal length, and one by one for the rest. It receives their suffixes.
 
         Args:
             size: chains of a group.
@@ -211,7 +211,7 @@ def add_block(source: ChainSource) -> None:
 
 
 def _live(op: Operator, dtypes: Sequence[np.dtype], stored: tuple[int, ...]) -> tuple[tuple[int, ...], Typed]:
-    """Components that must be carried along to find the stored ones, and the program of these."""
+    """The components that are needed to compute the stored ones, and their program."""
     live = set(stored)
     while True:
         components = tuple(sorted(live))

@@ -35,7 +35,7 @@ class AdjointSource(ChainSource):
             self.groups(interleaved(len(self.pullback.both.steps)), self._sweep)
 
     def _totals(self, chains: list[str]) -> None:
-        """The total s of each chain, and what its cotangents owe to the value before it."""
+        """The total s of each chain, and the contribution of its cotangents to the value before it."""
         text, left = self.text, self.pullback.left
 
         def owe(chain: str, at: str) -> None:
@@ -65,7 +65,7 @@ class AdjointSource(ChainSource):
                 self.store("p", j, f"q{chain}", f"p{chain}_{j}")
 
     def _carry(self) -> None:
-        """What comes back into the end of each block, in place of what it owes, lane by lane from the last block."""
+        """Replace the contribution of each block by the cotangent at its end, lane by lane from the last block."""
         text, left = self.text, self.pullback.left
         with self.shared_out("lane", f"d[{ROWS}] * d[{COLS}]"):
             self.chain("lane", "")

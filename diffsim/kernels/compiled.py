@@ -16,12 +16,12 @@ from diffsim.kernels.operator import Operator
 Arrays = tuple[npt.NDArray, ...]
 
 LONGEST = 4112
-"""Edges of a block at most: long enough for the prefetcher, and so many bytes that neighbouring blocks use other cache sets."""
+"""Most edges of a block: long enough for the prefetcher, and of a length for which neighbouring blocks use other cache sets."""
 BLOCKS = 64
-"""Blocks that a lane is cut into at least, as long as they have the shortest length."""
+"""Fewest blocks of a lane, unless they would be shorter than the shortest length."""
 SHORTEST = 272
 MANY_LANES = 32
-"""Lanes from which none is cut."""
+"""Number of lanes from which on no lane is cut."""
 
 
 def blocks(rows: int, n: int, cols: int) -> tuple[int, int]:

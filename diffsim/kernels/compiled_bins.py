@@ -17,9 +17,9 @@ from diffsim.typing import IntArray
 Arrays = tuple[npt.NDArray, ...]
 
 MOST_PARTS = 64
-"""So many that a part of 10^7 rows is in the cache still when the adjoint comes back through it."""
+"""Most parts. With this number a part of 10^7 rows is still in the cache when the adjoint walks back through it."""
 FEWEST_ROWS = 64
-"""Rows that a part must have for each of its bins, since every part has all bins."""
+"""Fewest rows of a part for each bin, because every part has all bins."""
 
 
 def parts(n: int, bins: int) -> int:

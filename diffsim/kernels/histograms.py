@@ -1,7 +1,7 @@
 """Histograms: values combined into the bins that their index names, with adjoints.
 
 `index` has n integers; entries outside 0 .. bins-1, negative ones too, are dropped. `values` are (n, cols), the bins
-`dst` (bins, cols). What `dst` holds comes first, then the values in the order in which they stand.
+`dst` (bins, cols). The content of `dst` comes first, then the values in order.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
 def histogram_recorded(
     op: Operator, dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray], kind: str | None = None
 ) -> tuple[Arrays, Arrays]:
-    """What `histogram` of a kind gives, or `histogram_generic`, and what spares `histogram_generic_vjp` to add up the values again."""
+    """The result of `histogram` for a kind, or of `histogram_generic`, with the totals that `histogram_generic_vjp` reuses."""
     checked, index, vs = _checked(dsts, index, values, op)
     if checked[0].size and _large(index, vs, len(checked[0])):
         return compiled_bins.recorded(op, checked, index, vs)
@@ -103,7 +103,7 @@ def histogram_generic_vjp(
 ) -> tuple[Cotangents, Cotangents]:
     """Cotangents of dsts and values, given those of the histogram (None: zero); None for integers and booleans.
 
-    Values that were dropped get zero. Nothing is divided by. `totals` are what `histogram_recorded` gave for the same arrays.
+    Dropped values get zero. There are no divisions. `totals` are those of `histogram_recorded` for the same arrays.
     """
     checked, index, vs = _checked(dsts, index, values, op)
     if not checked[0].size:
@@ -137,7 +137,7 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
 
 
 def _large(index: IntArray, values: Arrays, bins: int) -> bool:
-    """Whether these are for a compiled kernel."""
+    """Whether to use a compiled kernel for these arrays."""
     n, cols = values[0].shape
     serial = compiled_bins.serial(n, bins, cols)
     return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial)

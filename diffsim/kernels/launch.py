@@ -18,7 +18,7 @@ LARGEST = 2**31 - 1
 
 
 class Argument(Protocol):
-    """An array that a kernel is given."""
+    """An array argument of a kernel."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +48,7 @@ _generation = 0
 
 
 def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
-    """Whether arrays are for a compiled kernel; else they are for NumPy.
+    """Whether to use a compiled kernel for arrays, or NumPy.
 
     Args:
         size: elements.
@@ -72,7 +72,7 @@ def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[i
     On a GPU, Taichi copies every array there and back.
 
     Args:
-        key: what the source depends on, besides the arch and the number of threads.
+        key: everything that the source depends on, except the arch and the number of threads.
         make: its source.
         control: numbers that it reads from its first argument.
         arrays: C-contiguous, one an argument.

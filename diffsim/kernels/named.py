@@ -1,4 +1,4 @@
-"""Operators that have names of their own."""
+"""Named operators."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Typed:
     integers: np.dtype
 
     def reads(self) -> set[str]:
-        """Names of what is read."""
+        """Names of the reads."""
         return {step.data for step in self.steps if step.op == "read"}
 
     @property

@@ -1,6 +1,6 @@
 """Scans and reductions along the middle axis of (rows, n, cols), and their adjoints.
 
-The other axes are independent lanes. An operator's left operand is always what was accumulated: y_i = op(y_{i-1}, x_i),
+The other axes are independent lanes. An operator's left operand is always the accumulated value: y_i = op(y_{i-1}, x_i),
 and op(y_{i+1}, x_i) in reverse. How values are associated depends on the shape alone, so the bits of a result do not
 depend on the number of threads.
 """
@@ -52,8 +52,8 @@ def scan_vjp(
 ) -> Cotangents:
     """Cotangents of `xs`, given those of `ys = scan(op, xs, reverse)`.
 
-    Nothing is divided by, so zeros are as good as any value. Where an operator has a tie, the derivative is the one its
-    expression has there.
+    There are no divisions, so zeros need no special treatment. At a tie of an operator, the derivative is that of its
+    expression.
 
     Args:
         op, xs, reverse: of the scan.
@@ -131,7 +131,7 @@ def cumprod(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
 
 
 def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool = False) -> npt.NDArray:
-    """Cotangent of x, given that of `y = cumprod(x, reverse)`; without a division, so exact with any number of zeros."""
+    """Cotangent of x, from that of `y = cumprod(x, reverse)`, without divisions, so it is exact with any number of zeros."""
     x, y = _float(x, "x"), _float(y, "y")
     bar = _cotangent(ct, x)
     assert bar is not None

@@ -1,4 +1,4 @@
-"""Taichi source that applies operators: what scans and histograms share."""
+"""Taichi source that applies operators, shared by scans and histograms."""
 
 from __future__ import annotations
 

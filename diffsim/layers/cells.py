@@ -1,4 +1,4 @@
-"""How many cells a layer has at each side of the grid."""
+"""The number of cells of a layer at each side of the grid."""
 
 from __future__ import annotations
 

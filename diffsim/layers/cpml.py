@@ -239,7 +239,7 @@ class CPML:
 
 
 def _depths(grid: Grid, axis: int, place: int, sides: Pair) -> tuple[Array, Array]:
-    """How deep in a layer each centre or upper face is, 0 at the rim to 1 at the edge of the grid, and 1 / thickness of that layer."""
+    """The depth of each centre or upper face in a layer, 0 at the rim to 1 at the edge of the grid, and 1 / thickness of that layer."""
     ends = np.concatenate([[0.0], np.cumsum(grid.widths(axis))])  # a face on the rim is one of them, so its depth is 0 without rounding
     at = ends[1:] if place else 0.5 * (ends[:-1] + ends[1:])
     depth, per_thickness = np.zeros(len(at)), np.zeros(len(at))

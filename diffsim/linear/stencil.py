@@ -82,8 +82,8 @@ class Stencil:
 
     @functools.cached_property
     def _pattern(self) -> tuple[npt.NDArray, ...]:
-        """Of all entries, in order of row and column: offset, row, factor; then where each entry of the matrix begins, its column, and
-        where each row begins."""
+        """Offset, row and factor of all contributions, in order of row and column. Then the first contribution and the column of each entry
+        of the matrix, and the first entry of each row."""
         which, rows, columns, factors = [], [], [], []
         for number, offset in enumerate(self.offsets):
             matrix = self.along[0][offset[0]]

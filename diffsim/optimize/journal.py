@@ -33,7 +33,7 @@ class JournalError(ParameterError):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an evaluation of the objective gave: value, gradient, and the seconds it took."""
+    """An evaluation of the objective: value, gradient and seconds."""
 
     value: float
     gradient: npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Journal:
             Leave out what may change on resuming, such as the number of iterations.
 
     Raises:
-        JournalError: The file is another's, or was written under another fingerprint. It is left as it is.
+        JournalError: The file is not a journal, or has another fingerprint. It is not changed.
         StorageError: It cannot be made or written to.
 
     Example:
@@ -216,7 +216,7 @@ class Journal:
 
 
 def recorded(path: str | os.PathLike[str]) -> tuple[int, float]:
-    """How many evaluations a journal holds, and the seconds that they took; none if there is no journal. Checksums are not looked at."""
+    """The number of evaluations in a journal, and their seconds; none if there is no journal. Checksums are not checked."""
     count, seconds = 0, 0.0
     try:
         with open(path, "rb") as file:

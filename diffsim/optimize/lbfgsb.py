@@ -16,7 +16,7 @@ from diffsim.optimize.method import Box, Limits, Stop
 from diffsim.typing import Array
 
 LARGEST_EXPONENT = 500
-"""Of the power of two by which the objective is scaled."""
+"""Largest magnitude of the exponent of the power of two that scales the objective."""
 
 
 def minimise_lbfgsb(evaluate: Evaluator, start: Point, box: Box, limits: Limits, accept: Callable[[Array], None]) -> Stop:

@@ -1,4 +1,4 @@
-"""What an optimisation method gets and gives.
+"""The interface of an optimisation method.
 
 A new method is a function of this kind in a file of its own, and a line in `minimise.METHODS`.
 """
@@ -23,7 +23,7 @@ Reason: TypeAlias = Literal["gradient", "value", "iterations", "line search", "c
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: after so many iterations, or after one that lowers the value by no more than this fraction of its start."""
+    """Limits of a search: the number of iterations, and the fraction of the start value by which an iteration must lower the value."""
 
     iterations: int
     tolerance: float
@@ -47,7 +47,7 @@ class Box:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is bounded."""
+        """Whether there are no bounds."""
         return bool(np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
 
     def open_gradient(self, point: Point) -> npt.NDArray[np.float64]:

@@ -253,7 +253,7 @@ class Parametrisation:
         return self._taken(smooth(self._placed(theta, numpy.zeros(self.shape)), self._deviation))
 
     def _rounding(self, theta: F64, values: F64) -> F64:
-        """What values lack to their bounds: at a bound of theta round-off, and nothing further out, where the caller left the box."""
+        """The corrections that move values back to their bounds where round-off exceeds these, and 0 for theta outside of its box."""
         low, high = self._theta_box
         with numpy.errstate(invalid="ignore"):
             short = numpy.clip(values, self._lower, self._upper) - values

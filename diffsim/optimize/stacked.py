@@ -51,7 +51,7 @@ class Stacked:
         self.size: int = ends[-1]
         """Number of entries of theta."""
         self.slices: dict[str, slice] = dict(zip(self._parts, map(slice, [0, *ends[:-1]], ends), strict=True))
-        """Where in theta each unknown lies."""
+        """The slice of theta of each unknown."""
 
     def split(self, theta: Any) -> dict[str, Any]:
         """The physical field of each unknown at theta, differentiable: `ds.vjp(stacked.split, theta)` takes cotangents of fields back."""

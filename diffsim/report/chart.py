@@ -1,4 +1,4 @@
-"""Where things are: the grid as flat views with labelled axes, the land on it, and which receivers are looked at closely."""
+"""The geometry of figures: flat views of the grid with labelled axes, the land on it, and the receivers that are shown in detail."""
 
 from __future__ import annotations
 

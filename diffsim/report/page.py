@@ -90,5 +90,5 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
 
 
 def file_name(picture: Picture) -> str:
-    """Of a figure: letters, digits and underscores."""
+    """The file name of a figure, with letters, digits and underscores only."""
     return re.sub(r"\W", "_", picture.name) + ".png"

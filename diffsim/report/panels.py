@@ -1,4 +1,4 @@
-"""Several fields beside each other: maps in 2-D, middle planes in 3-D, curves in 1-D."""
+"""Several fields side by side: maps in 2-D, middle planes in 3-D, curves in 1-D."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TALLEST, SMALL = 5.5, 2.2
 LEGEND = 0.45
 """Inches under a figure for a legend."""
 CURVE_HEIGHT = 2.6
-"""Of a panel of curves in 1-D, inches."""
+"""Height of a panel of curves in 1-D, inches."""
 ROUND = 1e-6
-"""Of the length of a colour scale: values no further beyond its ends are not said to be beyond."""
+"""Tolerance as a part of the colour scale: values that exceed its ends by less are not marked as beyond."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _alike(one: Panel, other: Panel) -> bool:
 
 
 def _columns(count: int, ratio: float) -> int:
-    """How many maps stand side by side: tall ones all, flat ones one or two."""
+    """The number of maps side by side: all if they are tall, one or two if they are flat."""
     if count == 3:
         return 3 if ratio > 0.5 else 1
     return min(count, 4 if ratio > 1.3 else 2 if ratio > 0.3 else 1)

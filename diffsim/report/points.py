@@ -57,7 +57,7 @@ def _number(ax: Axes, number: int, place: tuple[float, float], transform: Transf
 
 
 def _on(chart: Chart, view: View | None, ax: Axes, points: Array) -> tuple[Array, Array, Transform]:
-    """Where points are on a map, or on the lower edge of a panel of curves."""
+    """The positions of points on a map, or on the lower edge of a panel of curves."""
     if view is not None:
         return (*view.points(points), ax.transData)
     scale, _ = axis_scale(chart.axes[0])

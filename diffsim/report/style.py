@@ -1,4 +1,4 @@
-"""How every figure looks: sizes, colours, colour scales and their limits. No global setting of matplotlib is touched."""
+"""The style of all figures: sizes, colours, colour scales and their limits. It changes no global setting of matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from diffsim.typing import Array
 
 WIDTH = 10.0
-"""Of every figure, inches."""
+"""Width of every figure, inches."""
 DPI = 150
 PAD = 0.06
 """Inches around every panel."""
@@ -41,7 +41,7 @@ WORDS = {
     "kappa": "diffusivity",
     "p": "pressure",
 }
-"""What usual symbols stand for, for titles."""
+"""Meaning of the usual symbols, for titles."""
 BY_NAME = {"H": "Blues", "T": "inferno"}
 """Sequential maps of fields that have a usual one: depth, temperature."""
 SIGNED = 0.05

@@ -31,7 +31,7 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
 
 
 def story(outcome: Outcome) -> str:
-    """What the search did, in a sentence or two."""
+    """A summary of the search, in a sentence or two."""
     first, last = outcome.history[0], outcome.history[-1]
     factor = f", {first.loss / last.loss:.3g} times less" if 0 < last.loss < first.loss else ""
     names = " and ".join(outcome.unknowns)
@@ -74,7 +74,7 @@ def memory(outcome: Outcome) -> Rows:
 
 
 def _gradient(taken: Taken | None) -> Rows:
-    """What a gradient took, beside what was predicted."""
+    """The measured and the predicted cost of a gradient."""
     if taken is None:
         return []
     return [

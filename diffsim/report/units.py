@@ -15,13 +15,13 @@ PREFIXED = frozenset({"m", "m/s", "s", "Pa", "K", "W", "V"})
 PLAIN_LOW, PLAIN_HIGH = 0.1, 1e4
 """Figures whose largest lies between these need no factor."""
 POWER = "10"
-"""How a unit begins that holds a power of ten."""
+"""The start of a unit with a power of ten."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What to multiply values by, and the unit that they then have."""
+    """A factor on values, and the unit of the product."""
 
     factor: float
     unit: str
@@ -43,12 +43,12 @@ def value_scale(unit: str, *values: Array) -> Scale:
 
 
 def length_scale(unit: str, coordinates: Array) -> Scale:
-    """Of an axis of the grid: metres become kilometres or millimetres, other units stay."""
+    """The scale of an axis of the grid: metres become kilometres or millimetres, other units do not change."""
     return value_scale(unit, coordinates) if unit == "m" else Scale(1.0, unit)
 
 
 def time_scale(times: Array) -> Scale:
-    """Of an axis of time in seconds: hours, minutes, seconds, milliseconds or microseconds, whichever gives figures above 1."""
+    """The scale of an axis of time in seconds: hours, minutes, seconds, milliseconds or microseconds, so that figures exceed 1."""
     last = largest_of(times)
     for seconds, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
         if last >= 2 * seconds:

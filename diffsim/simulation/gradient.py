@@ -77,7 +77,7 @@ def forward(compiled: Compiled, call: Call) -> tuple[Solution, Back]:
 
 
 def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], suspension: Suspension, found: Found) -> tuple[Solution, Back]:
-    """What `forward` gives, of a run whose reverse sweep was cut off."""
+    """The result of `forward` for a run whose reverse sweep was interrupted."""
     fields, steps, stepper, remaining = call.fields, call.steps, compiled.stepper, found.remaining
     policy = call.options.policy
     whole = schedule_of(compiled, policy, steps, fields=fields)

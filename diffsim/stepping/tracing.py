@@ -100,8 +100,8 @@ def trace_step(
     Args:
         equation: the equation.
         coefficients: fields of its `coefficients`.
-        forcings: which of its forcings are there; None: all.
-        active: which coefficients and series are differentiated for; None: all.
+        forcings: the forcings that have sources; None: all.
+        active: the coefficients and series that are differentiated for; None: all.
     """
     series = trace_series(equation)
     wanted = frozenset((*coefficients, *series) if active is None else active)
@@ -148,7 +148,7 @@ def trace_series(equation: Equation) -> dict[str, Placed]:
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
-    """Where on the cell a forcing acts: where the states that it enters live.
+    """The location of a forcing on the cell, which is that of the states that it enters.
 
     Raises:
         ShapeError: it enters states at different locations.

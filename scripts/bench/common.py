@@ -1,4 +1,4 @@
-"""What the benchmarks share: cases in processes of their own, runs in turns, medians, and a table with the targets.
+"""Common parts of the benchmarks: cases in separate processes, runs in turns, medians, and a table with the targets.
 
 A case is measured in its own process, diffsim and the C version in turns (A B A B ...), after both were compiled, warmed up
 and compared. OpenMP's threads spin a while for the next loop, which short loops need, and would spin on into diffsim's turn:
@@ -158,7 +158,7 @@ def build_folder() -> Iterator[None]:
 
 
 def in_process(script: Path, case: Case, **environment: str) -> Any:
-    """What `script --case CASE` prints as JSON, run in a process of its own."""
+    """Run `script --case CASE` in a separate process, and parse its output as JSON."""
     path = os.pathsep.join(p for p in (str(HERE.parent.parent), os.environ.get("PYTHONPATH", "")) if p)
     command = [sys.executable, str(script), "--case", json.dumps(case)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path, **environment})
@@ -235,7 +235,7 @@ def row(figure: Figure) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What the figures depend on."""
+    """The conditions of the measurement."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -79,7 +79,7 @@ def simulation_of(case: Case, steps: int) -> tuple[ds.Simulation, dict[str, np.n
 
 
 def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> dict[str, Any]:
-    """What was predicted, and what was measured."""
+    """The predicted and the measured cost."""
     case = CASES[name]
     steps = steps or case.steps
     ds.init(arch="cpu", precision="f32", threads=threads)

@@ -1,4 +1,4 @@
-"""What iterating over schedules costs: microseconds an action, planning time, advances, and memory in use at most.
+"""Costs of iterating over schedules: microseconds an action, planning time, advances, and peak memory.
 
     python scripts/bench/schedules.py [--steps N] [--slots S]
 

@@ -31,7 +31,7 @@ from tests.numpy.variants import Call, coarsest, difference, inside, of_numpy
 ALTOGETHER = 10
 """Seconds of a test with all its parameters; those that are left are skipped."""
 SECONDS = 3
-"""Of a test; what it has compared until then counts."""
+"""Time limit of a test. Comparisons made before it count."""
 LARGEST = 1 << 14
 """Entries of the arguments of a call together; larger ones are left out."""
 MEMORY = 6 << 30
@@ -64,7 +64,7 @@ class Operator(Call):
 
 
 class State:
-    """What is found in a module, and whether a comparison is going on."""
+    """Results for a module, and whether a comparison is in progress."""
 
     def __init__(self) -> None:
         self.calls: collections.Counter[str] = collections.Counter()
@@ -104,7 +104,7 @@ def compare(call: Call) -> None:
 
 
 def entries(x: Any) -> int:
-    """How many numbers there are in arguments."""
+    """The number of entries in arguments."""
     if isinstance(x, (list, tuple)):
         return sum(map(entries, x)) + len(x)
     if isinstance(x, dict):
@@ -126,7 +126,7 @@ def comparable(x: Any) -> bool:
 
 
 def kinds(x: Any) -> set[str]:
-    """What is unusual about arguments."""
+    """Unusual properties of arguments."""
     if isinstance(x, (list, tuple)):
         return set().union(*map(kinds, x))
     if isinstance(x, dict):
@@ -225,7 +225,7 @@ def plain(x: Any) -> Any:
 
 
 def recorder(x: Any) -> Any:
-    """What stands for a function or module in a test; anything else itself."""
+    """The replacement of a function or module in a test. Other objects are returned unchanged."""
     if isinstance(x, types.ModuleType):
         return Module(x) if x.__name__.startswith("numpy") and x not in PLAIN and not x.__name__.startswith("numpy.testing") else x
     with contextlib.suppress(TypeError):

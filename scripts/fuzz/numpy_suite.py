@@ -42,7 +42,7 @@ MODULES = (
     "fft.tests.test_helper",
 )
 SECONDS = 900
-"""Of a module."""
+"""Time limit of a module."""
 
 ACCEPTED: tuple[tuple[str, str, str], ...] = (
     (".*", "<subclass>|<foreign>", "an array of a class of its own counts as a plain one (matrices and masked arrays are refused)"),
@@ -76,7 +76,7 @@ def reason(name: str, text: str) -> str:
 
 
 def recorded(module: str, folder: Path) -> dict[str, Any]:
-    """What the recorder found in a module: calls compared and differences, for each function."""
+    """Results of the recorder for a module: compared calls and differences, for each function."""
     path = folder / f"{module}.json"
     command = [sys.executable, str(Path(__file__).with_name("numpy_recorder.py")), f"numpy.{module}", str(path)]
     try:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.scene.strikes import WAYS, Struck, drawn
 
 STRIKES = 6
-"""Of one run."""
+"""Most strikes in one run."""
 FIRST = 60
 
 
