@@ -118,10 +118,16 @@ class Trace:
 
 
 class Tracer:
-    """A core value under a trace. The array operators are attached by `diffsim.ad.ops`."""
+    """A core value under a trace. The array operators are attached by `diffsim.ad.ops`.
+
+    Attributes:
+        abstract: whether it stands for many values, one for each tile (`diffsim.tile`), so that nothing can be decided by them. Its
+            `primal` has the shape, type and layout only.
+    """
 
     __slots__ = ("primal", "trace")
     __array_ufunc__ = None  # ndarray * tracer is the tracer's business
+    abstract = False
 
     trace: Trace
     primal: Any
@@ -225,10 +231,22 @@ def is_inexact(x: Any) -> bool:
 
 
 def bottom(x: Any) -> Any:
-    """The plain value inside any number of tracers."""
+    """The plain value inside any number of tracers, or the abstract one."""
+    while isinstance(x, Tracer) and not x.abstract:
+        x = x.primal
+    return x
+
+
+def laid_out(x: Any) -> Any:
+    """A value of the shape, type and layout in memory of the one inside any number of tracers. Its entries may be anything."""
     while isinstance(x, Tracer):
         x = x.primal
     return x
+
+
+def is_known(*values: Any) -> bool:
+    """Whether there are plain values inside, by which something can be decided."""
+    return not any(isinstance(bottom(v), Tracer) for v in values)
 
 
 def is_plain(*values: Any) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.array import Array, core, wrap
-from diffsim.ad.core import bottom
-from diffsim.numpy.dispatch import of_values, one_axis, plain
+from diffsim.ad.core import laid_out
+from diffsim.numpy.dispatch import is_complex, of_values, one_axis, plain
 from diffsim.numpy.rehearsal import rehearsed
 
 all, any = of_values(np.all), of_values(np.any)
@@ -58,12 +58,12 @@ class ndarray(metaclass=_ArrayKind):  # noqa: N801 -- NumPy's name
 @rehearsed(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
     """The type that NumPy's promotion gives."""
-    return np.result_type(*(bottom(core(a)) if isinstance(a, Array) else a for a in arrays_and_dtypes))
+    return np.result_type(*(laid_out(core(a)) if isinstance(a, Array) else a for a in arrays_and_dtypes))
 
 
 def iscomplexobj(x: Any) -> bool:
     """Whether the type is complex."""
-    return np.iscomplexobj(plain(x))
+    return is_complex(x)
 
 
 def isrealobj(x: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from diffsim.ad.arrays.array import Array, core, wrap, wrapped
 from diffsim.ad.arrays.guard import require_plain
 from diffsim.ad.arrays.refusals import REFUSALS, raise_refused
-from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.core import Tracer, bottom, laid_out, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.errors import DerivativeError
@@ -139,12 +139,12 @@ def in_order(x: Any, axes: Axes) -> Any:
 
 def as_copied(x: Any, model: Any) -> Any:
     """An array, that nobody else holds, laid out in memory as a copy of `model`, of as many axes."""
-    return in_order(x, axes_in_memory(bottom(value_of(model))))
+    return in_order(x, axes_in_memory(laid_out(value_of(model))))
 
 
 def as_computed(x: Any, *models: Any) -> Any:
     """An array, that nobody else holds, laid out in memory as the result of a universal function of the models."""
-    return in_order(x, axes_of_result(*(bottom(value_of(m)) for m in models)))
+    return in_order(x, axes_of_result(*(laid_out(value_of(m)) for m in models)))
 
 
 def as_array(x: Any) -> Any:
@@ -165,7 +165,7 @@ def plain(x: Any) -> Any:
 
 def is_complex(x: Any) -> bool:
     """Whether the entries are complex."""
-    return np.iscomplexobj(plain(x))
+    return np.iscomplexobj(laid_out(core(x)))
 
 
 # axes

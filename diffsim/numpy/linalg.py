@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diffsim.ad.arrays.array import wrap
-from diffsim.ad.core import bottom, is_plain
+from diffsim.ad.core import is_plain
 from diffsim.ad.ops import determinant, spectral
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
@@ -135,7 +135,7 @@ class SlogdetResult(NamedTuple):
 def slogdet(a: Any) -> SlogdetResult:
     """Sign and logarithm of the absolute value of the determinants of real regular matrices."""
     value = _matrices(a, "slogdet", real=True)
-    return SlogdetResult(wrap(np.linalg.slogdet(bottom(value))[0]), wrap(determinant.logabsdet(value)))
+    return SlogdetResult(wrap(determinant.det_sign(value)), wrap(determinant.logabsdet(value)))
 
 
 # symmetric matrices

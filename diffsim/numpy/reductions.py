@@ -10,7 +10,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import require_both_parts
-from diffsim.ad.core import Tracer, bottom
+from diffsim.ad.core import Tracer, laid_out
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import axes_of_result
@@ -60,7 +60,7 @@ def merged(value: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 def _as_reduced(out: Any, value: Any, axis: Any) -> Any:
     """A core value laid out in memory as the reduction of `value` along axes."""
     axes = reduced_axes(axis, value.ndim)
-    kept = bottom(value)[tuple(slice(0, 1) if k in axes else slice(None) for k in range(value.ndim))]
+    kept = laid_out(value)[tuple(slice(0, 1) if k in axes else slice(None) for k in range(value.ndim))]
     order = axes_of_result(kept)
     if out.ndim < value.ndim:
         order = tuple(builtins.sum(j not in axes for j in range(k)) for k in order if k not in axes)
@@ -97,8 +97,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     if initial is not None:
         last = broadcast_to(initial, (*rows.shape[:-1], 1))
         rows = core(concatenate([wrap(rows), last], -1))
-    winners = (np.argmax if largest else np.argmin)(bottom(rows), axis=-1, keepdims=True)
-    found = rd.pick(rows, winners, -1)
+    found = rd.pick(rows, rd.winners(rows, largest=largest), -1)
     found = _as_reduced(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis)
     return wrap(found if keepdims else as_number(found))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.refusals import refused
-from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.core import laid_out, local
 from diffsim.errors import ArrayCallError, DerivativeError, DiffsimError
 
 P = ParamSpec("P")
@@ -53,7 +53,7 @@ def _form(x: Any) -> Any:
     if kind is Array:
         value = x._value
         shape = value.shape if value.size <= _SMALL else value.ndim
-        number: Any = bottom(value) if shape == () else None
+        number: Any = laid_out(value) if shape == () else None
         return (shape, value.dtype, x._scalar, _form(number.flat[0]) if isinstance(number, (np.ndarray, np.generic)) else None)
     if kind is np.ndarray:
         return (x.shape if x.size <= _SMALL else x.ndim, x.dtype, _form(x[()]) if not x.ndim else None)
@@ -99,11 +99,11 @@ def _mapped(x: Any, of: Callable[[Any], Any]) -> Any:
 def _value(x: Any) -> Any:
     """The value of one argument."""
     if type(x) is Array:
-        value: Any = bottom(x._current())
+        value: Any = laid_out(x._current())
         if not isinstance(value, (np.ndarray, np.generic)):
             raise _UnknownError
         return value.flat[0] if x._scalar else value
-    return bottom(x) if isinstance(x, Tracer) else x
+    return laid_out(x)
 
 
 def _short(values: Any) -> Any:

@@ -21,7 +21,7 @@ from diffsim.ad.arrays.indices import same
 from diffsim.ad.arrays.namespace import method, named, namespace, own
 from diffsim.ad.arrays.refusals import REFUSALS, raise_refused, refusing
 from diffsim.ad.arrays.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView
-from diffsim.ad.core import Tracer, bottom, local
+from diffsim.ad.core import Tracer, bottom, laid_out, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
@@ -435,7 +435,7 @@ def _stack(xs: Sequence[Any]) -> Any:
     shapes = {np.shape(c) if not isinstance(c, Tracer) else c.shape for c in cores}
     if len(shapes) > 1:
         raise ShapeError(f"a list of arrays of the shapes {sorted(shapes)} cannot become one array; give them one shape")
-    dtype = np.result_type(*(np.asarray(bottom(c)).dtype for c in cores))
+    dtype = np.result_type(*(np.asarray(laid_out(c)).dtype for c in cores))
     rows = [st.reshape(c if hasattr(c, "dtype") else dtype.type(c), shape=(1, *next(iter(shapes)))) for c in cores]
     return st.compact(st.concatenate(*rows, axis=0, lengths=(1,) * len(rows)))
 

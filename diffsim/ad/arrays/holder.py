@@ -16,7 +16,7 @@ import numpy as np
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.indices import Index, compose, last_writes, normalise
 from diffsim.ad.arrays.views import IndexView, ReadOnlyView, View
-from diffsim.ad.core import Interceptor, Tracer, bottom, is_plain, local
+from diffsim.ad.core import Interceptor, Tracer, bottom, is_plain, laid_out, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import blank
 from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
@@ -157,7 +157,7 @@ class Holder:
         while array._base is not None:
             views.append(array._view)
             array = array._base
-        value = bottom(array._value)
+        value = laid_out(array._value)
         found = blank(value.shape, value.dtype, array._strides or value.strides)
         for view in reversed(views):
             found = view.layout(found)
@@ -187,7 +187,7 @@ class Holder:
             self._replace(st.setitem(current, value, index=index, distinct=distinct))
             return
         if not self._owned and self._strides is None:
-            self._strides = bottom(current).strides  # the copy may have others
+            self._strides = laid_out(current).strides  # the copy may have others
         self._value = st.setitem(current, value, index=index, donate=self._owned, distinct=distinct)
         self._owned = True
         self._version += 1
@@ -229,7 +229,7 @@ class Holder:
 
     def _take(self, value: Any) -> None:
         """Take a new core value as a base, in memory of the same order."""
-        if bottom(value).strides != bottom(self._value).strides:
+        if laid_out(value).strides != laid_out(self._value).strides:
             self._store((Ellipsis,), value)
             return
         self._value, self._owned = value, False

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, bottom
-from diffsim.ad.ops.elementwise import where
+from diffsim.ad.core import Primitive, bottom, is_known
+from diffsim.ad.ops.elementwise import equal, where
 from diffsim.ad.ops.matrix import inv, matmul, swap
 from diffsim.ad.ops.structure import add_up, getitem, like
 from diffsim.errors import SingularError
@@ -123,16 +123,16 @@ cofactor_along: Primitive = Primitive(
 # logarithms
 
 
-def _require_regular(a: np.ndarray, what: str, where_not: Any = False) -> None:
-    if (np.isneginf(np.linalg.slogdet(a)[1]) & ~np.asarray(where_not)).any():
+def _require_regular(a: Any, what: str, where_not: Any = False) -> None:
+    if is_known(a) and (np.isneginf(np.linalg.slogdet(a)[1]) & ~np.asarray(where_not)).any():
         raise SingularError(f"{what} at a singular matrix is infinite, expected a regular matrix; take det, or add to the diagonal")
 
 
 def _inverse_t(a: Any, unused: Any = False) -> Any:
     """a^-T; of matrices that are not used, of another."""
     _require_regular(bottom(a), "the derivative of slogdet", unused)
-    if np.any(unused):
-        a = where(np.asarray(unused)[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
+    if not is_known(unused) or np.any(unused):
+        a = where(_spread(unused), np.eye(a.shape[-1], dtype=a.dtype), a)
     return swap(inv(a))
 
 
@@ -140,7 +140,9 @@ logabsdet: Primitive = Primitive(
     "logabsdet",
     lambda a: np.linalg.slogdet(a)[1],
     jvp=lambda args, tangents, out, params: _trace_of(_inverse_t(args[0]), tangents[0]),
-    vjp=lambda ct, args, out, params, wanted: (_spread(ct) * _inverse_t(args[0], bottom(ct) == 0),),
+    vjp=lambda ct, args, out, params, wanted: (_spread(ct) * _inverse_t(args[0], equal(bottom(ct), 0)),),
     keeps=lambda wanted: ((True,), False),
 )
 """Logarithm of the absolute value of the determinant."""
+det_sign: Primitive = Primitive("det_sign", lambda a: np.linalg.slogdet(a)[0], constant=True)
+"""Sign of the determinant."""

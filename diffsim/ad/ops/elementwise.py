@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Primitive, Tracer, bind, bottom, local
+from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 
 Partial = tuple[Callable[..., Any], str]
@@ -44,7 +44,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            return t * p if np.isfinite(bottom(p)).all() else scale(t, p)
+            return t * p if is_known(p) and np.isfinite(bottom(p)).all() else scale(t, p)
 
     def back(ct: Any, partial: Partial, args: Any, out: Any) -> Any:
         """A cotangent times a partial derivative."""

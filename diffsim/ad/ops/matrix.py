@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, bottom, local
-from diffsim.ad.ops.elementwise import isfinite, where
-from diffsim.ad.ops.structure import like, linear, transpose, unbroadcast
+from diffsim.ad.core import Primitive, bottom, is_known, local
+from diffsim.ad.ops.elementwise import isfinite, isnan, logical_not, where
+from diffsim.ad.ops.structure import astype, like, linear, transpose, unbroadcast
 from diffsim.errors import SingularError
 
 
@@ -28,21 +28,24 @@ def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
     Where other entries of `ct` meet infinity or NaN, it is what they make of it; that part is not differentiated further.
     """
     plain, values = bottom(ct), bottom(other)
-    if np.isfinite(values).all():
+    if is_known(other) and np.isfinite(values).all():
         return product(ct, other, params)
     found = product(ct, where(isfinite(other), other, 0.0), params)
 
     def meet(bars: Any, factors: Any) -> Any:
-        return product(bars.astype(float), factors.astype(float), params) > 0
+        return product(astype(bars, dtype=_FLOAT), astype(factors, dtype=_FLOAT), params) > 0
 
-    if np.iscomplexobj(plain) or np.iscomplexobj(values):
-        return where(meet(plain != 0, ~np.isfinite(values)), np.nan, found)
+    if plain.dtype.kind == "c" or values.dtype.kind == "c":
+        return where(meet(plain != 0, logical_not(isfinite(values))), np.nan, found)
     most, least = values == np.inf, values == -np.inf
     grows = meet(plain > 0, most) | meet(plain < 0, least)
     falls = meet(plain > 0, least) | meet(plain < 0, most)
-    lost = meet(plain != 0, np.isnan(values)) | (grows & falls)
-    edge = np.select([lost, grows, falls], [np.nan, np.inf, -np.inf], 0.0).astype(found.dtype)
-    return found + edge
+    lost = meet(plain != 0, isnan(values)) | (grows & falls)
+    edge = where(lost, np.nan, where(grows, np.inf, where(falls, -np.inf, 0.0)))
+    return found + astype(edge, dtype=found.dtype)
+
+
+_FLOAT = np.dtype(np.float64)
 
 
 def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:

@@ -6,14 +6,16 @@ product obeys a linear recurrence, whose adjoint is a linear recurrence in the o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from diffsim import kernels
-from diffsim.ad.core import Primitive, bottom, is_plain, local
+from diffsim.ad.core import Primitive, is_plain, local
 from diffsim.ad.ops.elementwise import scale
-from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear
+from diffsim.ad.ops.places import take
+from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear, reshape
 
 COMPILED = (np.dtype(np.float32), np.dtype(np.float64))
 """Types that kernels are compiled for."""
@@ -25,9 +27,13 @@ def _rows(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1], 1) if x.size else x.reshape(0, x.shape[-1], 1)
 
 
-def pick(x: Any, places: np.ndarray, axis: int) -> Any:
+def pick(x: Any, places: Any, axis: int) -> Any:
     """The entries of `x` at `places` along an axis; `places` has the rank of x."""
     axis %= x.ndim
+    if not is_plain(places):
+        whole = np.arange(math.prod(x.shape)).reshape(x.shape)
+        starts = np.broadcast_to(whole[(slice(None),) * axis + (slice(0, 1),)], places.shape)
+        return take(reshape(x, shape=(-1,)), starts + places * math.prod(x.shape[axis + 1 :]))
     index = list(np.ix_(*(np.arange(n) for n in places.shape)))
     index[axis] = places
     return getitem(x, index=tuple(np.broadcast_to(i, places.shape) for i in index))
@@ -151,9 +157,21 @@ def _prod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
 prod: Primitive = Primitive("prod", lambda x: np.prod(x, axis=-1), jvp=_prod_jvp, vjp=_prod_vjp, keeps=lambda wanted: ((True,), False))
 
 
-def running_winners(x: Any, largest: bool, reverse: bool = False) -> np.ndarray:
-    """Positions along the last axis of the running maximum (or minimum); of equal entries the one that came first."""
+def _running_winners(x: Any, largest: bool, reverse: bool) -> np.ndarray:
     run = kernels.cummax if largest else kernels.cummin
-    x = bottom(x)
     x = x.astype(np.float32) if x.dtype == np.float16 else x
     return run(_rows(x), reverse=reverse)[1].reshape(x.shape)
+
+
+_running: Primitive = Primitive("running_winners", _running_winners, constant=True)
+
+
+def running_winners(x: Any, largest: bool, reverse: bool = False) -> Any:
+    """Positions along the last axis of the running maximum (or minimum); of equal entries the one that came first."""
+    return _running(x, largest=largest, reverse=reverse)
+
+
+winners: Primitive = Primitive(
+    "winners", lambda x, largest: (np.argmax if largest else np.argmin)(x, axis=-1, keepdims=True), constant=True
+)
+"""Positions along the last axis, which stays with length 1, of the largest (or smallest) entry; of equal ones the first."""

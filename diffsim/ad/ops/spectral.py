@@ -12,36 +12,52 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, bottom, is_plain
-from diffsim.ad.ops.elementwise import where
+from diffsim.ad.core import Primitive, Tracer, bottom, is_known, is_plain
+from diffsim.ad.ops.elementwise import absolute, logical_not, where
 from diffsim.ad.ops.matrix import matmul, swap, symmetric
-from diffsim.ad.ops.structure import add_up, getitem, zeros_like
+from diffsim.ad.ops.reduction import pick, winners
+from diffsim.ad.ops.structure import add_up, getitem, reshape, zeros_like
 from diffsim.errors import DerivativeError
 
 _ROUNDING = 64
 """The largest sum of terms that cancel, in units of what one rounding of the largest term gives."""
 
 
-def _equal(w: np.ndarray) -> np.ndarray:
+def _equal(w: Any) -> Any:
     """Which pairs of different eigenvalues are equal within rounding."""
-    n = w.shape[-1]
-    bound = n * np.finfo(w.dtype).eps * np.abs(w).max(axis=-1, initial=0.0)[..., None, None]
-    return (np.abs(w[..., :, None] - w[..., None, :]) <= bound) & ~np.eye(n, dtype=bool)
+    w, n = bottom(w), w.shape[-1]
+    bound = n * np.finfo(w.dtype).eps * _largest(w)
+    return (absolute(_columns(w) - _rows(w)) <= bound) & ~np.eye(n, dtype=bool)
+
+
+def _rows(w: Any) -> Any:
+    return getitem(w, index=(Ellipsis, None, slice(None)))
+
+
+def _columns(w: Any) -> Any:
+    return getitem(w, index=(Ellipsis, slice(None), None))
+
+
+def _largest(x: Any) -> Any:
+    """The largest absolute value along the last axis, with two axes of length 1 in its place."""
+    size = absolute(x)
+    found = pick(size, winners(size, largest=True), -1) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
+    return getitem(found, index=(Ellipsis, None))
 
 
 def _gaps(w: Any) -> Any:
     """1 / (w_j - w_i), 0 on the diagonal and for equal eigenvalues."""
-    unlike = ~(_equal(bottom(w)) | np.eye(w.shape[-1], dtype=bool))
-    apart = getitem(w, index=(Ellipsis, None, slice(None))) - getitem(w, index=(Ellipsis, slice(None), None))
+    unlike = logical_not(_equal(w) | np.eye(w.shape[-1], dtype=bool))
+    apart = _rows(w) - _columns(w)
     return where(unlike, 1.0 / where(unlike, apart, 1.0), 0.0)
 
 
-def _left(x: Any, equal: np.ndarray) -> np.ndarray:
+def _left(x: Any, equal: Any) -> Any:
     """Where, among pairs of equal eigenvalues, a matrix is not 0 within rounding, or may have a derivative."""
-    if not is_plain(x):
+    if isinstance(x, Tracer) and not x.abstract:
         return equal
-    bound = _ROUNDING * x.shape[-1] * np.finfo(x.dtype).eps * np.abs(x).max(axis=(-2, -1), initial=0.0, keepdims=True)
-    return equal & ~(np.abs(x) <= bound)
+    bound = _ROUNDING * x.shape[-1] * np.finfo(x.dtype).eps * _largest(reshape(x, shape=(*x.shape[:-2], -1)))
+    return equal & logical_not(absolute(x) <= bound)
 
 
 def _turned(x: Any, v: Any) -> Any:
@@ -66,7 +82,7 @@ def _example(w: np.ndarray, pairs: np.ndarray) -> str:
 def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     w, v = out
     inner = _turned(tangents[0], v)
-    turn = where(_left(inner, _equal(bottom(w))), np.nan, inner * _gaps(w))
+    turn = where(_left(inner, _equal(w)), np.nan, inner * _gaps(w))
     return _diagonal(inner), matmul(v, turn)
 
 
@@ -77,7 +93,9 @@ def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         return (bar,)
     inner = matmul(swap(v), v_bar)
     inner = (inner - swap(inner)) * 0.5
-    lost = _left(inner, _equal(bottom(w)))
+    lost = _left(inner, _equal(w))
+    if not is_known(lost):
+        return (bar + _turned_back(where(lost, np.nan, inner * _gaps(w)), v),)
     if lost.any():
         raise DerivativeError(
             f"a derivative of eigenvectors is taken where eigenvalues {_example(bottom(w), lost)} are equal within rounding, so that their "
@@ -99,16 +117,18 @@ def _along(x: Any, args: Any, depends: bool) -> Any:
     """The change of v diag(d) v^T as the matrix moves along x, which is its own transpose. `depends`: so does d."""
     d, _, w, v = args
     inner, plain = _turned(x, v), bottom(d)
-    equal = _equal(bottom(w))
-    differ = np.abs(plain[..., :, None] - plain[..., None, :]) > _ROUNDING * np.finfo(plain.dtype).eps * np.abs(plain).max(initial=0.0)
+    equal = _equal(w)
+    differ = absolute(_columns(plain) - _rows(plain)) > _ROUNDING * np.finfo(plain.dtype).eps * _largest(plain)
     lost = _left(inner, equal if depends else equal & differ)
+    apart = _rows(d) - _columns(d)
+    if not is_known(lost):
+        return _turned_back(where(lost, np.nan, inner * (apart * _gaps(w))), v)
     if lost.any():
         raise DerivativeError(
             f"a second derivative of a function of eigenvalues is taken where eigenvalues {_example(bottom(w), lost)} are equal within "
             "rounding; the function's derivatives for the eigenvalues do not determine it there. Write the function with the matrix "
             "itself, as trace(a @ a) for sum(w**2), or take a matrix whose eigenvalues differ"
         )
-    apart = getitem(d, index=(Ellipsis, None, slice(None))) - getitem(d, index=(Ellipsis, slice(None), None))
     return _turned_back(inner * (apart * _gaps(w)), v)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Primitive, aval, bottom, is_plain
+from diffsim.ad.core import Primitive, aval, is_plain, laid_out
 from diffsim.ad.ops import layout
 
 
@@ -75,7 +75,7 @@ _compact: Primitive = linear("layout", layout.compact, lambda ct, x, params: ct)
 
 def compact(x: Any, axes: layout.Axes | None = None) -> Any:
     """The entries of `x` side by side in memory, the axes in this order (by default the first one outermost): `x` itself if they are."""
-    plain = bottom(x)
+    plain = laid_out(x)
     axes = tuple(range(plain.ndim)) if axes is None else axes
     return x if layout.is_compact(plain, axes) else _compact(x, axes=axes)
 

@@ -10,7 +10,7 @@ import numpy as np
 from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import as_constant, differentiable
-from diffsim.ad.core import Primitive, bottom
+from diffsim.ad.core import Primitive, laid_out
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, tree_map, unflatten
 from diffsim.copies import remade
@@ -100,11 +100,11 @@ def _require_floating(arg: Any, place: int) -> None:
 
 
 def _one(value: Any) -> Any:
-    shape = np.shape(bottom(core(value))) if isinstance(value, (Array, np.ndarray, np.generic, float, int)) else None
+    shape = np.shape(laid_out(core(value))) if isinstance(value, (Array, np.ndarray, np.generic, float, int)) else None
     if shape != ():
         got = f"an array of shape {shape}" if shape is not None else type(value).__name__
         raise DerivativeError(f"the function returned {got}, expected one real number; reduce it (sum), or use ds.vjp or ds.jacobian")
-    dtype = bottom(core(value)).dtype if not isinstance(value, (float, int)) else np.dtype(float)
+    dtype = laid_out(core(value)).dtype if not isinstance(value, (float, int)) else np.dtype(float)
     if dtype.kind == "c":
         raise DerivativeError("the function returned a complex number, expected a real one; take its real part or absolute value")
     if dtype.kind != "f":

@@ -10,7 +10,7 @@ import numpy as np
 from diffsim import arguments
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.leaves import differentiable
-from diffsim.ad.core import bottom
+from diffsim.ad.core import laid_out
 from diffsim.ad.ops.structure import reshape, transpose
 from diffsim.ad.transforms.gradients import grad, number_of, place_of
 from diffsim.ad.transforms.jvp import jvp
@@ -82,7 +82,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
                 seeds[k] = unit
                 rows.append(flatten(pullback(unflatten(out_tree, seeds))[0])[0])
             columns = [[row[j] for row in rows] for j in range(len(flatten(x)[0]))]
-            shapes = [np.shape(bottom(core(leaf))) for leaf in flatten(x)[0]]
+            shapes = [np.shape(laid_out(core(leaf))) for leaf in flatten(x)[0]]
             blocks.append(
                 unflatten(
                     in_tree,
@@ -194,7 +194,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
 
     def chosen(*args: Any) -> Any:
         x = args[place_of(number, len(args))]
-        sizes = [sum(bottom(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
+        sizes = [sum(laid_out(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 
     return chosen

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim import arguments
 from diffsim.ad.arrays.leaves import differentiable
-from diffsim.ad.core import bottom
+from diffsim.ad.core import laid_out
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.copies import Bound
@@ -49,7 +49,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     arguments.function("f", f, "ds.linearize(lambda x: x**2, x)", optional=False)
     value, pullback = vjp(f, *primals)
     leaves, tree = flatten(value)
-    seeds = [None if (c := differentiable(leaf)) is None else np.ones_like(bottom(c))[()] for leaf in leaves]
+    seeds = [None if (c := differentiable(leaf)) is None else np.ones_like(laid_out(c))[()] for leaf in leaves]
 
     def derivative(*tangents: Any) -> Any:
         _, transposed = vjp(lambda cts: pullback(cts), unflatten(tree, seeds))

@@ -93,7 +93,7 @@ def _has_nan(bar: Any) -> bool:
     if isinstance(bar, ForwardTracer):
         return _has_nan(bar.primal) or _has_nan(bar.tangent)
     if isinstance(bar, Tracer):
-        return _has_nan(bar.primal)
+        return bar.abstract or _has_nan(bar.primal)  # what is not known may be
     if isinstance(bar, np.ndarray) and bar.ndim:
         if bar.dtype.kind != "f":
             return bool(np.isnan(bar).any())
