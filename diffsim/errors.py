@@ -134,5 +134,9 @@ class GradientError(DiffsimError, AssertionError):
     """A derivative differs from finite differences."""
 
 
+class TileError(DiffsimError, TypeError):
+    """A tile program does what one kernel for all tiles cannot do."""
+
+
 class KernelError(DiffsimError, TypeError):
     """A user's Taichi kernel cannot be run or differentiated in the way it is written or called."""

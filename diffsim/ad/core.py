@@ -16,7 +16,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -152,6 +152,13 @@ class Tracer:
         return f"{type(self).__name__}({self.primal!r})"
 
 
+class Tiling(Protocol):
+    """What traces the function of a tile (`diffsim.tile`): loops and branches by values are operations of its program."""
+
+    def loop(self, body: Any, init: tuple[Any, ...], first: Any, last: Any, go_on: Any, most: int | None) -> tuple[Any, ...]:
+        """The state after a loop. `last` is the bound of a counted loop, else `go_on` (number, state) -> whether to go on is asked."""
+
+
 class _Local(threading.local):
     """The state of a thread.
 
@@ -160,12 +167,14 @@ class _Local(threading.local):
         interceptor: what sees the operations of the body that is being run again, if one is.
         seen: arrays that were used since the outermost transformation began (see `diffsim.ad.arrays.guard`).
         unpruned: bytes of those used since the unneeded ones were dropped.
+        tiling: the function of a tile that is being traced, if one is.
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
     """
 
     depth: int = 0
     zero_wins: bool = False
     interceptor: Interceptor | None = None
+    tiling: Tiling | None = None
 
     def __init__(self) -> None:
         self.seen: dict[int, Any] = {}

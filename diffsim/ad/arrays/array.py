@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays import guard
+from diffsim.ad.arrays import guard, positions
 from diffsim.ad.arrays.conversions import Convertible
 from diffsim.ad.arrays.flat import Flat
 from diffsim.ad.arrays.holder import Holder, normalise_index
@@ -175,6 +175,8 @@ class Array(Convertible):
     def __getitem__(self, index: Any) -> Any:
         try:
             index, basic = normalise_index(index)
+            if not basic and positions.is_computed(index):
+                return wrap(positions.read(self.core(), index))
             if self._outside is not None and local.interceptor is None:
                 there = self._outside.array[index]
                 if basic and isinstance(there, np.ndarray):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from diffsim.ad.arrays import guard
+from diffsim.ad.arrays import guard, positions
 from diffsim.ad.arrays.indices import Index, compose, last_writes, normalise
 from diffsim.ad.arrays.views import IndexView, ReadOnlyView, View
 from diffsim.ad.core import Interceptor, Tracer, bottom, is_plain, laid_out, local
@@ -178,6 +178,9 @@ class Holder:
         """Assign at an index."""
         self._check_writable(value)
         current = self._current()
+        if positions.is_computed(index):
+            self._replace(positions.written(current, index, value))
+            return
         distinct = None
         if isinstance(value, Tracer):
             if not _is_mask_of(index, self.ndim):  # NumPy refuses them there
@@ -215,7 +218,8 @@ class Holder:
         """Add at an index, as often as an entry is named there."""
         value = np.asarray(value) if is_plain(value) else value
         index, _ = normalise_index(index)
-        self._replace(self._in_its_type(st.index_add(self.core(), _without_leading_ones(value), index=index)))
+        add = positions.added if positions.is_computed(index) else lambda x, index, v: st.index_add(x, v, index=index)
+        self._replace(self._in_its_type(add(self.core(), index, _without_leading_ones(value))))
 
     def _in_its_type(self, value: Any) -> Any:
         """The result of an operation in place."""

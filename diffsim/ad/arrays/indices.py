@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.core import Tracer
+
 Index = tuple[Any, ...]
 
 
@@ -29,7 +31,7 @@ def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
             part = np.array(part)  # a copy: the record keeps it
             if not part.size and part.dtype.kind == "f":
                 part = part.astype(np.intp)  # an empty list
-        if isinstance(part, (np.ndarray, bool)):
+        if isinstance(part, (np.ndarray, bool, Tracer)):
             basic = False
         parts.append(part)
     return tuple(parts), basic

@@ -12,6 +12,7 @@ import numpy as np
 
 from diffsim.ad.core import Primitive
 from diffsim.ad.ops.structure import like, zeros_like
+from diffsim.errors import ArrayIndexError
 
 
 def _places(wanted: tuple[bool, ...]) -> Any:
@@ -80,6 +81,18 @@ def _stays(places: Any, size: int, dtype: Any) -> Any:
     return (writers[flat] == np.arange(flat.size)).reshape(np.shape(places)).astype(dtype)
 
 
+def _within(places: Any, length: int) -> Any:
+    outside = (places < -length) | (places >= length)
+    if np.any(outside):
+        raise ArrayIndexError(
+            f"index {np.extract(outside, places)[0]} is out of bounds for an axis of length {length}; use positions from {-length} to "
+            f"{length - 1}"
+        )
+    return np.where(places < 0, places + length, places)[()]
+
+
+within: Primitive = Primitive("within", _within, constant=True)
+"""Positions along an axis counted from its first entry; negative ones count from its end. Raises where there is no entry."""
 stays: Primitive = Primitive("stays", _stays, constant=True)
 """1 where no later position is the same, else 0."""
 

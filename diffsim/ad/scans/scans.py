@@ -69,16 +69,16 @@ def _turned(xs: Sequence[Any], reverse: bool) -> list[Any]:
     return [_cut(x, None, None, -1) for x in xs] if reverse else list(xs)
 
 
-def _scan_by_tree(operator: kernels.Operator, reverse: bool) -> Callable[..., Any]:
+def scan_by_tree(op: kernels.Operator, reverse: bool) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
-        found = tree_scan(lambda a, b: apply(operator, a, b), _turned([core(x) for x in xs], reverse))
+        found = tree_scan(lambda a, b: apply(op, a, b), _turned([core(x) for x in xs], reverse))
         return tuple(map(wrap, _turned(found, reverse)))
 
     return run
 
 
-def _reduce_by_tree(operator: kernels.Operator) -> Callable[..., Any]:
-    return lambda *xs: tuple(map(wrap, _tree_reduce(lambda a, b: apply(operator, a, b), [core(x) for x in xs])))
+def reduce_by_tree(op: kernels.Operator) -> Callable[..., Any]:
+    return lambda *xs: tuple(map(wrap, _tree_reduce(lambda a, b: apply(op, a, b), [core(x) for x in xs])))
 
 
 def derivative_by_definition(definition: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -102,13 +102,13 @@ def _scan_vjp(cts: Any, xs: Any, ys: Any, params: Any, wanted: Any) -> Any:
         given = [None if x.dtype.kind != "f" else c for c, x in zip(cts, xs, strict=True)]
         given = [None if c is None else np.ascontiguousarray(c) for c in given]
         return kernels.scan_vjp(params["op"], contiguous(xs), ys, given, reverse=params["reverse"])
-    return pullback_by_definition(_scan_by_tree(params["op"], params["reverse"]), xs, cts)
+    return pullback_by_definition(scan_by_tree(params["op"], params["reverse"]), xs, cts)
 
 
 scan = Primitive(
     "scan",
     lambda *xs, op, reverse: tuple(kernels.scan(op, contiguous(xs), reverse=reverse)),
-    jvp=lambda xs, dots, ys, params: derivative_by_definition(_scan_by_tree(params["op"], params["reverse"]), xs, dots),
+    jvp=lambda xs, dots, ys, params: derivative_by_definition(scan_by_tree(params["op"], params["reverse"]), xs, dots),
     vjp=_scan_vjp,
     multiple=True,
 )
@@ -118,13 +118,13 @@ def _reduce_vjp(cts: Any, xs: Any, out: Any, params: Any, wanted: Any) -> Any:
     if is_plain(*xs, *cts):
         given = [None if x.dtype.kind != "f" else np.ascontiguousarray(c) for c, x in zip(cts, xs, strict=True)]
         return kernels.reduce_vjp(params["op"], contiguous(xs), given)
-    return pullback_by_definition(_reduce_by_tree(params["op"]), xs, cts)
+    return pullback_by_definition(reduce_by_tree(params["op"]), xs, cts)
 
 
 reduce = Primitive(
     "reduce",
     lambda *xs, op: tuple(kernels.reduce(op, contiguous(xs))),
-    jvp=lambda xs, dots, out, params: derivative_by_definition(_reduce_by_tree(params["op"]), xs, dots),
+    jvp=lambda xs, dots, out, params: derivative_by_definition(reduce_by_tree(params["op"]), xs, dots),
     vjp=_reduce_vjp,
     keeps=lambda wanted: ((True,) * len(wanted), False),
     multiple=True,

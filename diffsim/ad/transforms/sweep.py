@@ -78,10 +78,10 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     outer = local.zero_wins
     try:
         local.zero_wins = False
-        found = _swept(seeds, inputs)
+        found = swept(seeds, inputs)
         if found is None or any(_has_nan(bar) for bar in found):
             local.zero_wins = True
-            found = _swept(seeds, inputs)
+            found = swept(seeds, inputs)
             assert found is not None
     finally:
         local.zero_wins = outer
@@ -101,7 +101,7 @@ def _has_nan(bar: Any) -> bool:
     return bar is not None and bool(bar != bar)
 
 
-def _swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any] | None:
+def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any] | None:
     """The cotangents of inputs; None where a pullback would be given NaN and zeros do not win yet."""
     errors = np.geterr()
     with np.errstate(all="ignore"):

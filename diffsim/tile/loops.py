@@ -1,0 +1,220 @@
+"""Loops as operations of a tile program, with derivatives of every order.
+
+`repeat` runs the program of its body a number of times on a state. It can also give the state before each turn, stacked, which is what
+the reverse sweep of a loop reads: that is again a `repeat`, whose turns run backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
+from diffsim.ad.ops.structure import astype, zeros_like
+from diffsim.errors import ShapeError, TileError
+from diffsim.tile.program import Program
+from diffsim.tile.trace import cotangents, interpret, tangents, traced
+
+Cores = tuple[Any, ...]
+
+
+def _evaluate(count: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+    """On plain arrays; see `repeat`."""
+    body, states, rows, most = (params[name] for name in ("body", "states", "rows", "most"))
+    state, constants, stacked = values[:states], values[states : len(values) - rows], values[len(values) - rows :]
+    outs = [np.zeros((most, *r.shape), r.dtype) for r in body.results[states:]]
+    numbers = range(most)[::-1] if params["reverse"] else range(most)
+    for k in numbers:
+        if k < int(count):
+            number = np.asarray(k + params["first"])
+            found = interpret(body, (number, *state, *constants, *(s[k] for s in stacked)))
+            state = tuple(found[:states])
+            for out, value in zip(outs, found[states:], strict=True):
+                out[k] = value
+    return (*state, *outs)
+
+
+def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    """The same loop over states and their tangents."""
+    body, states, rows = (params[name] for name in ("body", "states", "rows"))
+    values, moved = list(args[1:]), list(dots[1:])
+    floating = [is_inexact(a) for a in values]
+    for k in range(len(values)):
+        if moved[k] is None and floating[k] and (k < states or _any_moves(moved)):
+            moved[k] = zeros_like(aval(values[k]))
+    derivative, has = tangents(body, (False, *(m is not None for m in moved)))
+    groups = [range(states), range(states, len(values) - rows), range(len(values) - rows, len(values))]
+    carried = [k for k in groups[0] if moved[k] is not None]
+    order = [[*(("v", k) for k in group), *(("t", k) for k in group if moved[k] is not None)] for group in groups]
+    flat = [0, *range(1, len(values) + 1)]
+    places = {("v", k): flat[k + 1] for k in range(len(values))}
+    places |= {("t", k): len(values) + 1 + n for n, k in enumerate(k for k in range(len(values)) if moved[k] is not None)}
+    outputs = len(body.results)
+
+    def both(cores: Cores) -> Cores:
+        number, *rest = cores
+        given: list[Any] = [None] * (1 + len(rest))
+        given[0] = number
+        for value, key in zip(rest, [key for group in order for key in group], strict=True):
+            given[places[key]] = value
+        primals = interpret(body, given[: len(values) + 1])
+        found = iter(interpret(derivative, given))
+        movement = [next(found) if h else None for h in has]
+        new = [movement[k] if movement[k] is not None else zeros_like(primals[k]) for k in carried]
+        stacked = [m for m in movement[states:] if m is not None]
+        return (*primals[:states], *new, *primals[states:], *stacked)
+
+    given = [np.zeros((), np.intp), *(_element(values, moved, key, groups[2]) for group in order for key in group)]
+    program, captured = traced(both, given, lambda: "")
+    assert not captured
+    inner = [values[k] if kind == "v" else moved[k] for group in order for kind, k in group]
+    changed = {"body": program, "states": states + len(carried), "rows": len(order[2])}
+    result = bind(repeat, (args[0], *inner), params | changed)
+    dots_out = dict(zip(carried, result[states : states + len(carried)], strict=True))
+    tail = iter(result[len(result) - sum(has[states:]) :]) if any(has[states:]) else iter(())
+    return [dots_out.get(k) for k in range(states)] + [next(tail) if has[k] else None for k in range(states, outputs)]
+
+
+def _any_moves(moved: Sequence[Any]) -> bool:
+    return any(m is not None for m in moved)
+
+
+def _element(values: Sequence[Any], moved: Sequence[Any], key: tuple[str, int], rows: range) -> Any:
+    kind, k = key
+    value = values[k] if kind == "v" else moved[k]
+    found = aval(value)
+    return np.zeros(found.shape[1:] if k in rows else found.shape, found.dtype)
+
+
+def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
+    """The turns backwards, on the states before each of them."""
+    body, states, rows, most = (params[name] for name in ("body", "states", "rows", "most"))
+    if most > params["kept"]:
+        raise TileError(
+            f"the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each tile, expected at most "
+            f"{params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
+        )
+    values = list(args[1:])
+    saving, _ = _with_states(body, states)
+    saved = bind(repeat, args, params | {"body": saving})
+    before = saved[len(body.results) :]
+    kinds = [is_inexact(v) for v in values]
+    floating = [k for k in range(len(values)) if kinds[k]]
+    in_state = [k for k in floating if k < states]
+    in_constants = [k for k in floating if states <= k < len(values) - rows]
+    in_rows = [k for k in floating if k >= len(values) - rows]
+    outs = [k for k, r in enumerate(body.results) if is_inexact(r)]
+    pulled, has = cotangents(body, (False, *kinds), local.zero_wins)
+    found_at = [k for k, h in zip(floating, has, strict=True) if h]
+
+    def turn(cores: Cores) -> Cores:
+        number, *rest = cores
+        parts = iter(rest)
+        bars = {k: next(parts) for k in in_state}
+        sums = {k: next(parts) for k in in_constants}
+        constants = [next(parts) for _ in range(states, len(values) - rows)]
+        state = [next(parts) for _ in range(states)]
+        row = [next(parts) for _ in range(rows)]
+        row_cts = {k: next(parts) for k in outs if k >= states}
+        cts = [bars[k] if k < states else row_cts[k] for k in outs]
+        found = dict(zip(found_at, interpret(pulled, (number, *state, *constants, *row, *cts)), strict=True))
+        new = [found.get(k, zeros_like(values[k])) for k in in_state]
+        totals = [sums[k] + found[k] if k in found else sums[k] for k in in_constants]
+        return (*new, *totals, *(found.get(k, np.zeros(values[k].shape[1:], values[k].dtype)) for k in in_rows))
+
+    first = [*(ct[k] for k in in_state), *(zeros_like(aval(values[k])) for k in in_constants)]
+    constants = values[states : len(values) - rows]
+    stacked = [*before, *values[len(values) - rows :], *(ct[k] for k in outs if k >= states)]
+    examples = [np.zeros((), np.intp), *(_blank(v) for v in (*first, *constants)), *(_blank(s, rows=True) for s in stacked)]
+    program, captured = traced(turn, examples, lambda: "")
+    assert not captured
+    inner = {"body": program, "states": len(first), "rows": len(stacked), "reverse": not params["reverse"]}
+    result = bind(repeat, (args[0], *first, *constants, *stacked), params | inner)
+    bars = dict(zip([*in_state, *in_constants, *in_rows], result, strict=True))
+    return [None, *(bars.get(k) for k in range(len(values)))]
+
+
+def _blank(value: Any, rows: bool = False) -> Any:
+    found = aval(value)
+    return np.zeros(found.shape[1:] if rows else found.shape, found.dtype)
+
+
+def _with_states(body: Program, states: int) -> tuple[Program, None]:
+    """The body that also gives the state before each turn."""
+    return Program(body.arguments, body.operations, (*body.results, *body.arguments[1 : 1 + states])), None
+
+
+repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=True)
+"""`(count, *state, *constants, *stacked)` -> (*state, *stacked results).
+
+Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
+`rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
+`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep. Where a count, which may differ from
+tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
+"""
+
+KEPT = 100_000
+"""The most states that the derivative of a loop keeps for a tile."""
+
+
+def loop(
+    body: Callable[[Any, Cores], Cores], init: Cores, first: Any, last: Any, go_on: Callable[[Any, Cores], Any] | None, most: int | None
+) -> Cores:
+    """A loop of the function of a tile: see `diffsim.ad.core.Tiling`."""
+    if go_on is not None:
+        return _while(body, init, go_on, most)
+    if isinstance(first, Tracer):
+        raise TileError("the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
+    if isinstance(last, Tracer) and most is None:
+        most = KEPT
+    count = last if isinstance(last, Tracer) else max(int(last) - int(first), 0)
+    if isinstance(last, Tracer) and first:
+        count = last - int(first)
+    turns = int(count) if not isinstance(count, Tracer) else int(most or 0)
+    if not turns:
+        return init
+    state = tuple(c if hasattr(c, "dtype") else np.asarray(c) for c in init)
+
+    def turn(cores: Cores) -> Cores:
+        return tuple(c if hasattr(c, "dtype") else np.asarray(c) for c in body(cores[0], cores[1:]))
+
+    program, captured = traced(turn, (np.zeros((), np.intp), *map(_blank, state)))
+    program = _steady(program, state)
+    params = {"body": program, "states": len(state), "rows": 0, "most": turns, "first": int(first), "reverse": False, "kept": KEPT}
+    return tuple(bind(repeat, (np.asarray(turns) if not isinstance(count, Tracer) else count, *state, *captured), params))
+
+
+def _steady(program: Program, state: Cores) -> Program:
+    """The body with results of the types and shapes of the state."""
+    for before, after in zip(state, program.results, strict=False):
+        if before.shape != after.shape or before.dtype != after.dtype:
+            raise ShapeError(
+                f"the body of a loop returned {after.dtype} of shape {after.shape} for a state that began as {before.dtype} of shape "
+                f"{before.shape}; begin with that shape and type"
+            )
+    return program
+
+
+def _while(body: Callable[[Any, Cores], Cores], init: Cores, go_on: Callable[[Any, Cores], Any], most: int | None) -> Cores:
+    """A counted loop over a state and whether it goes on: where it does not, a turn changes nothing."""
+    from diffsim.ad.ops.elementwise import where
+
+    if most is None:
+        raise TileError(
+            "a while_loop in a tile program needs to know the most turns that a tile may take, for which its derivative keeps states; "
+            "give max_steps="
+        )
+
+    def turn(number: Any, state: Cores) -> Cores:
+        going, *values = state
+        new = body(number, tuple(values))
+        chosen = [astype(where(going, n, v), dtype=v.dtype) for n, v in zip(new, values, strict=True)]
+        return (astype(where(going, go_on(number, tuple(chosen)), False), dtype=np.dtype(bool)), *chosen)
+
+    start = go_on(0, init)
+    found = loop(turn, (start if hasattr(start, "dtype") else np.asarray(bool(start)), *init), 0, most, None, None)
+    return tuple(found[1:])
+
+

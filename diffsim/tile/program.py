@@ -1,0 +1,137 @@
+"""A tile program: the operations of a function on the arrays of one tile, in the order in which it does them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.core import Primitive
+
+
+class Variable:
+    """A value of a tile program: an argument, or a result of an operation."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+Operand = Any
+"""A variable, or a constant: a number, or a NumPy array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """An operation of a tile program.
+
+    Attributes:
+        primitive: of the reverse-mode layer, or of `diffsim.tile.loops`.
+        operands: what it works on.
+        params: its parameters; an index, axes, a shape.
+        results: one variable, or several if the primitive gives several.
+        place: file and line of the user's program that does it, for messages.
+    """
+
+    primitive: Primitive
+    operands: tuple[Operand, ...]
+    params: dict[str, Any]
+    results: tuple[Variable, ...]
+    place: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Operations from arguments to results.
+
+    Attributes:
+        arguments: variables.
+        operations: in order, without those whose results nothing needs.
+        results: variables, or constants.
+    """
+
+    arguments: tuple[Variable, ...]
+    operations: tuple[Operation, ...]
+    results: tuple[Operand, ...]
+
+    @cached_property
+    def signature(self) -> Hashable:
+        """Equal for programs that do the same with the same constants."""
+        names: dict[Variable, int] = {a: k for k, a in enumerate(self.arguments)}
+        described = []
+        for operation in self.operations:
+            operands = tuple(_described(o, names) for o in operation.operands)
+            for result in operation.results:
+                names[result] = len(names)
+            kinds = tuple((r.shape, r.dtype.str) for r in operation.results)
+            described.append((operation.primitive.name, operands, _frozen(operation.params), kinds))
+        arguments = tuple((a.shape, a.dtype.str) for a in self.arguments)
+        return arguments, tuple(described), tuple(_described(r, names) for r in self.results)
+
+    def constants(self) -> Iterator[np.ndarray]:
+        """The arrays among its operands."""
+        for operation in self.operations:
+            yield from (o for o in operation.operands if isinstance(o, np.ndarray))
+        yield from (r for r in self.results if isinstance(r, np.ndarray))
+
+
+def _described(operand: Operand, names: dict[Variable, int]) -> Hashable:
+    return ("variable", names[operand]) if isinstance(operand, Variable) else _frozen(operand)
+
+
+def _frozen(x: Any) -> Hashable:
+    """Something hashable that is equal for equal parameters."""
+    if isinstance(x, Program):
+        return ("program", x.signature)
+    if isinstance(x, np.ndarray):
+        return ("array", x.shape, x.dtype.str, x.tobytes())
+    if isinstance(x, dict):
+        return ("dict", *((k, _frozen(v)) for k, v in sorted(x.items())))
+    if isinstance(x, (tuple, list)):
+        return ("tuple", *map(_frozen, x))
+    if isinstance(x, slice):
+        return ("slice", x.start, x.stop, x.step)
+    return (type(x).__name__, str(x) if isinstance(x, (float, np.floating)) else x)
+
+
+def pruned(arguments: Sequence[Variable], operations: Sequence[Operation], results: Sequence[Operand]) -> Program:
+    """A program without the operations whose results nothing needs; equal operations on equal operands are one."""
+    renamed: dict[Variable, Variable] = {}
+    known: dict[Hashable, tuple[Variable, ...]] = {}
+    merged = []
+    for operation in operations:
+        operands = tuple(renamed.get(o, o) if isinstance(o, Variable) else o for o in operation.operands)
+        key = (
+            operation.primitive.name,
+            tuple(("variable", id(o)) if isinstance(o, Variable) else _frozen(o) for o in operands),
+            _frozen(operation.params),
+        )
+        found = known.get(key)
+        if found is not None:
+            renamed.update(zip(operation.results, found, strict=True))
+            continue
+        known[key] = operation.results
+        merged.append(Operation(operation.primitive, operands, operation.params, operation.results, operation.place))
+    ends = tuple(renamed.get(r, r) if isinstance(r, Variable) else r for r in results)
+    needed = {r for r in ends if isinstance(r, Variable)}
+    kept = []
+    for operation in reversed(merged):
+        if needed.intersection(operation.results):
+            needed.update(o for o in operation.operands if isinstance(o, Variable))
+            kept.append(operation)
+    return Program(tuple(arguments), tuple(reversed(kept)), ends)

@@ -1,0 +1,240 @@
+"""Tracing the function of a tile: it is run once on abstract arrays, and what it does is written down as a `Program`.
+
+An abstract array has a shape, a type and a layout in memory, so the functions of `diffsim.numpy` work on it as on any other array. It
+stands for the arrays of all tiles at once, so nothing can be decided by its entries: that is refused, with the line that does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.guard import caller
+from diffsim.ad.arrays.leaves import Cores
+from diffsim.ad.arrays.namespace import named
+from diffsim.ad.core import Primitive, Trace, Tracer, bind, is_inexact, local, running
+from diffsim.ad.ops.elementwise import TABLE
+from diffsim.ad.scans import scans
+from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
+from diffsim.ad.transforms.sweep import swept
+from diffsim.errors import TileError
+from diffsim.tile import decisions
+from diffsim.tile.program import Operation, Program, Variable, pruned
+
+UNNEEDED = ("donate", "copy")
+"""Parameters of primitives that only say where results lie in memory."""
+
+
+class TileTracer(Tracer):
+    """An abstract array of a tile program. `primal` is an example: its entries are never read."""
+
+    __slots__ = ("variable",)
+    abstract = True
+
+    def __init__(self, trace: TileTrace, primal: Any, variable: Variable) -> None:
+        self.trace, self.primal, self.variable = trace, primal, variable
+
+    def __bool__(self) -> bool:
+        raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
+
+    def _number(self, *_: Any) -> Any:
+        raise _undecided("a Python number of", "compute with the array, or with x.astype(int)")
+
+    __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise _undecided("a NumPy array of", "use functions of diffsim.numpy")
+
+    def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
+        if how != "__call__" or kwargs or ufunc.__name__ not in TABLE:
+            raise _undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
+        return bind(TABLE[ufunc.__name__], args, {})
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        own = decisions.FUNCTIONS.get(function.__name__)
+        if own is not None:
+            return own(*args, **kwargs)
+        if function.__name__ in decisions.OF_VALUES or named(function) is None:
+            raise _undecided(f"numpy.{function.__name__} of", decisions.REMEDIES.get(function.__name__, "use other functions"))
+        return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        from diffsim.ad.ops.structure import astype
+
+        return astype(self, dtype=np.dtype(dtype))
+
+    def __repr__(self) -> str:
+        return f"<one for each tile: {self.variable!r}>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _undecided(what: str, remedy: str) -> TileError:
+    return TileError(f"{caller()}: {what} a value of a tile program, which differs from tile to tile; {remedy}")
+
+
+class TileTrace(Trace):
+    """Writes operations down.
+
+    Attributes:
+        arguments: variables of the program.
+        operations: so far.
+        captured: values of transformations around it that the function uses, with their variables.
+    """
+
+    __slots__ = ("arguments", "captured", "operations", "places")
+
+    def __init__(self, places: Callable[[], str] = caller) -> None:
+        super().__init__()
+        self.arguments: list[Variable] = []
+        self.operations: list[Operation] = []
+        self.captured: dict[int, tuple[Any, TileTracer]] = {}
+        self.places = places
+
+    def argument(self, shape: tuple[int, ...], dtype: Any) -> TileTracer:
+        made = self._new(np.ones(shape, dtype) if np.dtype(dtype).kind in "fc" else np.zeros(shape, dtype))
+        self.arguments.append(made.variable)
+        return made
+
+    def _new(self, example: Any) -> TileTracer:
+        return TileTracer(self, example, Variable(example.shape, example.dtype))
+
+    def capture(self, value: Any) -> TileTracer:
+        """The argument that stands for a value of a transformation around the program."""
+        found = self.captured.get(id(value))
+        if found is None:
+            if isinstance(value, TileTracer) and value.trace.ended:
+                raise TileError("a value of a tile program is used outside of it: it left its function by another way than the result")
+            found = self.captured[id(value)] = value, self.argument(value.shape, value.dtype)
+        return found[1]
+
+    def own(self, value: Any) -> Any:
+        """A core value as this trace knows it: its tracer, or a constant."""
+        if not isinstance(value, Tracer) or (isinstance(value, TileTracer) and value.trace is self):
+            return value
+        return self.capture(value)
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        args = [self.own(a) for a in args]
+        if primitive is scans.scan or primitive is scans.reduce:
+            by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)
+            return tuple(core(y) for y in by_tree(*map(wrap, args)))
+        params = {name: value for name, value in params.items() if name not in UNNEEDED}
+        examples = [a.primal if isinstance(a, TileTracer) else a for a in args]
+        with np.errstate(all="ignore"):
+            found = decisions.example(primitive, examples, params)
+        results = tuple(map(self._new, found)) if primitive.multiple else (self._new(found),)
+        operands = tuple(a.variable if isinstance(a, TileTracer) else a for a in args)
+        self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places()))
+        return results if primitive.multiple else results[0]
+
+    def program(self, results: Sequence[Any]) -> Program:
+        """What was written down, as far as the results need it."""
+        owned = [self.own(r) for r in results]
+        ends = [r.variable if isinstance(r, TileTracer) else r for r in owned]
+        return pruned(self.arguments, self.operations, ends)
+
+
+def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The results of a program on core values of any kind."""
+    known: dict[Variable, Any] = dict(zip(program.arguments, values, strict=True))
+    for operation in program.operations:
+        found = bind(operation.primitive, [known[o] if isinstance(o, Variable) else o for o in operation.operands], operation.params)
+        known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
+    return [known[r] if isinstance(r, Variable) else r for r in program.results]
+
+
+def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places: Callable[[], str] = caller) -> tuple[Program, list[Any]]:
+    """The program of a function of core values, and the values that it captures, which are its last arguments.
+
+    Args:
+        function: core values -> core values.
+        arguments: with the shape and type of each.
+        places: where the operation that is being done stands in the user's program.
+    """
+    trace, outer = TileTrace(places), local.tiling
+    given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
+    local.tiling = _Loops()
+    try:
+        with running():
+            results = function(given)
+        program = trace.program(results)
+    finally:
+        local.tiling = outer
+        trace.ended = True
+    return program, [value for value, _ in trace.captured.values()]
+
+
+class _Loops:
+    """Loops and branches of the function of a tile."""
+
+    def loop(self, *args: Any, **kwargs: Any) -> Any:
+        from diffsim.tile.loops import loop
+
+        return loop(*args, **kwargs)
+
+
+def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:
+    """The program of the tangents of the results, and which results have one.
+
+    Its arguments are those of `program`, and a tangent for each that is `moved`.
+    """
+    has: list[bool] = []
+
+    def run(cores: Cores) -> Cores:
+        count = len(program.arguments)
+        trace, dots = ForwardTrace(), iter(cores[count:])
+        values = [ForwardTracer(trace, v, next(dots)) if m else v for v, m in zip(cores[:count], moved, strict=True)]
+        found = interpret(program, values)
+        mine = [f.tangent if isinstance(f, ForwardTracer) and f.trace is trace else None for f in found]
+        has[:] = [m is not None for m in mine]
+        return tuple(m for m in mine if m is not None)
+
+    given = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
+    made, captured = traced(run, given, lambda: "")
+    assert not captured
+    return made, has
+
+
+def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tuple[Program, list[bool]]:
+    """The program of the cotangents of the wanted arguments, and which of these have one.
+
+    Its arguments are those of `program`, and a cotangent for each floating-point result.
+    """
+    has: list[bool] = []
+
+    def run(cores: Cores) -> Cores:
+        count = len(program.arguments)
+        trace, cts = ReverseTrace(), iter(cores[count:])
+        leaves = [trace.leaf(v) if w else v for v, w in zip(cores[:count], wanted, strict=True)]
+        found = interpret(program, leaves)
+        seeds = []
+        for result in found:
+            if not is_inexact(result):
+                continue
+            ct = next(cts)
+            if isinstance(result, ReverseTracer) and result.trace is trace:
+                seeds.append((result.node, ct))
+        outer, local.zero_wins = local.zero_wins, zero_wins
+        try:
+            bars = swept(seeds, [leaf.node for leaf, w in zip(leaves, wanted, strict=True) if w])
+        finally:
+            local.zero_wins = outer
+        assert bars is not None
+        has[:] = [b is not None for b in bars]
+        return tuple(b for b in bars if b is not None)
+
+    given = [*program.arguments, *(r for r in program.results if is_inexact(r))]
+    made, captured = traced(run, given, lambda: "")
+    assert not captured
+    return made, has
+
+
+def as_array(tracer: TileTracer, scalar: bool) -> Array:
+    return Array(tracer, scalar=scalar)
