@@ -160,7 +160,7 @@ class _InPython:
             case ast.Compare():
                 node.left, node.comparators = self._value(node.left), [self._value(each) for each in node.comparators]
                 return _call(CONDITION, [node], node)
-            case ast.Tuple():
+            case ast.Tuple() | ast.List():
                 node.elts = [self._value(each) for each in node.elts]
         return node
 

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from diffsim import arguments
+from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, is_floating, public
-from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom
+from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom, is_known, local
 from diffsim.ad.loops.closure import closed, discover
 from diffsim.ad.loops.replay import LoopStepper, Record, Step, require_same
-from diffsim.ad.ops.structure import compact, zeros_like
+from diffsim.ad.ops.elementwise import where
+from diffsim.ad.ops.structure import compact, reshape, zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
@@ -141,6 +143,11 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
     return run
 
 
+def _numbered(body: Callable[[Any, Cores], Cores]) -> Callable[[Any, Cores], Cores]:
+    """A body whose number may be a value of a program."""
+    return lambda number, state: body(wrap(number), state)
+
+
 def _is_number(core: Any) -> bool:
     """Whether it is an array or a number, not a text or another object that a state carries along."""
     return hasattr(core, "dtype") or isinstance(core, (bool, int, float, complex))
@@ -215,8 +222,12 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         assert abs(value - 1.0) < 0.05 and gradient.shape == (2,)  # a circle, nearly
     """
     arguments.function("body", body, "ds.fori_loop(0, n, lambda i, x: 0.5 * x, x)", optional=False)
-    lower, upper = _whole("lower", lower), _whole("upper", upper)
     cores, tree = cores_of(init)
+    if local.tiling is not None:
+        body_of = _body(body, tree)
+        bounds = [c if isinstance(c := core(b), Tracer) else _whole(name, b) for name, b in (("lower", lower), ("upper", upper))]
+        return public(local.tiling.loop(_numbered(body_of), cores, *bounds, None, None), tree)
+    lower, upper = _whole("lower", lower), _whole("upper", upper)
     found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
     return public(found, tree)
 
@@ -285,6 +296,9 @@ def while_loop(
             raise ParameterError(f"a while_loop took more than max_steps = {max_steps} steps; raise it, or check the condition")
         return not require_truth("cond", cond(unflatten(tree, as_arrays(_in_rows(state)))))
 
+    if local.tiling is not None:
+        going = lambda _, state: core(cond(unflatten(tree, as_arrays(state))))  # noqa: E731
+        return public(local.tiling.loop(_body(lambda _, state: body(state), tree), cores, 0, None, going, max_steps), tree)
     found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
     return public(found, tree)
 
@@ -376,4 +390,19 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     for name, function in (("true_fun", true_fun), ("false_fun", false_fun)):
         arguments.function(name, function, "ds.cond(x > 0, lambda x: x, lambda x: -x, x)", optional=False)
+    chosen = core(pred) if isinstance(pred, (Array, Tracer)) else pred
+    if isinstance(chosen, Tracer) and not is_known(chosen):
+        return _either(chosen, true_fun(*operands), false_fun(*operands))
     return true_fun(*operands) if require_truth("pred", pred) else false_fun(*operands)
+
+
+def _either(chosen: Any, yes: Any, no: Any) -> Any:
+    """Both branches, and of each value that of the branch that holds."""
+    cores, tree = cores_of(yes)
+    others, found = cores_of(no)
+    if found != tree:
+        raise ShapeError(f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both")
+    if chosen.size != 1:
+        raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")
+    holds = reshape(chosen, shape=())
+    return public(tuple(bind(where, (holds, a, b), {}) for a, b in zip(cores, others, strict=True)), tree)

@@ -1,0 +1,206 @@
+"""A tile program over many tiles as one operation of the reverse-mode record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim import arguments
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.leaves import Cores, array_core
+from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
+from diffsim.ad.ops import structure as st
+from diffsim.ad.tree import flatten, unflatten
+from diffsim.errors import ParameterError, ShapeError, TileError
+from diffsim.tile.kernel import Form, compiled
+from diffsim.tile.program import Program, Variable
+from diffsim.tile.trace import cotangents, tangents, traced
+
+
+def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int) -> tuple[Any, ...]:
+    return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles))
+
+
+def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+    program, form = params["program"], params["form"]
+    moved = [d is not None for d in dots]
+    derivative, has = _derivative(program, ("tangents", tuple(moved)), lambda: tangents(program, moved))
+    made = Form(
+        (*form.mapped, *(m for m, d in zip(form.mapped, moved, strict=True) if d)),
+        tuple(s for s, h in zip(form.summed, has, strict=True) if h),
+    )
+    found = iter(tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ())
+    return [next(found) if h else None for h in has]
+
+
+def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
+    program, form = params["program"], params["form"]
+    zero_wins = local.zero_wins
+    pulled, has = _derivative(
+        program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins)
+    )
+    floating = [k for k, r in enumerate(program.results) if is_inexact(r)]
+    kinds = [m for m, w in zip(form.mapped, wanted, strict=True) if w]
+    made = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
+    found = iter(tiles(*args, *(ct[k] for k in floating), program=pulled, form=made, tiles=params["tiles"]) if any(has) else ())
+    bars = iter([next(found) if h else None for h in has])
+    return [next(bars) if w else None for w in wanted]
+
+
+_derivatives: dict[tuple[Any, ...], Any] = {}
+
+
+def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """A derived program, made once."""
+    whole = (program.signature, *key)
+    if whole not in _derivatives:
+        if len(_derivatives) > 1000:
+            _derivatives.clear()
+        _derivatives[whole] = make()
+    return _derivatives[whole]
+
+
+tiles: Primitive = Primitive(
+    "tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True
+)
+"""The results of a tile program for arrays of its arguments, whose first axis is that of the tiles where they are mapped."""
+
+
+# for users
+
+
+def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  # noqa: A001 -- what it is in every language
+    """A function of tiles as a function of arrays of tiles, compiled into one kernel.
+
+    Args:
+        function: of the arrays of one tile, written with `diffsim.numpy`: of arrays, numbers and records of them, with 1 to 4 axes each
+            and static shapes. It is run once, on abstract arrays, to find its operations.
+        axes: the axis of each argument along which its tiles lie: a number for all arguments, or a tuple with one entry an argument. None
+            stands for an argument that all tiles share.
+
+    Returns:
+        A function of the same arguments with that axis added. The results of all tiles lie along a new first axis. It is one operation
+        of the reverse-mode record: `ds.grad`, `ds.vjp`, `ds.jvp`, `ds.hvp` and all others apply. What the function uses from around it
+        is shared by all tiles, and differentiated too.
+
+    Raises:
+        TileError: an operation without a rule, a shape that is not static, or a decision by values, which differ from tile to tile.
+        ShapeError: arguments with different numbers of tiles.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # Springs between neighbours in 1000 chains of 8 masses: the force on each mass.
+        def force(x):
+            f = np.zeros(8)
+            f[:-1] += x[1:] - x[:-1]  # an assignment keeps the derivative
+            f[1:] -= x[1:] - x[:-1]
+            return f
+
+        x = numpy.random.default_rng(0).normal(size=(1000, 8))
+        forces = ds.tile.map(force)(x)
+        stiffness = ds.jvp(ds.tile.map(force), (x,), (numpy.ones((1000, 8)),))[1]
+        assert forces.shape == (1000, 8) and numpy.allclose(stiffness, 0.0)  # moved as a whole, no chain resists
+    """
+    arguments.function("function", function, "ds.tile.map(lambda x: x @ x.T)", optional=False)
+
+    def mapped(*args: Any) -> Any:
+        return _mapped(function, args, axes)
+
+    mapped.__name__ = getattr(function, "__name__", "mapped")
+    mapped.__doc__ = getattr(function, "__doc__", None)
+    return mapped
+
+
+def _axis_of(axes: Any, count: int) -> list[Any]:
+    given = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
+    if len(given) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in given):
+        raise ParameterError(f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument")
+    if all(a is None for a in given):
+        raise ParameterError("axes has no axis, expected one at least along which tiles lie; call the function itself")
+    return given
+
+
+def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> Any:
+    leaves, trees, cores, lines = [], [], [], []
+    for number, (arg, axis) in enumerate(zip(args, _axis_of(axes, len(args)), strict=True)):
+        found, tree = flatten(arg)
+        trees.append((tree, len(found)))
+        for leaf in found:
+            value = leaf if axis is None and not hasattr(leaf, "dtype") and not isinstance(leaf, Array) else array_core(leaf)
+            if value is None:
+                value = np.asarray(leaf)
+                if value.dtype.kind not in "fciub":
+                    raise TileError(f"argument {number} of a tile program holds {type(leaf).__name__}, expected arrays of numbers")
+            if axis is not None:
+                value = _first(value, int(axis), number)
+            leaves.append(leaf)
+            cores.append(value)
+            lines.append(axis is not None)
+    counts = {c.shape[0] for c, m in zip(cores, lines, strict=True) if m}
+    if len(counts) > 1:
+        raise ShapeError(f"the arguments have {', '.join(map(str, sorted(counts)))} tiles, expected one number; give all of them one length")
+    (count,) = counts
+    traceable = [k for k, c in enumerate(cores) if hasattr(c, "dtype")]
+    kinds: dict[str, Any] = {}
+
+    def run(given: Cores) -> Cores:
+        values = list(cores)
+        for k, tracer in zip(traceable, given, strict=True):
+            values[k] = Array(tracer, scalar=tracer.ndim == 0)
+        position, whole = 0, []
+        for tree, size in trees:
+            whole.append(unflatten(tree, values[position : position + size]))
+            position += size
+        results, kinds["tree"] = flatten(function(*whole))
+        return tuple(_result(r) for r in results)
+
+    examples = [aval(cores[k]) if not lines[k] else _Tile(cores[k].shape[1:], cores[k].dtype) for k in traceable]
+    program, captured = traced(run, examples)
+    program = _complete(program)
+    form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
+    if not count:
+        found: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
+    else:
+        found = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+    return unflatten(kinds["tree"], [wrap(f) for f in found])
+
+
+class _Tile:
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+
+def _first(value: Any, axis: int, number: int) -> Any:
+    """A core value with the axis of the tiles first."""
+    rank = len(value.shape)
+    if not -rank <= axis < rank:
+        raise ShapeError(f"argument {number} has the shape {value.shape}, which has no axis {axis} along which tiles lie; see axes=")
+    axis %= rank
+    if not axis:
+        return value
+    return st.transpose(value, axes=(axis, *(k for k in range(rank) if k != axis)))
+
+
+def _result(leaf: Any) -> Any:
+    value = core(leaf) if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer, int, float, bool)) else None
+    if value is None:
+        raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and records of them")
+    return value if hasattr(value, "dtype") else np.asarray(value)
+
+
+def _complete(program: Program) -> Program:
+    """The program with arrays for results that are constants."""
+    for argument in program.arguments:
+        if len(argument.shape) > 4:
+            raise TileError(f"an argument has {len(argument.shape)} axes in each tile, expected 4 at most; join some with reshape")
+    return Program(
+        program.arguments,
+        program.operations,
+        tuple(r if isinstance(r, Variable) else np.asarray(r) for r in program.results),
+    )
