@@ -173,6 +173,10 @@ def _perform(name: str, theirs: Callable[..., Any], values: Any) -> Any:
     try:
         with np.errstate(all="ignore"):
             return theirs(*args, **kwargs)
+    except np.linalg.LinAlgError as error:
+        if local.tiling is not None and "dimension" not in str(error):  # an abstract array is no regular matrix
+            raise _UnknownError from error
+        raise
     except ValueError as error:
         if "read-only" in str(error):
             raise _UnknownError from error

@@ -84,6 +84,12 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, *others: Any, **more: An
     return a if a_max is None else bind(ew.minimum, (a, a_max), {})
 
 
+def _round(a: Any, decimals: int) -> Any:
+    if not decimals:
+        return bind(ew.TABLE["rint"], (a,), {})
+    return bind(ew.TABLE["rint"], (a * 10.0**decimals,), {}) / 10.0**decimals
+
+
 def _flip(m: Any, axis: Any = None) -> Any:
     axes = tuple(range(m.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     named = {a % m.ndim for a in axes}
@@ -111,6 +117,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "max": lambda a, axis=None, out=None, keepdims=False, **others: _extremum(a, axis, keepdims, True, others),
     "min": lambda a, axis=None, out=None, keepdims=False, **others: _extremum(a, axis, keepdims, False, others),
     "where": lambda c, x, y: bind(ew.where, (c, x, y), {}),
+    "round": lambda a, decimals=0, out=None: _round(a, decimals),
     "ravel": lambda a, order="C": st.reshape(a, shape=(-1,)),
 }
 """Functions of NumPy by name, on abstract values."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import engine
+from diffsim import buffers, engine
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import ArrayIndexError, SingularError
+from diffsim.errors import ArrayIndexError, ParameterError, SingularError
 from diffsim.expr.source import Text
 from diffsim.tile import entries
 from diffsim.tile.program import Program, Variable
@@ -186,7 +186,7 @@ class Kernel:
             if summed:
                 results.append(engine.aligned((max(chunks * size, 1), lanes) if lanes > 1 else (max(chunks * size, 1),), _NUMPY[kind]))
             else:
-                results.append(np.empty(max(count * size, 1), _ARRAYS[kind]))
+                results.append(buffers.empty((max(count * size, 1),), np.dtype(_ARRAYS[kind])))
         errors = np.zeros(max(len(self.checks), 1), np.int32)
         control = np.array([count, share, groups, per_chunk], np.int32)
         with self._lock:
@@ -211,7 +211,7 @@ class Kernel:
     def _refuse(self, errors: np.ndarray) -> None:
         for tile, message in zip(errors.tolist(), self.checks, strict=False):
             if tile:
-                kind = ArrayIndexError if "index" in message else SingularError
+                kind = ArrayIndexError if "index" in message else ParameterError if "while_loop" in message else SingularError
                 raise kind(f"{message} (tile {tile - 1})")
 
 

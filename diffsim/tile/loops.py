@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
-from diffsim.ad.ops.structure import astype, zeros_like
+from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
 from diffsim.tile.program import Program
 from diffsim.tile.trace import cotangents, interpret, tangents, traced
@@ -27,7 +27,7 @@ def _evaluate(count: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
     outs = [np.zeros((most, *r.shape), r.dtype) for r in body.results[states:]]
     numbers = range(most)[::-1] if params["reverse"] else range(most)
     for k in numbers:
-        if k < int(count):
+        if k < int(count) and (not params["going"] or state[0]):
             number = np.asarray(k + params["first"])
             found = interpret(body, (number, *state, *constants, *(s[k] for s in stacked)))
             state = tuple(found[:states])
@@ -130,8 +130,8 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     examples = [np.zeros((), np.intp), *(_blank(v) for v in (*first, *constants)), *(_blank(s, rows=True) for s in stacked)]
     program, captured = traced(turn, examples, lambda: "")
     assert not captured
-    inner = {"body": program, "states": len(first), "rows": len(stacked), "reverse": not params["reverse"]}
-    result = bind(repeat, (args[0], *first, *constants, *stacked), params | inner)
+    inner = {"body": program, "states": len(first), "rows": len(stacked), "reverse": not params["reverse"], "going": False}
+    result = bind(repeat, (saved[1] if params["going"] else args[0], *first, *constants, *stacked), params | inner)
     bars = dict(zip([*in_state, *in_constants, *in_rows], result, strict=True))
     return [None, *(bars.get(k) for k in range(len(values)))]
 
@@ -151,16 +151,25 @@ repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=
 
 Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
 `rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
-`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep. Where a count, which may differ from
+`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `going`, whether the first value of the
+state says if there is a further turn (the second one counts them). Where a count, which may differ from
 tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
 """
 
 KEPT = 100_000
 """The most states that the derivative of a loop keeps for a tile."""
+TURNS = 1000
+"""The most turns of a while loop without max_steps."""
 
 
 def loop(
-    body: Callable[[Any, Cores], Cores], init: Cores, first: Any, last: Any, go_on: Callable[[Any, Cores], Any] | None, most: int | None
+    body: Callable[[Any, Cores], Cores],
+    init: Cores,
+    first: Any,
+    last: Any,
+    go_on: Callable[[Any, Cores], Any] | None,
+    most: int | None,
+    going: bool = False,
 ) -> Cores:
     """A loop of the function of a tile: see `diffsim.ad.core.Tiling`."""
     if go_on is not None:
@@ -183,6 +192,7 @@ def loop(
     program, captured = traced(turn, (np.zeros((), np.intp), *map(_blank, state)))
     program = _steady(program, state)
     params = {"body": program, "states": len(state), "rows": 0, "most": turns, "first": int(first), "reverse": False, "kept": KEPT}
+    params["going"] = going
     return tuple(bind(repeat, (np.asarray(turns) if not isinstance(count, Tracer) else count, *state, *captured), params))
 
 
@@ -198,23 +208,21 @@ def _steady(program: Program, state: Cores) -> Program:
 
 
 def _while(body: Callable[[Any, Cores], Cores], init: Cores, go_on: Callable[[Any, Cores], Any], most: int | None) -> Cores:
-    """A counted loop over a state and whether it goes on: where it does not, a turn changes nothing."""
-    from diffsim.ad.ops.elementwise import where
-
-    if most is None:
-        raise TileError(
-            "a while_loop in a tile program needs to know the most turns that a tile may take, for which its derivative keeps states; "
-            "give max_steps="
-        )
+    """A loop whose state says whether it goes on, and how many turns it took."""
 
     def turn(number: Any, state: Cores) -> Cores:
-        going, *values = state
-        new = body(number, tuple(values))
-        chosen = [astype(where(going, n, v), dtype=v.dtype) for n, v in zip(new, values, strict=True)]
-        return (astype(where(going, go_on(number, tuple(chosen)), False), dtype=np.dtype(bool)), *chosen)
+        new = body(number, state[2:])
+        return (_truth(go_on(number, new)), astype(state[1] + 1, dtype=_COUNT), *new)
 
-    start = go_on(0, init)
-    found = loop(turn, (start if hasattr(start, "dtype") else np.asarray(bool(start)), *init), 0, most, None, None)
-    return tuple(found[1:])
+    start = (_truth(go_on(0, init)), np.zeros((), _COUNT), *init)
+    return loop(turn, start, 0, TURNS if most is None else most, None, None, going=True)[2:]
 
 
+def _truth(value: Any) -> Any:
+    value = value if hasattr(value, "dtype") else np.asarray(value)
+    if value.size != 1:
+        raise ShapeError(f"cond gave an array of shape {value.shape}, expected one truth value; use np.any or np.all")
+    return astype(reshape(value, shape=()), dtype=np.dtype(bool))
+
+
+_COUNT = np.dtype(np.intp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,7 @@ class Operation:
         params: its parameters; an index, axes, a shape.
         results: one variable, or several if the primitive gives several.
         place: file and line of the user's program that does it, for messages.
+        inner: what it does, for a function with a derivative rule of its own.
     """
 
     primitive: Primitive
@@ -53,6 +54,7 @@ class Operation:
     params: dict[str, Any]
     results: tuple[Variable, ...]
     place: str = ""
+    inner: Program | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,7 @@ def pruned(arguments: Sequence[Variable], operations: Sequence[Operation], resul
             renamed.update(zip(operation.results, found, strict=True))
             continue
         known[key] = operation.results
-        merged.append(Operation(operation.primitive, operands, operation.params, operation.results, operation.place))
+        merged.append(replace(operation, operands=operands))
     ends = tuple(renamed.get(r, r) if isinstance(r, Variable) else r for r in results)
     needed = {r for r in ends if isinstance(r, Variable)}
     kept = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +13,8 @@ import numpy as np
 from diffsim.ad.ops import elementwise as ew
 from diffsim.errors import TileError
 from diffsim.tile import entries, matrices
-from diffsim.tile.program import Operation, Variable
+from diffsim.tile.program import Operation, Program, Variable
+from diffsim.tile.trace import RULE
 from diffsim.tile.values import Affine, Uniform, Value, View, row_strides
 from diffsim.tile.writer import Writer, broadcast, picked
 
@@ -36,12 +38,31 @@ def write(w: Writer, operation: Operation) -> None:
         TileError: there is no rule for it.
     """
     name = operation.primitive.name
+    if operation.inner is not None:
+        _inlined(w, operation, operation.inner)
+        return
     found = RULES.get(name)
-    if found is None and name in ew.TABLE:
+    if found is None and (name in ew.TABLE or name == "scale"):
         found = _elementwise
     if found is None:
         raise TileError(f"{operation.place}: {name} has no rule in tile programs; write it with other operations, or call it outside")
     found(w, operation)
+
+
+def _inlined(w: Writer, operation: Operation, inner: Program) -> None:
+    """What a function with a rule of its own does."""
+    wanted = [operation.operands[k] for k in operation.params[RULE]]
+    values = [w.operand(o) for o in wanted]
+    for value in values:
+        w.hold(value)
+    found = w.run(inner, values, write)
+    for variable, value in zip(operation.results, found, strict=True):
+        w.give(variable, value)
+        w.release(value)
+    for value in values:
+        w.release(value)
+    for operand in operation.operands:
+        w.used(operand)
 
 
 # entry by entry
@@ -153,7 +174,7 @@ def _moved(w: Writer, operation: Operation, change: Callable[[Value], Value]) ->
     w.used(operation.operands[0])
 
 
-@rule("copy", "layout")
+@rule("copy", "layout", "stop_gradient")
 def _copy(w: Writer, operation: Operation) -> None:
     _moved(w, operation, lambda value: value)
 
@@ -648,9 +669,16 @@ def _repeat(w: Writer, operation: Operation) -> None:
     with w.text.block(f"for {k} in range({most})"):
         turn = Affine(most - 1, ((k, -1),)) if params["reverse"] else Affine(0, ((k, 1),))
         number = Uniform(w.variable(f"V_n(ti.cast({turn + params['first']}, ti.i64))"), "n")
-        runs = None if turns is None else w.variable(
-            f"ti.select({entries.converted(w.read(turns, ()), turns.kind, 'n')} > V_n(ti.cast({turn}, ti.i64)), V_i(F_i(1)), V_i(F_i(0)))"
-        )
+        runs = None
+        if turns is not None:
+            wanted = f"{entries.converted(w.read(turns, ()), turns.kind, 'n')} > V_n(ti.cast({turn}, ti.i64))"
+            runs = w.variable(f"ti.select({wanted}, V_i(F_i(1)), V_i(F_i(0)))")
+        elif params["going"]:
+            runs = w.variable(f"ti.select({w.read(state[0], ())}, V_i(F_i(1)), V_i(F_i(0)))")
+        some = contextlib.nullcontext()
+        if runs is not None:
+            some = w.text.block(f"if {runs}.sum() > 0" if w.lanes > 1 else f"if {runs} > 0")
+        some.__enter__()
         lines = [row if isinstance(row, Uniform) else row.row(turn) for row in stacked]
         lines = [row.reshaped(row.shape[1:]) if isinstance(row, Uniform) else row for row in lines]
         found = w.run(body, [number, *state, *constants, *lines], write)
@@ -662,6 +690,12 @@ def _repeat(w: Writer, operation: Operation) -> None:
             _turned(w, made.row(turn), value, runs)
         for value in found:
             w.release(value)
+        some.__exit__(None, None, None)
+    if params["going"]:
+        w.check(
+            w.read(state[0], ()),
+            f"{operation.place}: a while_loop of a tile program takes more than {most} turns; give a larger max_steps, or check the condition",
+        )
     for value in (*constants, *stacked):
         w.release(value)
     for variable, made in zip(operation.results, (*state, *outs), strict=True):

@@ -125,6 +125,8 @@ class TileTrace(Trace):
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)
             return tuple(core(y) for y in by_tree(*map(wrap, args)))
+        if primitive.record is not None:
+            return self._with_own_rule(primitive, args, params)
         params = {name: value for name, value in params.items() if name not in UNNEEDED}
         examples = [a.primal if isinstance(a, TileTracer) else a for a in args]
         with np.errstate(all="ignore"):
@@ -134,6 +136,25 @@ class TileTrace(Trace):
         self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places()))
         return results if primitive.multiple else results[0]
 
+    def _with_own_rule(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """A function with a derivative rule of its own is one operation, so that its derivative is that of the rule."""
+        mine = [k for k, a in enumerate(args) if isinstance(a, TileTracer)]
+
+        def run(cores: Cores) -> Cores:
+            given = list(args)
+            for k, value in zip(mine, cores, strict=True):
+                given[k] = value
+            return tuple(primitive.evaluate(*given, **params))
+
+        inner, captured = traced(run, [args[k].variable for k in mine], self.places)
+        operands = [args[k].variable for k in mine] + [self.own(c).variable for c in captured]
+        results = tuple(self._new(_example(r)) for r in inner.results)
+        order = (*(a.variable if isinstance(a, TileTracer) else a for a in args), *operands[len(mine) :])
+        inner = Program(inner.arguments, inner.operations, inner.results)
+        whole = {**params, RULE: tuple(mine)}
+        self.operations.append(Operation(primitive, order, whole, tuple(r.variable for r in results), self.places(), inner))
+        return results
+
     def program(self, results: Sequence[Any]) -> Program:
         """What was written down, as far as the results need it."""
         owned = [self.own(r) for r in results]
@@ -141,11 +162,23 @@ class TileTrace(Trace):
         return pruned(self.arguments, self.operations, ends)
 
 
+RULE = "places of the operands of a function with a rule of its own"
+"""The parameter of such an operation; the primitive does not take it."""
+
+
+def _example(result: Any) -> Any:
+    kind = np.dtype(result.dtype) if hasattr(result, "dtype") else np.result_type(result)
+    shape = getattr(result, "shape", ())
+    return np.ones(shape, kind) if kind.kind in "fc" else np.zeros(shape, kind)
+
+
 def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
     """The results of a program on core values of any kind."""
     known: dict[Variable, Any] = dict(zip(program.arguments, values, strict=True))
     for operation in program.operations:
-        found = bind(operation.primitive, [known[o] if isinstance(o, Variable) else o for o in operation.operands], operation.params)
+        operands = [known[o] if isinstance(o, Variable) else o for o in operation.operands]
+        params = {name: value for name, value in operation.params.items() if name != RULE}
+        found = bind(operation.primitive, operands, params)
         known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
     return [known[r] if isinstance(r, Variable) else r for r in program.results]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from diffsim import arguments
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
-from diffsim.ad.core import Primitive, Tracer, aval, bind
+from diffsim.ad.core import Primitive, Tracer, aval, bind, local
 from diffsim.ad.loops.closure import closed, discover
 from diffsim.ad.loops.replay import Record, Step, require_same
 from diffsim.ad.ops.structure import zeros_like
@@ -49,6 +49,8 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     arguments.function("f", f, "ds.remat(lambda x: x**2)", optional=False)
 
     def again(*args: Any, **kwargs: Any) -> Any:
+        if local.tiling is not None:
+            return f(*args, **kwargs)
         cores, tree = cores_of((args, kwargs))
         forms = forms_of((args, kwargs))
         out_tree: list[Tree] = []

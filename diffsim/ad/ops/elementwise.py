@@ -89,7 +89,14 @@ ONE: Partial = (lambda *_: 1.0, "")
 add: Primitive = elementwise("add", np.add, ONE, ONE)
 subtract: Primitive = elementwise("subtract", np.subtract, ONE, (lambda x, y, o: -1.0, ""))
 multiply: Primitive = elementwise("multiply", np.multiply, (lambda x, y, o: y, "y"), (lambda x, y, o: x, "x"))
-divide: Primitive = elementwise("divide", np.divide, (lambda x, y, o: divide(1.0, y), "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
+
+
+def _inverse(y: Any) -> Any:
+    """1 / y; of a Python number a Python number, which does not widen what it is multiplied with."""
+    return 1.0 / y if type(y) in (int, float) and y else divide(1.0, y)
+
+
+divide: Primitive = elementwise("divide", np.divide, (lambda x, y, o: _inverse(y), "y"), (lambda x, y, o: -o / y, "yo"), singular=True)
 negative: Primitive = elementwise("negative", np.negative, (lambda x, o: -1.0, ""))
 positive: Primitive = elementwise("positive", np.positive, ONE)
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Tracer, is_plain, local
+from diffsim.ad.core import Tracer, is_known, is_plain, local
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
 from diffsim.ad.transforms.modes import VALUE, ForwardTracer, Node
 
@@ -79,7 +79,7 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     try:
         local.zero_wins = False
         found = swept(seeds, inputs)
-        if found is None or any(_has_nan(bar) for bar in found):
+        if found is None or any(_has_nan(bar) or not is_known(bar) for bar in found):
             local.zero_wins = True
             found = swept(seeds, inputs)
             assert found is not None
@@ -93,7 +93,7 @@ def _has_nan(bar: Any) -> bool:
     if isinstance(bar, ForwardTracer):
         return _has_nan(bar.primal) or _has_nan(bar.tangent)
     if isinstance(bar, Tracer):
-        return bar.abstract or _has_nan(bar.primal)  # what is not known may be
+        return not bar.abstract and _has_nan(bar.primal)
     if isinstance(bar, np.ndarray) and bar.ndim:
         if bar.dtype.kind != "f":
             return bool(np.isnan(bar).any())
