@@ -97,13 +97,12 @@ class Objective:
         """
         problem = self.problem
         self.evaluations += 1
-        fields = problem.unknowns.split(theta)
+        fields, pullback = vjp(problem.unknowns.split, theta)  # its record is smaller than what the parametrisation itself holds
         sums = self._misfit(fields, schedule or problem.checkpoint)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
-        gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
-        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, sums.predicted)
+        return Evaluation(sums.parts | penalties, pullback(sums.by_cell)[0], sums.by_cell, sums.predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
@@ -111,31 +110,29 @@ class Objective:
         fields = problem.unknowns.split(theta)
         total = sum(self._penalties(fields).values())
         for number, solution in enumerate(problem.setup.predict(problem.inputs(fields))):
-            total += sum(self._misfits_of(solution, number).values())
+            total += sum(self._misfits_of(self._compared(solution), number).values())
         return float(total)
 
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
-        return _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
+        values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
+        return values, Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
         return _gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
 
-    def _misfits_of(self, solution: Solution, shot: int) -> dict[str, Any]:
+    def _misfits_of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
         """Each misfit of one shot."""
-        return {label: misfits[shot](getattr(solution, of)[state]) for label, ((of, state), misfits) in self._misfits.items()}
+        return {label: misfits[shot](predicted[where]) for label, (where, misfits) in self._misfits.items()}
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""
         return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
 
-    def _compared(self, solution: Solution) -> Solution:
+    def _compared(self, solution: Solution) -> dict[Where, Array]:
         """The part of a solution that has data."""
-        parts: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
-        for (of, state), _ in self._misfits.values():
-            parts[of][state] = getattr(solution, of)[state]
-        return Solution(**parts)
+        return {(of, state): getattr(solution, of)[state] for (of, state), _ in self._misfits.values()}
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
