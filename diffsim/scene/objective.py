@@ -97,12 +97,13 @@ class Objective:
         """
         problem = self.problem
         self.evaluations += 1
-        fields, pullback = vjp(problem.unknowns.split, theta)  # its record is smaller than what the parametrisation itself holds
+        fields = problem.unknowns.split(theta)
         sums = self._misfit(fields, schedule or problem.checkpoint)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
-        return Evaluation(sums.parts | penalties, pullback(sums.by_cell)[0], sums.by_cell, sums.predicted)
+        gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
+        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, sums.predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
