@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,16 +79,16 @@ class Layout:
     def row_halo(self) -> tuple[int, ...]:
         return self.halo[:-1] or (0,)
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         """Tiles that hold the cells of one row."""
         return math.ceil(self.shape[-1] / self.lanes)
 
-    @property
+    @cached_property
     def halo_tiles(self) -> int:
         return math.ceil(self.halo[-1] / self.lanes) + self.margin
 
-    @property
+    @cached_property
     def stride(self) -> int:
         """Tiles from one row to the next: odd, so that neighbouring rows do not share cache sets (not multiples of 4 KiB)."""
         count = self.tiles + 2 * self.halo_tiles
@@ -99,18 +100,18 @@ class Layout:
         rows = [n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)]
         return tuple(math.prod(rows[axis + 1 :]) * self.stride for axis in range(len(rows)))
 
-    @property
+    @cached_property
     def tile_count(self) -> int:
         """Tiles of a field, halo included."""
         return math.prod(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True)) * self.stride
 
-    @property
+    @cached_property
     def storage(self) -> tuple[int, ...]:
         """Shape of the storage: rows with halo, tiles, and lanes where there is more than one."""
         rows = tuple(n + 2 * h for n, h in zip(self.rows, self.row_halo, strict=True))
         return (*rows, self.stride, self.lanes) if self.lanes > 1 else (*rows, self.stride)
 
-    @property
+    @cached_property
     def _first(self) -> int:
         """The place of the first halo value of a row in its tiles."""
         return self.halo_tiles * self.lanes - self.halo[-1]

@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad.arrays.arguments import real_values
+from diffsim.ad.arrays.array import core, wrap
+from diffsim.ad.ops import squares
 from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.typing import Array
 
 
 def in_f64(name: str, values: Any) -> Any:
@@ -18,6 +21,11 @@ def in_f64(name: str, values: Any) -> Any:
     if array.dtype.kind != "f":
         raise ParameterError(f"{name}: expected floating numbers, got dtype {array.dtype}; convert with .astype(numpy.float64)")
     return real_values(name, array, np.float64)
+
+
+def sum_of_squares(values: Any, weight: float | Array) -> Any:
+    """Σ weight values²; the weight is a number, or broadcasts to the shape of the values."""
+    return wrap(squares.sum_of_squares(core(values), core(weight)))
 
 
 def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float64]:

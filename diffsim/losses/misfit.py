@@ -15,7 +15,7 @@ import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import flag, real_array
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64
+from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, sum_of_squares
 
 Misfit: TypeAlias = Callable[[Any], Any]
 """predicted values -> a number, computed with `diffsim.numpy`.
@@ -74,8 +74,7 @@ class L2Misfit:
         check_fits("weight", weights, values.shape, "data")
         self._used = None if used is None else constant(used)
         self._data = constant(values)
-        self._weight = constant(weights) if weights.ndim else None  # one number for all is a factor of the sum
-        self._factor = 0.5 if weights.ndim else 0.5 * float(weights)
+        energy = 1.0
         if flag("normalise", normalise):
             energy = 0.5 * float((weights * values**2).sum())
             if energy == 0.0:
@@ -83,7 +82,7 @@ class L2Misfit:
                     "normalise: expected data that are not all zero where they count, got ½ Σ w d² = 0; "
                     "set normalise=False, or check mask and weight"
                 )
-            self._factor /= energy
+        self._half_weight = constant(0.5 * weights / energy) if weights.ndim else 0.5 * float(weights) / energy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -108,5 +107,4 @@ class L2Misfit:
         residual = values - self._data
         if self._used is not None:
             residual = np.where(self._used, residual, 0.0)  # not a product: NaN * 0 is NaN
-        squares = residual**2 if self._weight is None else self._weight * residual**2
-        return self._factor * np.sum(squares)
+        return sum_of_squares(residual, self._half_weight)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
+from operator import add
 from typing import Any, Literal, TypeAlias
 
 import numpy
@@ -22,7 +24,7 @@ import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import number, positive, real_array, shown, whole
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64
+from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares
 from diffsim.typing import Array
 
 Regulariser: TypeAlias = Callable[[Any], Any]
@@ -42,7 +44,7 @@ Example:
 
 
 class _Cells:
-    """Spacing and mask of a domain, and the forward difference on it."""
+    """Spacing and mask of a domain."""
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing)
@@ -73,19 +75,15 @@ class _Cells:
         departure = values if reference is None else values - reference
         return departure if self._mask is None else np.where(self._mask, departure, 0.0)
 
-    def slopes(self, values: Any) -> list[Any]:
-        """D_a values for each axis a, one entry shorter along a; zero where either cell does not count."""
-        return [np.diff(values, axis=axis) * factor for axis, factor in enumerate(self._per_length(values.shape))]
-
-    def _per_length(self, shape: tuple[int, ...]) -> list[float | Array]:
-        """For each axis, 1/h_a between cells that both count, and 0 between others."""
+    def between(self, shape: tuple[int, ...], numbers: Sequence[float]) -> list[float | Array]:
+        """For each axis its number, between cells that both count, and 0 between others. The numbers must be the same in each call."""
         if self._mask is None:
-            return [1 / h for h in self.lengths(len(shape))]
+            return [*numbers]
         if shape not in self._known:
             counts = numpy.broadcast_to(self._mask, shape)
             ends = [_ends(len(shape), axis) for axis in range(len(shape))]
             both = [counts[lower] & counts[upper] for lower, upper in ends]
-            self._known = {shape: [constant(pairs / h) for pairs, h in zip(both, self.lengths(len(shape)), strict=True)]}
+            self._known = {shape: [constant(pairs * number) for pairs, number in zip(both, numbers, strict=True)]}
         return self._known[shape]
 
 
@@ -159,9 +157,11 @@ class Tikhonov:
             ShapeError: Axes, mask or reference do not fit.
         """
         departure = self._cells.values(field, self._reference)
-        parts = [departure] if self._order == 0 else self._cells.slopes(departure)
-        factor = self._weight * self._cells.volume(departure.ndim)
-        return 0.5 * factor * sum(np.sum(part**2) for part in parts)
+        factor = 0.5 * self._weight * self._cells.volume(departure.ndim)
+        if self._order == 0:
+            return sum_of_squares(departure, factor)
+        weights = self._cells.between(departure.shape, [factor / h**2 for h in self._cells.lengths(departure.ndim)])
+        return reduce(add, [sum_of_squares(np.diff(departure, axis=axis), weight) for axis, weight in enumerate(weights)])
 
 
 class SmoothedTotalVariation:
@@ -216,8 +216,8 @@ class SmoothedTotalVariation:
         """
         values = self._cells.values(field)
         steepness = np.zeros(values.shape)  # |∇m|², at the lower cell of each pair
-        for axis, slope in enumerate(self._cells.slopes(values)):
-            steepness[_ends(values.ndim, axis)[0]] += slope**2
+        for axis, per_length in enumerate(self._cells.between(values.shape, [1 / h for h in self._cells.lengths(values.ndim)])):
+            steepness[_ends(values.ndim, axis)[0]] += (np.diff(values, axis=axis) * per_length) ** 2
         # √(s + ε²) - ε as s/(√(s + ε²) + ε): no cancellation where the field is nearly flat.
         rounded = np.sqrt(steepness + self._epsilon**2) + self._epsilon
         return self._weight * self._cells.volume(values.ndim) * np.sum(steepness / rounded)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
@@ -133,9 +134,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     parts = [*_one_more(prepend, a.shape, axis), a, *_one_more(append, a.shape, axis)]
     a = concatenate(parts, axis) if len(parts) > 1 else a
     lead = (slice(None),) * axis
-    apart = ew.not_equal if a.dtype == bool else ew.subtract
     for _ in range(n):
-        a = apart(a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))])
+        if a.dtype == bool:
+            a = ew.not_equal(a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))])
+        else:
+            a = wrap(st.difference(value_of(a), axis=axis))
     return a
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.optimize import Bounds
 
 import diffsim.numpy as np
+from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import real_array
 from diffsim.errors import ParameterError
 from diffsim.optimize.parametrise import Parametrisation, check_dtype, check_field, spread
@@ -105,7 +106,7 @@ class Regions:
 
     @cached_property
     def _inside(self) -> npt.NDArray[numpy.bool_]:
-        return numpy.asarray(self.labels) != FIXED
+        return constant(numpy.asarray(self.labels) != FIXED)
 
     @cached_property
     def _member(self) -> IntArray:
@@ -120,7 +121,7 @@ class Regions:
                 f"labels: expected every number of 0 ... K-1 (and -1 for no region), got {numbers[:10].tolist()}; "
                 "renumber by numpy.unique(labels, return_inverse=True)"
             )
-        return member
+        return constant(member)
 
     @cached_property
     def _values(self) -> Parametrisation:
@@ -130,4 +131,4 @@ class Regions:
     def _template(self) -> Array:
         if self.background is None and not self._inside.all():
             raise ParameterError("background: expected the values of cells labelled -1, got none; give `background=`")
-        return spread("background", 0.0 if self.background is None else self.background, self.shape).astype(self.dtype)
+        return constant(spread("background", 0.0 if self.background is None else self.background, self.shape).astype(self.dtype))

@@ -111,31 +111,29 @@ class Objective:
         fields = problem.unknowns.split(theta)
         total = sum(self._penalties(fields).values())
         for number, solution in enumerate(problem.setup.predict(problem.inputs(fields))):
-            total += sum(self._misfits_of(solution, number).values())
+            total += sum(self._misfits_of(self._compared(solution), number).values())
         return float(total)
 
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
-        return _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
+        values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
+        return values, Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
         return _gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
 
-    def _misfits_of(self, solution: Solution, shot: int) -> dict[str, Any]:
+    def _misfits_of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
         """Each misfit of one shot."""
-        return {label: misfits[shot](getattr(solution, of)[state]) for label, ((of, state), misfits) in self._misfits.items()}
+        return {label: misfits[shot](predicted[where]) for label, (where, misfits) in self._misfits.items()}
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""
         return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
 
-    def _compared(self, solution: Solution) -> Solution:
+    def _compared(self, solution: Solution) -> dict[Where, Array]:
         """The part of a solution that has data."""
-        parts: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
-        for (of, state), _ in self._misfits.values():
-            parts[of][state] = getattr(solution, of)[state]
-        return Solution(**parts)
+        return {(of, state): getattr(solution, of)[state] for (of, state), _ in self._misfits.values()}
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Literal, Protocol, TypeAlias
 
@@ -364,6 +365,10 @@ class Program:
 
     def arrays(self) -> list[str]:
         """Field arrays that the program uses, in order of name."""
+        return [*self._arrays]
+
+    @cached_property
+    def _arrays(self) -> list[str]:
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
         targets |= {written.target.array for call in self.calls for written in call.outputs}
         taken = {name for call in self.calls for name in call.inputs} | {total.source for total in self.totals}
@@ -426,6 +431,16 @@ class Program:
         Outside the grid, the worker that owns a cell's image computes it, and each rule has another image. So there, no assignment may
         read an array that assignments with other rules overwrite.
         """
+        if array not in self._in_place:
+            self._in_place[array] = self._is_in_place(array)
+        return self._in_place[array]
+
+    @cached_property
+    def _in_place(self) -> dict[str, bool]:
+        """What `in_place` found: each gradient asks for it."""
+        return {}
+
+    def _is_in_place(self, array: str) -> bool:
         written = False
         here: set[Offset]
         for operation in self.each:

@@ -336,6 +336,8 @@ class Array(Convertible):
         return own(_meaning(function))(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
+        if local.depth and not kwargs and how == "__call__":  # an operator with an array of NumPy's on its left
+            return _meaning(ufunc)(*args)
         out = kwargs.pop("out", None)
         chosen = kwargs.pop("where", True) if out is not None and how == "__call__" else True
         found = _meaning(ufunc)

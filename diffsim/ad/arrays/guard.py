@@ -69,7 +69,7 @@ def private(array: np.ndarray) -> np.ndarray:
     """An array with these values that nobody will edit unnoticed."""
     require_plain(array)
     reread = local.interceptor is not None
-    if not array.size or _is_constant(array):
+    if not array.size or is_constant(array):
         return array
     if array.dtype.hasobject or (array.nbytes <= 256 and not reread):
         return snapshot(array)
@@ -96,7 +96,8 @@ def constant(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) if array.size else array
 
 
-def _is_constant(array: np.ndarray) -> bool:
+def is_constant(array: Any) -> bool:
+    """Whether this is an array in memory that cannot be written to."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

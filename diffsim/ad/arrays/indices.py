@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.arrays.guard import is_constant
 from diffsim.ad.core import Tracer
 
 Index = tuple[Any, ...]
+_PLAIN = {int, type(None)}
+"""Types of the bounds of a slice that stay as they are."""
 
 
 def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
@@ -24,11 +27,14 @@ def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
     basic, parts = True, []
     for part in index if isinstance(index, tuple) else (index,):
         if isinstance(part, slice):
-            part = slice(*(None if b is None else operator.index(b) for b in (part.start, part.stop, part.step)))
+            bounds = part.start, part.stop, part.step
+            if not _PLAIN.issuperset(map(type, bounds)):
+                part = slice(*(None if b is None else operator.index(b) for b in bounds))
         elif part is not None and part is not Ellipsis and not isinstance(part, (int, np.integer)):
             part = plain(part)
         if isinstance(part, (list, tuple, range, np.ndarray, np.bool_)):
-            part = np.array(part)  # a copy: the record keeps it
+            if not is_constant(part):
+                part = np.array(part)  # a copy: the record keeps it
             if not part.size and part.dtype.kind == "f":
                 part = part.astype(np.intp)  # an empty list
         if isinstance(part, (np.ndarray, bool, Tracer)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ def method(name: str) -> Callable[..., Any]:
     return getattr(_namespace[0], name)
 
 
+@functools.lru_cache(1024)
 def named(function: Any) -> Any:
     """The function of the namespace of the same name as one of NumPy's; None if there is none."""
     space = _namespace[0]

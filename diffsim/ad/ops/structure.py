@@ -80,24 +80,22 @@ def compact(x: Any, axes: layout.Axes | None = None) -> Any:
     return x if layout.is_compact(plain, axes) else _compact(x, axes=axes)
 
 
-def _sum(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
-    return np.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+def _sum(x: Any, axis: Any, keepdims: Any, dtype: Any = None) -> Any:
+    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
 def _spread(ct: Any, x: Any, params: Any) -> Any:
     """The cotangent of a reduction over axes, repeated along them."""
-    if not params["keepdims"] and params["axis"] is not None and len(x.shape):
+    if ct.shape and not params["keepdims"]:
         axes = {a % len(x.shape) for a in params["axis"]}
         ct = reshape(ct, shape=tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
-    elif not params["keepdims"]:
-        ct = reshape(ct, shape=(1,) * len(x.shape))
     return like(broadcast_to(ct, shape=x.shape), x)
 
 
 add_up: Primitive = linear("sum", _sum, _spread)
 """Sum over `axis`, a tuple of axes or None for all."""
 
-broadcast_to: Primitive = linear("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda ct, x, params: unbroadcast(ct, x))
+broadcast_to: Primitive = linear("broadcast_to", layout.repeated, lambda ct, x, params: unbroadcast(ct, x))
 
 
 def unbroadcast(ct: Any, x: Any) -> Any:
@@ -115,6 +113,36 @@ def unbroadcast(ct: Any, x: Any) -> Any:
 def zeros_like(x: Any) -> Any:
     return np.zeros(x.shape, x.dtype)
 
+
+# differences
+
+
+def _along(axis: int, *bounds: int | None) -> tuple[slice, ...]:
+    return *(slice(None),) * axis, slice(*bounds)
+
+
+def _difference(x: Any, axis: int) -> Any:
+    return _subtract(x[_along(axis, 1, None)], x[_along(axis, None, -1)])
+
+
+def _difference_transposed(ct: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    if not ct.size:
+        return np.zeros(shape, ct.dtype)
+    out = buffers.empty(shape, ct.dtype)
+    np.subtract(0, ct[_along(axis, None, 1)], out=out[_along(axis, None, 1)])
+    np.subtract(ct[_along(axis, None, -1)], ct[_along(axis, 1, None)], out=out[_along(axis, 1, -1)])
+    out[_along(axis, -1, None)] = ct[_along(axis, -1, None)]
+    return out
+
+
+_subtract = buffers.reusing(np.subtract)
+difference: Primitive = linear(
+    "diff", _difference, lambda ct, x, params: Owned(difference_transposed(ct, axis=params["axis"], shape=x.shape))
+)
+"""Differences of neighbours along `axis` (not negative)."""
+difference_transposed: Primitive = linear(
+    "diff transposed", _difference_transposed, lambda ct, x, params: difference(ct, axis=params["axis"])
+)
 
 # several arrays into one
 

@@ -97,18 +97,20 @@ class ReverseTrace(Trace):
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         primals: list[Any] = []
         parents: list[Node | None] = []
+        plain = True  # no argument belongs to another transformation
         for a in args:
-            if isinstance(a, ReverseTracer) and a.trace is self:
-                primals.append(a.primal)
-                parents.append(a.node)
-            else:
-                primals.append(a)
-                parents.append(None)
+            node = None
+            if type(a) is ReverseTracer and a.trace is self:
+                a, node = a.primal, a.node
+            if isinstance(a, Tracer):
+                plain = False
+            primals.append(a)
+            parents.append(node)
         wanted = tuple([p is not None for p in parents])
         if primitive.record is not None:
             out, pullback = primitive.record(primals, params, wanted)
             return self._recorded(primitive, parents, (), None, params, out, pullback)
-        out = bind(primitive, primals, params)
+        out = primitive.evaluate(*primals, **params) if plain else bind(primitive, primals, params)
         if primitive.constant:
             return out
         if not primitive.multiple and not is_inexact(out):

@@ -164,7 +164,8 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     disk, host = (None if size is None else parse_memory(size) for size in (policy.disk, policy.host))
     tiers = tuple(replace(tier, slots=min(tier.slots, steps)) for tier in slow_tiers(sizes, costs, disk, host))
     outside = f"disk = {policy.disk!r} and host = {policy.host!r}"
-    budget = None if policy.slots is not None else _budget(policy)
+    asked = isinstance(policy.schedule, str) or costs is not None  # to ask the system for its memory takes half a millisecond
+    budget = _budget(policy) if asked and policy.slots is None else None
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 
 

@@ -10,6 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.indices import normalise
 from diffsim.errors import StaleValueError
 
 SMALL, LARGE = 40, guard.COPY_BYTES // 8 + 1
@@ -278,3 +279,11 @@ def test_a_read_only_array_may_become_writable(n):
     c.flags.writeable = True
     c[n // 2] += 1.0
     assert_right_or_stale(lambda: pullback(1.0)[0], expected)
+
+
+def test_an_index_in_memory_that_cannot_be_written_to_is_not_copied():
+    index = np.array([2, 0, 2])
+    fixed = guard.constant(index)
+    assert normalise(fixed, plain=np.asarray)[0][0] is fixed
+    assert not np.shares_memory(normalise(index, plain=np.asarray)[0][0], index)
+    np.testing.assert_array_equal(ds.grad(lambda x: dnp.sum(x[fixed] ** 2))(np.arange(3.0)), [0.0, 0.0, 8.0])

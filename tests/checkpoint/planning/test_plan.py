@@ -315,6 +315,15 @@ def test_auto_takes_half_of_the_available_memory(monkeypatch, available, schedul
     assert resolve("auto", 100, Sizes(1000)) == schedule
 
 
+@pytest.mark.parametrize("checkpoint", [Binomial(100, 5), Policy(schedule=StoreAll(100)), 7])
+def test_what_names_no_memory_does_not_ask_the_system_for_its_memory(monkeypatch, checkpoint):
+    def never():
+        raise AssertionError("each gradient would read a dozen files")
+
+    monkeypatch.setattr(plan, "available_memory", never)
+    resolve(checkpoint, 100, Sizes(1000))
+
+
 def test_auto_on_this_machine_stores_what_is_small():
     assert resolve("auto", 100, Sizes(8)) == StoreAll(100)
 
