@@ -56,7 +56,7 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
             raise ParameterError(
                 f"kind = {kind!r} of {cls.__name__}, expected a name of letters, digits and underscores{taken}; choose another"
             )
-        if kind in self and kind != before:
+        if kind is not None and kind in self and kind != before:
             module, name = _definition(self[kind])
             raise ParameterError(
                 f"kind = {kind!r} of {cls.__name__}, expected a name that no other {self._what} has, got that of {name} in {module}; "

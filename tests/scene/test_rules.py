@@ -145,7 +145,7 @@ def test_an_input_that_a_rule_of_ones_own_names_is_searched_for(cooled: Any, dri
     made = scene(DRIVEN, equation__boundary__x=[heated, rule]).objective("f64")
     assert made.problem.unit("air") == "K of air"
     found, wanted = (each.evaluate(driven.problem.theta) for each in (made, driven))
-    assert found.loss == wanted.loss
+    assert found.value == wanted.value
     np.testing.assert_array_equal(found.gradient, wanted.gradient)
 
 
