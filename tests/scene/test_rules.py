@@ -453,7 +453,7 @@ def one(rule: Any, axis: str = "x") -> dict[str, Any]:
     return {"equation__boundary": {axis: rule}, "unknowns": {"T": {"start": {"constant": 0.0}}}, "penalty": [], "accept": []}
 
 
-KNOWN = "zero, periodic, antiperiodic, dirichlet, neumann, robin, odd_image, mirror, extrapolate, outflow"
+KNOWN = ", ".join(boundary.KINDS)
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"equation__boundary": "miror"}, f"equation.boundary: expected one of {KNOWN}, found 'miror'", "did you mean mirror?"),
     (one("even_image"), f"equation.boundary.x: expected one of {KNOWN}, found 'even_image'", "did you mean mirror?"),
