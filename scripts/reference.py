@@ -155,11 +155,19 @@ def _entry(entry: Entry) -> str:
     parts = [f"## {entry.name}", f"```python\n{_signature(entry.name, entry.value)}\n```"]
     found = entry.sections
     parts.append(found[""])
+    parts += [f'**Kind**: `"{kind}"`' for kind in _kinds(entry.value)]
     parts += [_section(name, found[name]) for name in SECTIONS if found.get(name)]
     if inspect.isclass(entry.value):
         methods = _methods(entry.value)
         parts += ["**Methods**\n\n" + methods] if methods else []
     return "\n\n".join(parts) + "\n"
+
+
+def _kinds(value: Any) -> list[str]:
+    """The names by which rules and schedules are requested, of one class."""
+    from diffsim import boundary, checkpoint  # late: `main` puts this tree on the path
+
+    return [kind for known in (boundary.KINDS, checkpoint.KINDS) for kind, cls in known.items() if cls is value]
 
 
 def _section(name: str, text: str) -> str:

@@ -1,7 +1,9 @@
 """What a field is outside the grid: rules, and where they act."""
 
 from diffsim.boundary.rules import HIGHEST_EXTRAPOLATION as HIGHEST_EXTRAPOLATION
+from diffsim.boundary.rules import KINDS as KINDS
 from diffsim.boundary.rules import Antiperiodic as Antiperiodic
+from diffsim.boundary.rules import Condition as Condition
 from diffsim.boundary.rules import Dirichlet as Dirichlet
 from diffsim.boundary.rules import EvenImage as EvenImage
 from diffsim.boundary.rules import Extrapolate as Extrapolate
@@ -12,8 +14,8 @@ from diffsim.boundary.rules import Periodic as Periodic
 from diffsim.boundary.rules import Place as Place
 from diffsim.boundary.rules import Robin as Robin
 from diffsim.boundary.rules import Rule as Rule
+from diffsim.boundary.rules import Value as Value
 from diffsim.boundary.rules import Zero as Zero
-from diffsim.boundary.sides import WORDS as WORDS
 from diffsim.boundary.sides import Boundary as Boundary
 from diffsim.boundary.sides import Ghost as Ghost
 from diffsim.boundary.sides import Rules as Rules
@@ -30,4 +32,5 @@ from diffsim.boundary.sides import linear as linear
 from diffsim.boundary.sides import per_axis as per_axis
 from diffsim.boundary.sides import rules_of as rules_of
 from diffsim.boundary.sides import unplaced as unplaced
+from diffsim.boundary.sides import words as words
 from diffsim.boundary.sides import zero_rules as zero_rules

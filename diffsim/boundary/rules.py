@@ -2,7 +2,7 @@
 
 A rule defines the values of cells beyond a side (ghost cells): a combination of cells inside on the same line, plus a given value times a
 weight. Everything else is derived from that, here and in the kernels: filling a halo, its transpose, and its tangent. To add a rule,
-write a subclass of `Rule`.
+write a subclass of `Rule` with a `kind`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from diffsim.arguments import number, whole
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.kinds import Kinds
 
 Value: TypeAlias = float | str
 """The given value of a rule: a number, or the name of a coefficient, a profile or a series of the equation."""
@@ -60,8 +61,23 @@ class Place:
         return self.inside(self.image(q))
 
 
+KINDS: Kinds[Rule] = Kinds("rule")
+"""The class of each kind of rule that has a name."""
+
+
 class Rule(ABC):
-    """The values of a field beyond one side of the grid."""
+    """The values of a field beyond one side of the grid.
+
+    A subclass is a frozen dataclass. It may name its kind, `class Slip(Rule, kind="slip")`. Then scenes take it by this name, with the
+    arguments of the class as keys. If all its arguments have defaults, so do equations: `Variable("slip")`.
+
+    Raises:
+        ParameterError: the kind is no identifier, or another rule has it.
+    """
+
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        KINDS.enter(cls, kind)
 
     @property
     def given(self) -> Value:
@@ -77,6 +93,10 @@ class Rule(ABC):
     def joins(self) -> bool:
         """Whether it joins the two ends of an axis. Then either both sides have it, or none."""
         return False
+
+    def unit(self, field: str) -> str:
+        """Unit of its given value, from the unit of the field; "" if that does not tell."""
+        return ""
 
     @abstractmethod
     def ghost(self, q: int, n: int, place: Place) -> Combination:
@@ -95,7 +115,7 @@ class Rule(ABC):
 
 
 @dataclass(frozen=True)
-class Zero(Rule):
+class Zero(Rule, kind="zero"):
     """0 beyond the side: "zero"."""
 
     def ghost(self, q: int, n: int, place: Place) -> Combination:
@@ -103,7 +123,7 @@ class Zero(Rule):
 
 
 @dataclass(frozen=True)
-class Periodic(Rule):
+class Periodic(Rule, kind="periodic"):
     """The other end of the grid: "periodic". Both sides of an axis have it, or none."""
 
     @property
@@ -115,7 +135,7 @@ class Periodic(Rule):
 
 
 @dataclass(frozen=True)
-class Antiperiodic(Rule):
+class Antiperiodic(Rule, kind="antiperiodic"):
     """Minus the other end of the grid, u(x + L) = -u(x). Both sides of an axis have it, or none.
 
     Example:
@@ -179,7 +199,7 @@ def _one_sided(distances: list[float]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Dirichlet(Condition):
+class Dirichlet(Condition, kind="dirichlet"):
     """u = value on the side.
 
     Args:
@@ -216,9 +236,12 @@ class Dirichlet(Condition):
     def given(self) -> Value:
         return self.value
 
+    def unit(self, field: str) -> str:
+        return field
+
 
 @dataclass(frozen=True)
-class Neumann(Condition):
+class Neumann(Condition, kind="neumann"):
     """∂u/∂n = flux on the side, n pointing out of the grid.
 
     Args:
@@ -253,9 +276,12 @@ class Neumann(Condition):
     def given(self) -> Value:
         return self.flux
 
+    def unit(self, field: str) -> str:
+        return f"{field}/m"
+
 
 @dataclass(frozen=True)
-class Robin(Condition):
+class Robin(Condition, kind="robin"):
     """a u + b ∂u/∂n = value on the side, n pointing out of the grid.
 
     Args:
@@ -303,7 +329,7 @@ class Robin(Condition):
 
 
 @dataclass(frozen=True)
-class OddImage(Condition):
+class OddImage(Condition, kind="odd_image"):
     """The field inside, reflected about the side with a change of sign: a free surface for pressure, a wall for the velocity across it.
 
     Example:
@@ -326,7 +352,7 @@ class OddImage(Condition):
 
 
 @dataclass(frozen=True)
-class EvenImage(Condition):
+class EvenImage(Condition, kind="mirror"):
     """The field inside, reflected about the side: no flux through it, "mirror".
 
     Example:
@@ -347,7 +373,7 @@ class EvenImage(Condition):
 
 
 @dataclass(frozen=True)
-class Extrapolate(Rule):
+class Extrapolate(Rule, kind="extrapolate"):
     """The polynomial through the cells next to the side continues beyond it.
 
     Args:
@@ -395,7 +421,7 @@ class Extrapolate(Rule):
 
 
 @dataclass(frozen=True)
-class Outflow(Rule):
+class Outflow(Rule, kind="outflow"):
     """Waves leave through the side with a given speed: ∂u/∂t + speed ∂u/∂n = 0 for the outermost cell of the grid.
 
     The first-order upwind difference replaces the step's value in that cell. Beyond it, the field is extrapolated linearly.

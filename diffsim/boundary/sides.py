@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from diffsim.arguments import shown
-from diffsim.boundary.rules import EvenImage, Periodic, Place, Rule, Zero
+from diffsim.boundary.rules import KINDS, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
-
-WORDS: Mapping[str, Rule] = {"zero": Zero(), "periodic": Periodic(), "mirror": EvenImage()}
-"""Short names of rules."""
 
 Named: TypeAlias = "Rule | str"
 Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
@@ -47,14 +44,25 @@ def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
     return tuple(found)
 
 
+def words() -> tuple[str, ...]:
+    """The kinds that need no numbers: a boundary may have their names in place of rules."""
+    return tuple(kind for kind, rule in KINDS.items() if not _needed(rule))
+
+
+def _needed(rule: type[Rule]) -> list[str]:
+    """The arguments that a rule does not have without being given them."""
+    return [name for name, argument in signature(rule).parameters.items() if argument.default is argument.empty]
+
+
 def _rule(given: Any, what: str) -> Rule:
     if isinstance(given, Rule):
         return given
-    if isinstance(given, str) and given in WORDS:
-        return WORDS[given]
-    hint = f"; write {given.__name__}(...)" if isinstance(given, type) and issubclass(given, Rule) else "; choose"
+    kind = KINDS.get(given) if isinstance(given, str) else given if isinstance(given, type) and issubclass(given, Rule) else None
+    if kind is not None and isinstance(given, str) and not _needed(kind):
+        return kind()
+    hint = "choose" if kind is None else f"write {kind.__name__}({', '.join(_needed(kind))})"
     raise ParameterError(
-        f"{what} = {shown(given)}, expected one of {', '.join(WORDS)}, or a rule such as Dirichlet(value), or one an axis{hint}"
+        f"{what} = {shown(given)}, expected one of {', '.join(words())}, or a rule such as Dirichlet(value), or one an axis; {hint}"
     )
 
 

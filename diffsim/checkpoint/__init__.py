@@ -29,12 +29,14 @@ from diffsim.checkpoint.planning.plan import Plan as Plan
 from diffsim.checkpoint.planning.plan import choose as choose
 from diffsim.checkpoint.planning.plan import peak_states as peak_states
 from diffsim.checkpoint.planning.plan import resolve as resolve
+from diffsim.checkpoint.planning.request import Request as Request
 from diffsim.checkpoint.planning.resident import Resident as Resident
 from diffsim.checkpoint.policy import Checkpoint as Checkpoint
 from diffsim.checkpoint.policy import Planned as Planned
 from diffsim.checkpoint.policy import Policy as Policy
 from diffsim.checkpoint.progress import OnProgress as OnProgress
 from diffsim.checkpoint.progress import ProgressBar as ProgressBar
+from diffsim.checkpoint.schedule import KINDS as KINDS
 from diffsim.checkpoint.schedule import AnySchedule as AnySchedule
 from diffsim.checkpoint.schedule import OnlineSchedule as OnlineSchedule
 from diffsim.checkpoint.schedule import Schedule as Schedule
@@ -42,7 +44,6 @@ from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedules.binomial import Binomial as Binomial
 from diffsim.checkpoint.schedules.foreign import Adapted as Adapted
-from diffsim.checkpoint.schedules.kinds import KINDS as KINDS
 from diffsim.checkpoint.schedules.mixed import Mixed as Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier as MultiTier
 from diffsim.checkpoint.schedules.online import Online as Online

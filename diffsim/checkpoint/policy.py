@@ -14,9 +14,8 @@ import numpy as np
 from diffsim.arguments import function
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
-from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_count, require_schedule
+from diffsim.checkpoint.schedule import AUTO, KINDS, AnySchedule, Schedule, require_count, require_schedule
 from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, NAMES
 from diffsim.checkpoint.storage.compression import Compression
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.errors import ParameterError
@@ -105,9 +104,9 @@ class Policy:
     def _check_kinds(self) -> None:
         """Refuse values of the wrong type."""
         if not isinstance(self.schedule, str):
-            require_schedule(self.schedule, f"a kind of schedule ({', '.join(NAMES)}) or a schedule")
-        elif self.schedule not in NAMES:
-            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {', '.join(NAMES)}, or give a Schedule")
+            require_schedule(self.schedule, f"a kind of schedule ({_names()}) or a schedule")
+        elif self.schedule != AUTO and self.schedule not in KINDS:
+            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {_names()}, or give a Schedule")
         if self.slots is not None:
             require_count("slots", self.slots)
         if self.compression is not None and (isinstance(self.compression, str) or not hasattr(self.compression, "encode")):
@@ -136,7 +135,14 @@ class Policy:
         if isinstance(checkpoint, Planned) and not isinstance(checkpoint, type):
             return checkpoint.as_policy()
         if isinstance(checkpoint, str):
-            return cls() if checkpoint.strip().lower() == AUTO else cls(memory=checkpoint)
+            if checkpoint.strip().lower() == AUTO:
+                return cls()
+            if checkpoint.strip().isidentifier():
+                kinds = f"={checkpoint!r})" if checkpoint in KINDS else f"=...) with one of {_names()}"
+                raise ParameterError(
+                    f"expected {wanted} as checkpoint, got {checkpoint!r}; for a kind of schedule write Policy(schedule{kinds}"
+                )
+            return cls(memory=checkpoint)
         try:
             slots = None if isinstance(checkpoint, (bool, type)) else operator.index(checkpoint)
         except TypeError:
@@ -175,6 +181,11 @@ class Policy:
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+def _names() -> str:
+    """The names that `schedule=` accepts, as text."""
+    return ", ".join((AUTO, *KINDS))
 
 
 Checkpoint: TypeAlias = str | int | AnySchedule | Policy | Planned

@@ -14,6 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from diffsim.arguments import shown
 from diffsim.checkpoint.actions import Action, Advance, Keep, Record, Reverse, Undo
 from diffsim.errors import ParameterError, ScheduleError, ShapeError
+from diffsim.kinds import Kinds
+
+AUTO = "auto"
+"""The name that requests the fastest kind within the memory."""
+KINDS: Kinds[AnySchedule] = Kinds("schedule", taken=(AUTO,))
+"""The class of each name that `schedule=` of a `Policy` may be. A class enters itself: `class Halves(Schedule, kind="halves")`.
+
+Example:
+    from diffsim.checkpoint import KINDS, Binomial, Policy
+
+    assert KINDS["binomial"] is Binomial
+    policies = [Policy(slots=8, schedule=name) for name, kind in KINDS.items() if kind.takes_slots and not kind.needs_slow_tiers]
+    assert len(policies) >= 2
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,12 @@ class AnySchedule(ABC):
 
     The counts are known before the first action, so a plan can predict the cost of a gradient, and a driver can report its progress.
 
+    A subclass may name its kind, `class Halves(Schedule, kind="halves")`. Then `schedule="halves"` of a `Policy`, of `diffsim.plan` and
+    of a scene requests it, and `fitted` makes it.
+
+    Raises:
+        ParameterError: the kind is no identifier or is "auto", another schedule has it, or the class has no `fitted`.
+
     Attributes:
         reorders: whether all kept states are in slots of the first tier, and the reverse sweep may use them in another order.
         states_only: whether it keeps states in slots and nothing else. With a slot for each step, `StoreAll` replaces it.
@@ -77,6 +97,15 @@ class AnySchedule(ABC):
     needs_slow_tiers: ClassVar[bool] = False
     runs_backwards: ClassVar[bool] = False
     online: ClassVar[bool] = False
+
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if kind is not None and next(base for base in cls.__mro__ if "fitted" in vars(base)) is AnySchedule:
+            raise ParameterError(
+                f"kind = {kind!r} of {cls.__name__}, expected a class method fitted(request), which makes the schedule that a planner "
+                "asks for, found none; add one, or leave the kind out"
+            )
+        KINDS.enter(cls, kind)
 
     if TYPE_CHECKING:  # only declared: a dataclass with a field of this name would take a property here for its default
 
@@ -124,6 +153,19 @@ class AnySchedule(ABC):
         """Largest allowed relative error of the gradient by undone steps; None: the stepper's default."""
         return None
 
+    @classmethod
+    def fitted(cls, request: Any) -> AnySchedule | int:
+        """The best schedule of this kind for a `Request`, or the least memory in bytes for which there is one. A kind must have it.
+
+        Args:
+            request: steps, bytes, seconds and the allowed memory or slots: a `Request`.
+
+        Raises:
+            PlanError: no memory is enough.
+            ParameterError: the class does not have this method.
+        """
+        raise ParameterError(f"{cls.__name__} has no method fitted, expected one that makes the schedule; give an object of the class")
+
     @abstractmethod
     def advances_of(self, steps: int) -> int:
         """Primal steps run by `Advance` and `Keep` over the whole schedule, if the run takes `steps` steps."""
@@ -155,8 +197,38 @@ class Schedule(AnySchedule):
     A subclass has attributes `steps`, the number of primal steps, and `slots`, and the method `actions`. All other members have defaults:
     the counts are found by iterating over the actions once, 0.4 us each, unless the subclass overrides them with closed forms.
 
+    With a `kind` it can be requested by name. Then it also has the class method `fitted(request)`: it returns the best schedule of the
+    kind for a `Request`, or the least memory in bytes for which there is one.
+
+    Raises:
+        ParameterError: the kind is no identifier or is "auto", another schedule has it, or the class has no `fitted`.
+
     Example:
-        See `simulate`.
+        from dataclasses import dataclass
+
+        from diffsim.checkpoint import Advance, EndForward, Free, Load, Policy, Record, Request, Reverse, Save, Schedule, Sizes, resolve
+
+        @dataclass(frozen=True)
+        class Halves(Schedule, kind="halves"):
+            # It records the second half of the steps, and then the first half from the initial state.
+            steps: int
+            slots = 1
+            takes_slots = False
+
+            @classmethod
+            def fitted(cls, request: Request):
+                schedule = cls(request.steps)
+                need = request.sizes.peak(schedule)
+                return schedule if request.fits(need) else need
+
+            def actions(self):
+                half = self.steps // 2
+                yield from (Save(0, 0), Advance(0, half), Record(half, self.steps), EndForward(self.steps), Reverse(half, self.steps))
+                yield from (Load(0, 0), Free(0), Record(0, half), Reverse(0, half))
+
+        sizes = Sizes(state=1_000_000)
+        assert resolve(Policy(memory="100 MB", schedule="halves"), 100, sizes) == Halves(100)
+        assert isinstance(Halves.fitted(Request(100, sizes, budget=1_000_000)), int)  # the bytes that it needs
     """
 
     if TYPE_CHECKING:  # as `slots`

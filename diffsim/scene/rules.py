@@ -2,105 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
-    Field,
     SerializerFunctionWrapHandler,
     Tag,
     model_serializer,
     model_validator,
 )
 
-from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Periodic, Robin, Rule, Zero
+from diffsim.boundary import KINDS, Rule
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.grid import Grid
-from diffsim.scene.model import Model, Name, NotNegative, Real, moderate
+from diffsim.scene.model import Model, Name
+from diffsim.scene.rule_keys import checked
 from diffsim.scene.shown import shown
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.equation import Variable
 
 TIME = "time"
 """The name of time in `varies`, and as an axis."""
-Kind: TypeAlias = Literal[
-    "zero", "mirror", "periodic", "antiperiodic", "odd_image", "dirichlet", "neumann", "robin", "extrapolate", "outflow"
-]
-KINDS: tuple[str, ...] = get_args(Kind)
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "dirichlet": ("value",),
-    "neumann": ("flux",),
-    "robin": ("a", "b", "value"),
-    "outflow": ("speed",),
-}
-"""Kind of rule -> the keys that it must have."""
-ALLOWED: Mapping[str, tuple[str, ...]] = {**NEEDED, "extrapolate": ("order",)}
-"""Kind of rule -> the keys that it may have."""
 MEANT = {"even_image": "mirror", "fixed": "dirichlet", "flux": "neumann", "absorbing": "outflow", "open": "outflow", "wall": "mirror"}
 """Other words for kinds of rules."""
 
 
-def _number_or_name(value: Any) -> Any:
-    if isinstance(value, str):
-        if not value.isidentifier() or "__" in value:
-            raise ValueError(f"expected a number or a name of letters, digits and single underscores, found {shown(value)}; choose another")
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) == float("inf"):
-        raise ValueError(f"expected a finite number, or the name of an input, found {shown(value)}; correct the value")
-    return moderate(value)
-
-
-NumberOrName: TypeAlias = Annotated[
-    Annotated[float, Field(strict=True)] | Annotated[str, Field(strict=True, max_length=200)], BeforeValidator(_number_or_name)
-]
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"expected one of {', '.join(KINDS)}, found {shown(kind)}; {nearest(kind, KINDS, MEANT)}")
+    return kind
 
 
 class RuleModel(Model):
     """The rule for a field beyond a side of the grid. A rule without numbers can be written as a word.
 
+    Its other keys are the arguments of the class of its kind, such as `value` of "dirichlet" (`diffsim.scene.rule_keys`).
+
     Attributes:
-        type: type of the rule.
-        value: for "dirichlet" and "robin": a number, or the name of an input.
-        flux: for "neumann", along the outward normal: a number, or the name of an input.
-        a: for "robin": a u + b ∂u/∂n = value.
-        b: for "robin", see `a`.
-        order: for "extrapolate".
-        speed: for "outflow".
+        type: kind of the rule, one of `diffsim.boundary.KINDS`.
         varies: axes of a named input: "time", and axes along the side.
     """
 
-    type: Kind
-    value: NumberOrName | None = None
-    flux: NumberOrName | None = None
-    a: Real | None = None
-    b: Real | None = None
-    order: Literal[0, 1, 2, 3] | None = None
-    speed: NotNegative | None = None
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, AfterValidator(_known)]
     varies: tuple[Name, ...] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _checked(cls, given: Any) -> Any:
+        """Check the keys that the kind has."""
+        if not isinstance(given, dict) or not isinstance(kind := given.get("type"), str) or kind not in KINDS:
+            return given
+        own = {key: value for key, value in given.items() if key in cls.model_fields}
+        try:
+            return own | checked(kind, {key: value for key, value in given.items() if key not in own})
+        except SceneError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _complete(self) -> RuleModel:
-        needed, allowed = NEEDED.get(self.type, ()), ALLOWED.get(self.type, ())
-        given = [key for key in ("value", "flux", "a", "b", "order", "speed") if getattr(self, key) is not None]
-        for key in needed:
-            if key not in given:
-                example = ", ".join(f"{k} = 1.0" for k in needed)
-                raise ValueError(f'expected {key} of "{self.type}", found none; write {{type = "{self.type}", {example}}}')
-        for key in given:
-            if key not in allowed:
-                raise ValueError(f'expected no {key} with "{self.type}", found one; drop it, or choose another type')
-        if self.varies is not None and self.name is None:
+        try:
+            name = self.name
+        except DiffsimError as error:
+            raise ValueError(str(error)) from None
+        if self.varies is not None and name is None:
             raise ValueError("expected varies together with the name of an input, found no name; drop varies, or give a name")
         if self.varies is not None and len(set(self.varies)) < len(self.varies):
             raise ValueError(f"expected each entry of varies once, found {shown(list(self.varies))}; drop some")
-        try:
-            self.build()
-        except DiffsimError as error:
-            raise ValueError(str(error)) from None
         return self
 
     @model_serializer(mode="wrap")
@@ -111,7 +85,7 @@ class RuleModel(Model):
     @property
     def name(self) -> str | None:
         """Name of the input that it uses, or None."""
-        given = self.flux if self.type == "neumann" else self.value
+        given = self.build().given
         return given if isinstance(given, str) else None
 
     @property
@@ -125,35 +99,14 @@ class RuleModel(Model):
         Raises:
             ParameterError: its numbers contradict each other.
         """
-        match self.type:
-            case "dirichlet":
-                assert self.value is not None
-                return Dirichlet(self.value)
-            case "neumann":
-                assert self.flux is not None
-                return Neumann(self.flux)
-            case "robin":
-                assert self.a is not None and self.b is not None and self.value is not None
-                return Robin(self.a, self.b, self.value)
-            case "extrapolate":
-                return Extrapolate(self.order or 0)
-            case "outflow":
-                assert self.speed is not None
-                return Outflow(self.speed)
-        words = {"zero": Zero(), "mirror": EvenImage(), "periodic": Periodic(), "antiperiodic": Antiperiodic(), "odd_image": OddImage()}
-        return words[self.type]
-
-    def unit(self, unit: str) -> str:
-        """Unit of the input that it names, from the unit of the field."""
-        return {"dirichlet": unit, "neumann": f"{unit}/m"}.get(self.type, "")
+        kind: Callable[..., Rule] = KINDS[self.type]
+        return kind(**(self.model_extra or {}))
 
 
 def _table(value: Any) -> Any:
     """A word as a table."""
     if isinstance(value, str):
-        if value not in KINDS:
-            raise ValueError(f"expected one of {', '.join(KINDS)}, found {shown(value)}; {nearest(value, KINDS, MEANT)}")
-        return {"type": value}
+        return {"type": _known(value)}
     if isinstance(value, (dict, RuleModel)):
         return value
     remedy = 'name the axis of a list, as in {z = ["zero", "mirror"]}' if isinstance(value, list) else "write one"
@@ -242,7 +195,7 @@ def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, 
                 "give both the same, or two names"
             )
     variables = {
-        name: Variable(ends, axes=tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME)), unit=rule.unit(unit))
+        name: Variable(ends, axes=tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME)), unit=rule.build().unit(unit))
         for name, (_, rule) in found.items()
     }
     series = {name: variable for name, variable in variables.items() if TIME in found[name][1].along}

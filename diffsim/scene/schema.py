@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, NAMES
+from diffsim.checkpoint.schedule import AUTO, KINDS
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
 from diffsim.scene.model import (
@@ -28,11 +28,8 @@ from diffsim.scene.model import (
 )
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 from diffsim.scene.rules import TIME
-
-if TYPE_CHECKING:
-    ScheduleName: TypeAlias = str
-else:
-    ScheduleName = Literal[NAMES]  # a type checker does not know what stands in a table
+from diffsim.scene.shown import shown
+from diffsim.scene.suggest import nearest
 
 ROUND_OFF = 1e-6
 """Tolerance in steps: a duration that exceeds a whole number of steps by less than this is that number of steps."""
@@ -221,6 +218,15 @@ class Optimise(Model):
     method: Literal["L-BFGS-B"] = "L-BFGS-B"
     iterations: Count = 50
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-9
+
+
+def _known_schedule(name: str) -> str:
+    if name not in (known := (AUTO, *KINDS)):
+        raise ValueError(f"expected one of {', '.join(known)}, found {shown(name)}; {nearest(name, known)}")
+    return name
+
+
+ScheduleName: TypeAlias = Annotated[str, AfterValidator(_known_schedule)]
 
 
 class Checkpoint(Model):

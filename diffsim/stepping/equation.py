@@ -24,8 +24,9 @@ class Variable:
     """A field of an equation.
 
     Attributes:
-        boundary: values outside the grid: "zero", "periodic", "mirror" or a rule such as `diffsim.Dirichlet`. Give one for all sides or
-            one for each axis, where a pair is for the low and the high side: ("periodic", (Dirichlet(1.0), Neumann(0.0))).
+        boundary: values outside the grid: a rule such as `diffsim.Dirichlet`, or the name of one that needs no numbers, such as "zero",
+            "periodic" and "mirror". Give one for all sides or one for each axis, where a pair is for the low and the high side:
+            ("periodic", (Dirichlet(1.0), Neumann(0.0))).
         location: location of its values in the cell, 0 centre or 1 upper face, an entry for each axis; None: the centre.
         unit: unit, for labels.
         axes: axes along which it varies, such as (1,), or () for a number; None: all. Along the other axes it is constant, also outside

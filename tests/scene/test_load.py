@@ -1,7 +1,10 @@
 """Reading scenes: the same object from a file and from Python, and one clear line for each thing that is wrong."""
 
+from dataclasses import dataclass
+
 import pytest
 
+from diffsim.checkpoint import KINDS, StoreAll
 from diffsim.errors import SceneError
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.load import find_scene
@@ -101,7 +104,9 @@ PROBLEMS = [
     ({"checkpoint": {"slots": 3, "memory": "1 GB"}}, "checkpoint: expected memory or slots, found memory = '1 GB'", "give one of them"),
     ({"checkpoint": {"slots": 3, "schedule": "store_all"}}, "checkpoint: expected no slots with schedule", "leave slots out"),
     ({"checkpoint": {"schedule": "spilling"}}, "checkpoint: expected disk with schedule = 'spilling', found none", "add disk"),
-    ({"checkpoint": {"schedule": "best"}}, "checkpoint.schedule: expected 'auto', 'store_all'", "choose one of these"),
+    ({"checkpoint": {"schedule": "best"}}, "checkpoint.schedule: expected one of auto, ", "found 'best'; choose one of these"),
+    ({"checkpoint": {"schedule": "multitier"}}, "checkpoint.schedule: expected one of auto, ", "did you mean multi_tier?"),
+    ({"checkpoint": {"schedule": 3}}, "checkpoint.schedule: expected text, found 3", "correct the value"),
     ({"checkpoint": {"compression": "lossless"}}, "checkpoint: expected compression together with disk", "drop compression"),
     ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected a number greater than or equal to 0", "correct the value"),
     ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected true or false, found 1", "correct the value"),
@@ -130,6 +135,21 @@ def test_every_problem_has_its_line(tmp_path):
     with pytest.raises(SceneError) as caught:
         Scene.load(path)
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["time.dt", "optimise.iteration"]
+
+
+def test_a_schedule_of_ones_own_is_requested_by_its_name(written, monkeypatch):
+    monkeypatch.setattr(KINDS, "_classes", dict(KINDS))
+
+    @dataclass(frozen=True)
+    class KeepAll(StoreAll, kind="keep_all"):
+        """It keeps all steps, under another name."""
+
+    path = written(ACOUSTIC, checkpoint={"schedule": "keep_all"})
+    assert Scene.load(path).plan().schedule == KeepAll(24)
+    with pytest.raises(SceneError, match=r"expected no slots with schedule = \"keep_all\", found slots = 3; leave slots out"):
+        Scene.load(path, ["checkpoint.slots=3"])
+    with pytest.raises(SceneError, match=r"expected one of auto, .*, keep_all, found 'keepall'; did you mean keep_all\?"):
+        Scene.load(path, ["checkpoint.schedule=keepall"])
 
 
 def test_missing_and_unreadable_scenes(tmp_path):

@@ -6,17 +6,20 @@ import json
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from diffsim.boundary import KINDS
 from diffsim.cli import main
 from diffsim.grid import Grid
-from diffsim.scene import Scene, equations, parts, rules, scene_files, schema
+from diffsim.scene import Scene, equations, parts, rule_keys, rules, scene_files, schema
 from diffsim.scene.data import DATASETS
 from diffsim.scene.load import tomllib
+from diffsim.scene.model import Real
 from diffsim.scene.schema import Description
 from diffsim.scene.setup import field_inputs
 
@@ -141,6 +144,8 @@ def default(cell: str, model: type[BaseModel], key: str) -> bool:
 @pytest.mark.parametrize("heading", MODELS)
 def test_tables_are_those_of_the_schema(heading: str) -> None:
     model, found = MODELS[heading], rows(heading)
+    if model is rules.RuleModel:
+        found = {key: row for key, row in found.items() if key not in keys_of_the_rules()}
     others = ELSEWHERE[heading].model_fields if heading in ELSEWHERE else {}
     assert list(found) == [key for key in model.model_fields if key not in others]
     properties = model.model_json_schema()
@@ -149,6 +154,39 @@ def test_tables_are_those_of_the_schema(heading: str) -> None:
         assert sorted(words.split(" or "), key=len) == sorted(expected.split(" or "), key=len), f"{heading}: {key}: expected {expected}"
         assert default(given, model, key), f"{heading}: {key}: {given}"
         assert unit and (meaning or key == "type"), f"{heading}: {key}"
+
+
+def keys_of_the_rules() -> dict[str, set[tuple[str, str]]]:
+    """Key of some rule that the page lists -> types and defaults of the arguments of that name."""
+    words = {rule_keys.NumberOrName: "number or text", Real: "number", rule_keys.Integer: "integer"}
+    found: dict[str, set[tuple[str, str]]] = {}
+    for kind in rules_of_the_page():
+        arguments = signature(KINDS[kind]).parameters
+        for name, key in rule_keys.keys_of(kind).items():
+            given = "required" if key.needed else f"`{json.dumps(arguments[name].default)}`"
+            found.setdefault(name, set()).add((words[key.type], given))
+    return found
+
+
+def rules_of_the_page() -> dict[str, dict[str, Any]]:
+    """Kind of each rule that the page lists -> its keys in the example there."""
+    written = [tomllib.loads(f"x = {cell}")["x"] for cell in re.findall(r"^\| `(.*?)` \|", section("Rules"), re.MULTILINE)]
+    examples = [{"type": each} if isinstance(each, str) else each for each in written]
+    return {example["type"]: example for example in examples}
+
+
+def test_rules_of_the_page_are_those_of_python() -> None:
+    """The page has the main ones: all that diffsim had when it was written; each example is a rule, and each of its keys has a row."""
+    examples = rules_of_the_page()
+    assert len(examples) >= 10
+    for example in examples.values():
+        assert type(rules.RuleModel(**example).build()) is KINDS[example["type"]]
+    table = rows("Boundary")
+    for key, wanted in keys_of_the_rules().items():
+        words, unit, given, meaning = table[key]
+        assert {(words, given)} == wanted, key
+        named = {kind for kind in examples if key in rule_keys.keys_of(kind)}
+        assert unit and named <= set(re.findall('"(.*?)"', meaning)), key
 
 
 def test_every_part_of_the_schema_has_its_table() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 import diffsim as ds
 from diffsim import solvers
-from diffsim.boundary import WORDS
+from diffsim.boundary import words as named
 from diffsim.errors import ParameterError, ShapeError, TraceError
 
 GRID = ds.Grid((12, 12), 10.0)
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
-    "Acoustic": {"boundary": tuple(WORDS)},
-    "Heat": {"boundary": tuple(WORDS)},
+    "Acoustic": {"boundary": named()},
+    "Heat": {"boundary": named()},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
 
@@ -55,10 +55,10 @@ class Own(ds.Equation):
 
 
 def test_fields_and_coefficients_of_an_equation_of_ones_own() -> None:
-    with pytest.raises(ParameterError, match="boundary = 'absorbing', expected one of zero, periodic, mirror"):
+    with pytest.raises(ParameterError, match=r"boundary = 'absorbing', expected one of zero, periodic, .*mirror"):
         ds.Variable("absorbing")  # type: ignore[arg-type]
     ds.Simulation(Own(half="mirror"))
-    with pytest.raises(ParameterError, match="expected one of zero, periodic, mirror"):
+    with pytest.raises(ParameterError, match=r"expected one of zero, periodic, .*mirror"):
         ds.Simulation(Own(half="absorbing"))
     with pytest.raises(TraceError, match="coefficient_boundaries names hlaf, expected coefficients: half"):
         ds.Simulation(Own(hlaf="mirror"))

@@ -268,7 +268,8 @@ class Slim(ds.Equation):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: ds.Variable(ds.Dirichlet), r"write Dirichlet\(\.\.\.\)"),
+        (lambda: ds.Variable(ds.Dirichlet), r"write Dirichlet\(value\)$"),
+        (lambda: ds.Variable("dirichlet"), r"boundary = 'dirichlet', expected one of zero, .*; write Dirichlet\(value\)$"),
         (lambda: ds.Variable((("periodic", "zero"),)), "periodic on one side, expected on both"),
         (lambda: ds.Variable((("zero", "zero", "zero"),)), r"expected one rule, or two: \(low side, high side\)"),
         (lambda: ds.Dirichlet(np.nan), "value of Dirichlet = nan, expected a finite number"),

@@ -14,9 +14,8 @@ from diffsim.checkpoint.planning.memory import grouped, least_text, memory_text,
 from diffsim.checkpoint.planning.option import Measured, Option
 from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.policy import Checkpoint, Policy
-from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_count
+from diffsim.checkpoint.schedule import AUTO, KINDS, AnySchedule, Schedule, require_count
 from diffsim.checkpoint.schedules.binomial import Binomial
-from diffsim.checkpoint.schedules.kinds import AUTO, KINDS, Kind
 from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier
 from diffsim.checkpoint.schedules.online import Online
@@ -169,7 +168,7 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 
 
-def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
+def _kinds(name: str, request: Request) -> tuple[type[AnySchedule], ...]:
     """The kinds to choose from."""
     if name == AUTO:
         return _considered(request)
@@ -178,17 +177,17 @@ def _kinds(name: str, request: Request) -> tuple[Kind, ...]:
     return (KINDS[name],)
 
 
-def _considered(request: Request) -> tuple[Kind, ...]:
+def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
     """The kinds that "auto" chooses from."""
     if request.online:
         return (Online,)
-    slower: tuple[Kind, ...] = (MultiTier, Spilling) if request.tiers else ()
+    slower: tuple[type[AnySchedule], ...] = (MultiTier, Spilling) if request.tiers else ()
     if request.slots is not None:
         return (StoreAll,) if keeps_all(request.slots, request.steps, request.sizes) else (Binomial, *slower)
     return (StoreAll, Binomial, *(() if request.costs is None else (Mixed,)), *slower)
 
 
-def _fitted(kind: Kind, request: Request) -> AnySchedule | int:
+def _fitted(kind: type[AnySchedule], request: Request) -> AnySchedule | int:
     """The best schedule of a kind, or the least memory that it needs.
 
     A schedule that keeps the state of each step is replaced by `StoreAll`, if that fits and the number of steps is known. It is not
@@ -201,7 +200,7 @@ def _fitted(kind: Kind, request: Request) -> AnySchedule | int:
     return stored if request.fits(request.sizes.peak(stored)) else found
 
 
-def _best(request: Request, policy: Policy, kinds: Sequence[Kind]) -> Option:
+def _best(request: Request, policy: Policy, kinds: Sequence[type[AnySchedule]]) -> Option:
     found = [_fitted(kind, request) for kind in kinds]
     schedules = [schedule for schedule in found if not isinstance(schedule, int)]
     options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]

@@ -13,7 +13,7 @@ from diffsim.errors import PlanError
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the planner.
+    """A request to the planner, from which `fitted` of each kind makes a schedule.
 
     Attributes:
         steps: time steps, or their maximum.
@@ -25,6 +25,9 @@ class Request:
         compressed: whether slower tiers make states smaller.
         online: whether the run may end before `steps`.
         outside: the user's settings for slower tiers, for an error.
+
+    Example:
+        See `Schedule`.
     """
 
     steps: int

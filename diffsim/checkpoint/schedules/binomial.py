@@ -16,7 +16,7 @@ from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class Binomial(RecordsLast):
+class Binomial(RecordsLast, kind="binomial"):
     """The schedule with the fewest advances and, among these, one with few starts: states that fit into the slots are kept in one run.
 
     Args:

@@ -35,7 +35,7 @@ _RUNGS = 4
 
 
 @dataclass(frozen=True)
-class Mixed(Schedule):
+class Mixed(Schedule, kind="mixed"):
     """The schedule with the fewest steps run, for steps that are reversed from records, in a memory that states and records share.
 
     It is optimal up to 1024 steps while the memory has at most 1024 different fillings. That holds for up to 1023 states of the size of a

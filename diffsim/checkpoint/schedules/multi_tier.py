@@ -37,7 +37,7 @@ from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class MultiTier(RecordsLast):
+class MultiTier(RecordsLast, kind="multi_tier"):
     """The cheapest schedule of the hierarchical model, in which faster tiers serve one segment of a slower one at a time.
 
     It is optimal up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly

@@ -33,7 +33,7 @@ _cost = lru_cache(maxsize=2**14)(fewest_advances)
 
 
 @dataclass(frozen=True)
-class Online(OnlineSchedule):
+class Online(OnlineSchedule, kind="online"):
     """Keep states so that the run may end at any step, then reverse gap after gap in the free slots.
 
     A run of l steps takes l advances forward, because the last step is unknown and cannot be recorded, and then the advances of its

@@ -14,7 +14,7 @@ DEFAULT_SLOTS = 10
 
 
 @dataclass(frozen=True)
-class Reversible(Schedule):
+class Reversible(Schedule, kind="reversible"):
     """Undo step after step from the final state. Keep every `period`-th state, and load it when undoing reaches it.
 
     Each step runs once forward. A stepper may run it twice backwards, to estimate the effect of rounding errors. Undone states differ from

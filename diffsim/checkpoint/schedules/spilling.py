@@ -22,7 +22,7 @@ from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class Spilling(RecordsLast):
+class Spilling(RecordsLast, kind="spilling"):
     """Save every `every`-th state to a slow tier without waiting, and fetch it ahead in the reverse sweep.
 
     Args:

@@ -11,7 +11,7 @@ from diffsim.checkpoint.schedule import Schedule, require_count
 
 
 @dataclass(frozen=True)
-class StoreAll(Schedule):
+class StoreAll(Schedule, kind="store_all"):
     """Record all steps in one forward run, then reverse them in one go.
 
     Args:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from diffsim import checkpoint
 from diffsim.checkpoint import (
     KINDS,
     Action,
@@ -24,6 +26,7 @@ from diffsim.checkpoint import (
     Online,
     Policy,
     Record,
+    Request,
     Reverse,
     Reversible,
     Save,
@@ -33,10 +36,11 @@ from diffsim.checkpoint import (
     StoreAll,
     Sweep,
     Tier,
+    resolve,
     simulate,
 )
-from diffsim.checkpoint.planning.request import Request
-from diffsim.errors import ParameterError
+from diffsim.checkpoint.planning.memory import least_text
+from diffsim.errors import ParameterError, PlanError, ScheduleError
 from tests.simulation import chaotic
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
@@ -93,9 +97,83 @@ def test_the_rest_of_its_run_has_a_schedule(name: str) -> None:
     simulate(rest)
 
 
-def test_the_page_explains_each_kind() -> None:
-    table = DOCS.read_text().split("| kind |")[1].split("\n\n")[0]
-    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(KINDS)
+def test_each_kind_is_exported_and_the_page_explains_the_main_ones() -> None:
+    assert {name: getattr(checkpoint, kind.__name__) for name, kind in KINDS.items()} == dict(KINDS)
+    explained = re.findall(r"^\| `(\w+)`", DOCS.read_text().split("| kind |")[1].split("\n\n")[0], re.MULTILINE)
+    assert len(set(explained)) == len(explained) >= 7 and set(explained) <= set(KINDS)
+
+
+@pytest.fixture
+def thirds(monkeypatch: pytest.MonkeyPatch) -> type[Schedule]:
+    """A schedule of a user's own with a name, which is forgotten after the test."""
+    monkeypatch.setattr(KINDS, "_classes", dict(KINDS))
+
+    @dataclass(frozen=True)
+    class Thirds(Schedule, kind="thirds"):
+        steps: int
+        slots: int = 2
+
+        @classmethod
+        def fitted(cls, request: Request) -> Thirds | int:
+            schedule = cls(request.steps)
+            need = request.sizes.peak(schedule)
+            return schedule if request.fits(need) else need
+
+        def actions(self) -> Iterator[Action]:
+            marks = [part * self.steps // 3 for part in range(4)]
+            for slot in range(2):
+                yield from (Save(marks[slot], slot), Advance(marks[slot], marks[slot + 1]))
+            yield from (Record(marks[2], self.steps), EndForward(self.steps), Reverse(marks[2], self.steps))
+            for slot in (1, 0):
+                yield from (Load(marks[slot], slot), Free(slot), Record(marks[slot], marks[slot + 1]))
+                yield Reverse(marks[slot], marks[slot + 1])
+
+    return Thirds
+
+
+def test_a_schedule_of_ones_own_is_requested_by_its_name(thirds: Any) -> None:
+    sizes = Sizes(100, 80)
+    assert resolve(Policy(schedule="thirds", memory=10**6), STEPS, sizes) == thirds(STEPS)
+    least = sizes.peak(thirds(STEPS))
+    with pytest.raises(PlanError, match=re.escape(f"expected a memory of at least {least_text(least)} for {STEPS} steps")):
+        resolve(Policy(schedule="thirds", memory=least - 1), STEPS, sizes)
+    made = chaotic.simulation()
+    assert chaotic.gradient(made, Policy(schedule="thirds")) == chaotic.gradient(made, StoreAll(STEPS))
+    with pytest.raises(ScheduleError, match=r"expected an online schedule .* got schedule = 'thirds'"):
+        resolve(Policy(schedule="thirds", memory=10**6), STEPS, sizes, online=True)
+
+
+def test_errors_name_a_schedule_of_ones_own(thirds: Any) -> None:
+    with pytest.raises(ParameterError, match=r"schedule = 'third' is unknown; choose one of auto, .*thirds, or give a Schedule"):
+        Policy(schedule="third")
+    with pytest.raises(ParameterError, match=r"got 'third'; for a kind .* Policy\(schedule=...\) with one of auto, .*thirds$"):
+        Policy.of("third")
+    with pytest.raises(ParameterError, match=r"got 'thirds'; for a kind of schedule write Policy\(schedule='thirds'\)$"):
+        Policy.of("thirds")
+
+
+def test_amounts_of_memory_are_not_taken_for_kinds() -> None:
+    assert Policy.of("4GB") == Policy(memory="4GB") and Policy.of(" Auto ") == Policy()
+    with pytest.raises(ParameterError, match="expected an amount of memory of at least 1 byte, got '4 G'"):
+        Policy.of("4 G")
+
+
+def test_a_name_of_two_schedules_or_without_fitted_is_refused(thirds: Any) -> None:
+    with pytest.raises(ParameterError, match="kind = 'thirds' of Third, expected a name that no other schedule has"):
+
+        class Third(thirds, kind="thirds"): ...
+
+    with pytest.raises(ParameterError, match=r"kind = 'auto' of Third, expected a name .* other than 'auto'"):
+
+        class Third(thirds, kind="auto"): ...  # type: ignore[no-redef]
+
+    with pytest.raises(ParameterError, match=r"kind = 'half' of Half, expected a class method fitted\(request\).*; add one, or leave"):
+
+        class Half(Halves, kind="half"): ...
+
+    assert "half" not in KINDS and KINDS["thirds"] is thirds
+    with pytest.raises(ParameterError, match="Halves has no method fitted"):
+        Halves.fitted(Request(STEPS, SIZES))
 
 
 @dataclass(frozen=True)
