@@ -10,7 +10,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array, borrowed, core, fresh, wrap
 from diffsim.ad.arrays.guard import require_both_parts
-from diffsim.ad.core import Tracer, bottom, is_plain, local
+from diffsim.ad.core import Tracer, bottom, is_plain, laid_out, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import NewOrder, Order
 from diffsim.ad.ops.structure import astype as convert
@@ -140,7 +140,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: NewOrder = "C") 
 @rehearsed(np.zeros_like)
 def zeros_like(a: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Zeros in the shape, type and order in memory of `a`."""
-    return fresh(np.zeros_like(np.asarray(plain(a)), dtype, _known(a, order), shape=None if shape is None else _lengths(shape)))
+    return fresh(np.zeros_like(np.asarray(laid_out(core(a))), dtype, _known(a, order), shape=None if shape is None else _lengths(shape)))
 
 
 @rehearsed(np.empty_like)
@@ -159,7 +159,7 @@ def ones_like(a: Any, dtype: Any = None, order: Order = "K", *, shape: Any = Non
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Equal values in the shape, type and order in memory of `a`."""
     lengths = None if shape is None else _lengths(shape)
-    made = fresh(np.zeros_like(np.asarray(plain(a)), dtype, _known(a, order), shape=lengths))
+    made = fresh(np.zeros_like(np.asarray(laid_out(core(a))), dtype, _known(a, order), shape=lengths))
     made[...] = fill_value
     return made
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import laid_out
-from diffsim.numpy.dispatch import is_complex, of_values, one_axis, plain
+from diffsim.numpy.dispatch import is_complex, of_values, one_axis, places_of
 from diffsim.numpy.rehearsal import rehearsed
 
 all, any = of_values(np.all), of_values(np.any)
@@ -33,9 +33,9 @@ ndindex = np.ndindex
 @rehearsed(np.argsort)
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
     """Positions that sort an array, equal entries in their order."""
-    values = np.asarray(plain(a))
+    values = places_of(a)
     if axis is None:
-        values, axis = values.ravel(), 0
+        values, axis = values.reshape(-1), 0
     if not descending:
         return wrap(np.argsort(values, axis=axis, kind="stable"))
     axis = one_axis(axis, values.ndim)

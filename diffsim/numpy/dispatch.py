@@ -13,7 +13,7 @@ import numpy as np
 from diffsim.ad.arrays.array import Array, core, wrap, wrapped
 from diffsim.ad.arrays.guard import require_plain
 from diffsim.ad.arrays.refusals import REFUSALS, raise_refused
-from diffsim.ad.core import Tracer, bottom, laid_out, local
+from diffsim.ad.core import Tracer, bottom, is_known, laid_out, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.errors import DerivativeError
@@ -161,6 +161,12 @@ def as_number(value: Any) -> Any:
 def plain(x: Any) -> Any:
     """The values of `x`, that decide something and are not differentiated."""
     return bottom(core(x))
+
+
+def places_of(x: Any) -> Any:
+    """Positions that decide something: NumPy's array of them, or the abstract value that stands for them."""
+    found = plain(x)
+    return np.asarray(found) if is_known(found) else found
 
 
 def is_complex(x: Any) -> bool:

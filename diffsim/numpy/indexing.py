@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.array import Array, wrap
+from diffsim.ad.core import is_known
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.places import within
 from diffsim.ad.ops.reduction import pick
 from diffsim.numpy.creation import asarray, zeros
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import as_array, as_copied, in_rows, one_axis, outside, plain, value_of
+from diffsim.numpy.dispatch import as_array, as_copied, in_rows, one_axis, outside, places_of, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.joining import stack
 from diffsim.numpy.shaping import broadcast_to, ravel, shape
@@ -20,7 +22,7 @@ from diffsim.numpy.shaping import broadcast_to, ravel, shape
 
 def _placed(indices: Any, length: int, mode: str) -> Any:
     """Positions as they are, or brought within bounds."""
-    places = np.asarray(plain(indices))
+    places = places_of(indices)
     places = places.astype(np.intp) if places.dtype == bool or not places.size else places
     match mode:
         case "raise":
@@ -44,7 +46,7 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """Entries at positions along an axis, one list of positions for each line."""
     value = value_of(ravel(arr) if axis is None else arr)
-    places = np.asarray(plain(indices))
+    places = places_of(indices)
     axis = 0 if axis is None else one_axis(axis, value.ndim)
     if places.ndim != value.ndim:
         raise ValueError(f"indices have {places.ndim} axes, expected those of the array, {value.ndim}")
@@ -52,6 +54,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     lengths[axis] = places.shape[axis]
     full = (*lengths[:axis], value.shape[axis], *lengths[axis + 1 :])
     value = value if value.shape == full else st.broadcast_to(value, shape=full)
+    if not is_known(places):
+        places = within(places, length=value.shape[axis])
     return wrap(pick(value, np.broadcast_to(places, lengths), axis))
 
 
@@ -61,7 +65,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 @outside(np)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """Assign at positions along an axis, one list of positions for each line (axis None: of all entries)."""
-    places = np.asarray(plain(indices))
+    places = places_of(indices)
     if axis is None:
         arr[np.unravel_index(np.where(places < 0, places + arr.size, places), arr.shape)] = values
         return

@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.arrays.views import DiagonalView
-from diffsim.ad.core import Tracer, bottom, is_plain
+from diffsim.ad.core import Tracer, is_plain, laid_out
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
@@ -201,7 +201,7 @@ def _moved(x: Array, letters: str, output: str) -> Any:
 
 def _order_of(subscripts: str, values: list[Any], optimize: Any) -> Axes:
     """The order of the axes in memory of what NumPy gives: it gives that for short axes as well."""
-    small = [snapshot(bottom(v)[tuple(slice(0, 2) for _ in v.shape)]) for v in values]
+    small = [snapshot(laid_out(v)[tuple(slice(0, 2) for _ in v.shape)]) for v in values]
     with np.errstate(all="ignore"):
         return axes_in_memory(np.einsum(subscripts, *small, optimize=optimize))
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, bind
+from diffsim.ad.ops import determinant
 from diffsim.ad.ops import elementwise as ew
+from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 
@@ -142,6 +144,70 @@ REMEDIES = {
     "unique": "their number is not known; sort, and compare neighbours",
     "allclose": "compare with abs(a - b) <= tolerance, and choose by where",
 }
+
+# operations that are others, one after the other
+
+
+def _spread(x: Any) -> Any:
+    return st.reshape(x, shape=(*x.shape, 1, 1))
+
+
+def _cofactor(a: Any) -> Any:
+    return _spread(determinant.det(a)) * mx.swap(mx.inv(a))
+
+
+def _cofactor_along(a: Any, x: Any) -> Any:
+    b = mx.inv(a)
+    moved = mx.matmul(b, x)
+    trace = st.add_up(st.diagonal(moved, offset=0), axis=(moved.ndim - 2,), keepdims=False)
+    return _spread(determinant.det(a)) * mx.swap(_spread(trace) * b - mx.matmul(moved, b))
+
+
+def _rebuilt(d: Any, a: Any, w: Any, v: Any) -> Any:
+    return mx.matmul(v * st.reshape(d, shape=(*d.shape[:-1], 1, d.shape[-1])), mx.swap(v))
+
+
+def _sliding(a: Any, v: Any) -> Any:
+    n, m = a.shape[0], v.shape[0]
+    windows = np.arange(n - m + 1)[:, None] + np.arange(m)
+    return mx.contract(st.getitem(a, index=(windows,)), v, x_axes="ki", y_axes="i", out_axes="k")
+
+
+def _convolved(a: Any, v: Any) -> Any:
+    m = v.shape[0]
+    edge = np.zeros(m - 1, a.dtype)
+    longer = st.concatenate(edge, a, edge, axis=0, lengths=(m - 1, a.shape[0], m - 1))
+    return _sliding(longer, _flip(v))
+
+
+def _sum_of_squares(x: Any, weight: Any) -> Any:
+    return st.add_up(weight * x * x, axis=None, keepdims=False)
+
+
+def _along(axis: int, start: int | None, stop: int | None) -> Any:
+    return (*(slice(None),) * axis, slice(start, stop))
+
+
+def _difference(x: Any, axis: int) -> Any:
+    return st.getitem(x, index=_along(axis, 1, None)) - st.getitem(x, index=_along(axis, None, -1))
+
+
+def _difference_transposed(ct: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    zeros = np.zeros(shape, ct.dtype)
+    return st.index_add(st.index_add(zeros, ct, index=_along(axis, 1, None)), -ct, index=_along(axis, None, -1))
+
+
+EXPANDED: Mapping[str, Callable[..., Any]] = {
+    "cofactor": _cofactor,
+    "cofactor_along": _cofactor_along,
+    "rebuilt": _rebuilt,
+    "sliding": _sliding,
+    "convolved": _convolved,
+    "sum_of_squares": _sum_of_squares,
+    "diff": _difference,
+    "diff transposed": _difference_transposed,
+}
+"""What operations do, written with others."""
 
 # shapes and types of results
 

@@ -61,6 +61,12 @@ class TileTracer(Tracer):
             raise _undecided(f"numpy.{function.__name__} of", decisions.REMEDIES.get(function.__name__, "use other functions"))
         return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
 
+    def __getitem__(self, index: Any) -> Any:
+        return core(wrap(self)[index])
+
+    def reshape(self, *shape: Any) -> Any:
+        return decisions.FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
+
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         from diffsim.ad.ops.structure import astype
 
@@ -125,6 +131,8 @@ class TileTrace(Trace):
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)
             return tuple(core(y) for y in by_tree(*map(wrap, args)))
+        if primitive.name in decisions.EXPANDED:
+            return decisions.EXPANDED[primitive.name](*args, **params)
         if primitive.record is not None:
             return self._with_own_rule(primitive, args, params)
         params = {name: value for name, value in params.items() if name not in UNNEEDED}

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim import arguments, kernels
 from diffsim.ad.arrays.array import core, wrap
-from diffsim.ad.core import bottom
+from diffsim.ad.core import bottom, is_known
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.scans import scalar
@@ -114,7 +114,7 @@ def traced(op: Op, tree: Tree, xs: Sequence[Any]) -> tuple[str | None, kernels.O
 def _require_associative(operator: kernels.Operator, xs: Sequence[Any]) -> None:
     """Try an operator on three elements of its arrays: a recurrence that is none would give a number that means nothing."""
     n = xs[0].shape[0] if xs[0].ndim else 0
-    if n < 3:
+    if n < 3 or not is_known(*xs):
         return
     a, b, c = ([np.asarray(bottom(x)[k], float).ravel()[:1] for x in xs] for k in (0, n // 2, n - 1))
     if not all(np.isfinite(v).all() and v.size for v in (*a, *b, *c)):

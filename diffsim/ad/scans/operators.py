@@ -251,8 +251,7 @@ def _known_reduce(kind: str, x: Any) -> Any:
     turned = st.transpose(x, axes=(0, 2, 1))
     if kind == "*":
         return rd.prod(turned)
-    winners = (np.argmax if kind == "max" else np.argmin)(bottom(turned), axis=-1, keepdims=True)
-    return st.reshape(rd.pick(turned, winners, -1), shape=(x.shape[0], x.shape[2]))
+    return st.reshape(rd.pick(turned, rd.winners(turned, largest=kind == "max"), -1), shape=(x.shape[0], x.shape[2]))
 
 
 def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -> Any:
@@ -300,7 +299,12 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
     kind, operator = traced(op, tree, arrays)
     bins, n = dsts[0].shape[0], len(places)
     flat = [st.reshape(x, shape=(m, math.prod(x.shape[1:]))) for m, xs in ((bins, dsts), (n, arrays)) for x in xs]
-    if kind == "+":
+    if local.tiling is not None and kind != "+":
+        return _histogram_by_calls(as_function(op, kind), dsts, places, arrays, tree)
+    if local.tiling is not None:
+        inside = histograms.inside(places, bins)
+        out = [st.index_add(flat[0], st.getitem(flat[1], index=(inside,)), index=(places[inside],))]
+    elif kind == "+":
         out = [histograms.add_histogram(*flat, index=_copied(places))]
     elif kind in ("min", "max"):
         _, winners = kernels.histogram_winners(kind, np.ascontiguousarray(bottom(flat[0])), places, np.ascontiguousarray(bottom(flat[1])))
