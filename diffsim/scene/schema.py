@@ -32,7 +32,7 @@ from diffsim.scene.rules import TIME
 if TYPE_CHECKING:
     ScheduleName: TypeAlias = str
 else:
-    ScheduleName = Literal[NAMES]  # a type checker does not know what stands in a table
+    ScheduleName = Literal[NAMES]  # a type checker does not know the contents of a table
 
 ROUND_OFF = 1e-6
 """Tolerance in steps: a duration that exceeds a whole number of steps by less than this is that number of steps."""
