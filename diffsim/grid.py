@@ -43,7 +43,7 @@ class Grid:
         import diffsim as ds
 
         grid = ds.Grid((30, 40), spacing=(5.0, 10.0), axes=("depth", "distance"))
-        depth = grid.coordinates(0)[:, None]  # of the centres, m
+        depth = grid.coordinates(0)[:, None]  # depths of the centres, m
         speed = np.where(depth < 60.0, 1500.0, 2200.0) * np.ones(grid.shape)  # two layers
         assert speed.shape == (30, 40) and grid.cell_volume == 50.0
         fine_near_the_wall = ds.Grid.from_faces((np.geomspace(0.01, 1.0, 21),))

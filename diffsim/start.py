@@ -35,7 +35,7 @@ def is_command() -> bool:
     """
     if not sys.argv or threading.current_thread() is not threading.main_thread():
         return False
-    if sys.argv[0] == "-m":  # while Python looks for the module; what follows its name is in its place already
+    if sys.argv[0] == "-m":  # while Python looks for the module, the arguments after its name are already in place
         return sys.orig_argv[-len(sys.argv)].removeprefix("-m") == "diffsim"
     return Path(sys.argv[0]).name in ("diffsim", "diffsim.exe")
 

@@ -211,7 +211,7 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
         # host's and not exist there: then the mount itself is ours.
         for folder in (group, *group.parents):
             limit, usage = _text(folder / names[0]).strip(), _text(folder / names[1]).strip()
-            if limit.isdecimal() and usage.isdecimal():  # not "max", and there
+            if limit.isdecimal() and usage.isdecimal():  # it exists, and is not "max"
                 found.append((int(limit), int(usage) - _table(folder / "memory.stat").get(names[2], 0)))
     return found
 

@@ -52,15 +52,13 @@ def certify(
             Inputs without one are changed by a tenth of each entry, so that entries that are 0 stay 0; by 1 if all are 0.
         bounds: input -> (least, greatest value), None where there is none; no change leaves them.
 
-    Returns:
-        The lines, in order. What fails in the middle, such as a run that blows up, gives a line that names it.
-
     Raises:
         ParameterError: the simulation is in f32, where slopes drown in round-off; or an argument is not as it should be.
         ShapeError: an array does not fit its input.
 
     Returns:
-        The certificate: its lines with what was measured and the limit of each, and `passed`.
+        The certificate: its lines in order, each with what was measured and its limit, and `passed`. If a run fails, for example because it
+        blows up, its line names the error.
 
     Example:
         import numpy as np

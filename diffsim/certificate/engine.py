@@ -122,7 +122,7 @@ def stopped(name: str, error: BaseException) -> Line:
 def _attempt(name: str, lines: Callable[[], list[Line]]) -> list[Line]:
     try:
         return lines()
-    except Exception as error:  # whatever a loss or a step raises, the lines measured so far are worth more
+    except Exception as error:  # whatever a loss or a step raises, the measured lines are kept
         return [stopped(name, error)]
 
 
@@ -174,5 +174,5 @@ def _checkpoints(subject: Subject, stored: AnySchedule, reference: Mapping[str, 
             continue
         name = f"{slots} slot{'s' if slots > 1 else ''} against {against}"
         note = f"{schedule.advances / steps:.2f} forward steps a step; numbers that differ are counted"
-        policy = Policy(schedule=schedule, verify=False)  # the bits themselves are the proof here
+        policy = Policy(schedule=schedule, verify=False)  # the line compares the bits itself
         yield from _attempt(name, lambda n=name, p=policy, t=note: [same_bits(n, subject.gradient(p), reference, t)])  # type: ignore[misc]

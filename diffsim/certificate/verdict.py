@@ -74,7 +74,9 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
     seen = f"one-sided slopes {above.slope:.6g} and {below.slope:.6g}, the gradient gives {path.slope:.6g}"
     if outside > tolerance:
         where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
-        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {outside:.2g}")
+        nearest = abs(low if path.slope < low else high)
+        share = outside / (nearest if nearest > tolerance else outside)
+        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
     if kink:
         return cannot_judge(
             name,

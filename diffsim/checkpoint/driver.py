@@ -70,6 +70,7 @@ class Sweep:
 
     Attributes:
         clock: the work done, and the time left.
+        seconds: time of the forward and the reverse run together, without the time between them.
         drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
         resumable: whether files of states remain for another process when Ctrl-C ends the sweep.
         replanned: the new plan of the reverse sweep, if step times differed and a new plan was faster than the schedule's; else None.
@@ -145,7 +146,7 @@ class Sweep:
             _require_undo(stepper)
         self.schedule = schedule
         self.end = schedule.steps if isinstance(schedule, Schedule) else None
-        self.drift = 0.0
+        self.drift, self.seconds = 0.0, 0.0
         self._stepper: Any = stepper if hasattr(stepper, "keep") else OneByOne(stepper, schedule.slots, guard)
         # the required protocol depends on the actions
         self.resumable = False
@@ -202,13 +203,13 @@ class Sweep:
         """
         if self._phase is not _Phase.READY:
             raise self._stale("forward")
-        self._phase = _Phase.FORWARD
+        self._phase, began = _Phase.FORWARD, clock()
         for action in self._actions:
             if isinstance(action, Reverse):
                 raise ScheduleError(f"expected EndForward before {action}, got none; check the schedule with simulate()")
             self._execute(action)
             if isinstance(action, EndForward):
-                self._phase = _Phase.AT_END
+                self._phase, self.seconds = _Phase.AT_END, clock() - began
                 return
         raise ScheduleError("expected EndForward, got the end of the schedule; check the schedule with simulate()")
 
@@ -222,7 +223,7 @@ class Sweep:
         """
         if self._phase is not _Phase.AT_END:
             raise self._stale("reverse")
-        self._phase = _Phase.REVERSE
+        self._phase, began = _Phase.REVERSE, clock()
         for action in self._actions:
             self._execute(action)
             if self._times is not None and self.remaining and not self._records and (self.schedule.online or isinstance(action, Reverse)):
@@ -241,7 +242,7 @@ class Sweep:
             self._guard.finished()
         if self.clock.done["undo"]:
             self._check_drift()
-        self._phase = _Phase.DONE
+        self._phase, self.seconds = _Phase.DONE, self.seconds + clock() - began
 
     def _replan(self, times: StepTimes) -> None:
         """Plan the reverse sweep anew if step times differed and the new plan saves enough. Stored states may be used in any order.
@@ -298,7 +299,8 @@ class Sweep:
         match action:
             case Advance(start, stop):
                 self._require_at(start, action)
-                self._advance(start, stop)
+                for begin, end in self._pieces("advance", start, stop):
+                    self._reached(begin, end, self._timed("advance", self._stepper.advance, begin, end))
             case Load(step, slot, tier):
                 self._load(step, slot, tier)
             case Reverse(start, stop):
@@ -347,19 +349,15 @@ class Sweep:
             self._times.note(start, stop, seconds)
         return found
 
-    def _advance(self, start: int, stop: int) -> None:
-        for begin, end in self._pieces("advance", start, stop):
-            final = self._timed("advance", self._stepper.advance, begin, end)
-            self._at = end
-            ends = final is not None and self.end is None
-            if ends:
-                self._found_end(final, end)
-            elif self._guard is not None and not self._undone:
-                self._guard.reached(end, self._since)
-            if self._on_piece is not None:
-                self._on_piece(Advance(begin, self._at))
-            if ends:
-                return
+    def _reached(self, start: int, asked: int, final: int | None) -> None:
+        """Note that the working state was advanced to `asked`, or to the final step, where that came first."""
+        self._at = asked
+        if final is not None and self.end is None:
+            self._found_end(final, asked)
+        elif self._guard is not None and not self._undone:
+            self._guard.reached(asked, self._since)
+        if self._on_piece is not None:
+            self._on_piece(Advance(start, self._at))
 
     def _hold(self, action: Record | Keep, start: int, stop: int) -> None:
         """Record steps, or keep their states."""
@@ -393,8 +391,8 @@ class Sweep:
 
     def _pieces(self, kind: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Cut an action where the guard compares states, where the first run is timed, and where `on_piece` is called."""
-        whole = stop - start
-        while start < stop:
+        whole, known = stop - start, self.end is not None
+        while start < stop and known == (self.end is not None):  # no piece follows the one that found the end of the run
             end = stop
             if self._guard is not None and not self._undone and (kind != "record" or self._phase is _Phase.REVERSE):
                 end = self._guard.next(start, stop)

@@ -43,7 +43,7 @@ class ReplayGuard:
         self._reached = 0  # the farthest state of the first run
         self._outputs_before: int | None = None
         self._ended = False
-        self._steps = self._pieces = 0  # of the first run, after its first piece, which compiles kernels
+        self._steps = self._pieces = 0  # counted in the first run, after its first piece, which compiles kernels
         self._worked = 0.0  # seconds that they took
         self._spent, self._least = 0.0, float("inf")  # seconds of all fingerprints, and of the quickest of a state
         self._kept = 0  # fingerprints of states that the first run saved, which are not on the grid

@@ -60,7 +60,7 @@ def _found(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str
     try:
         return DiskStore.reopen(path, layout, slots, key, policy.compression) if path.exists() else None
     except StorageError:
-        return None  # of another number of slots, or damaged: creating a new file raises if it cannot replace this one
+        return None  # the file has another number of slots, or is damaged: creating a new one raises if it cannot replace it
 
 
 def found_states(stores: Sequence[Store]) -> tuple[Kept, ...]:

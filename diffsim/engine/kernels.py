@@ -149,7 +149,7 @@ def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterat
     with lock:
         settings()
         python_side, config = impl.get_runtime(), impl.current_cfg()
-        shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # of the default type at import
+        shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # their default type is fixed at import
         shared_before = [kind.dtype for kind in shared]
         before = {name: getattr(config, name) for name in wanted}
         float_before = python_side.default_fp

@@ -70,19 +70,19 @@ options_in_force: dict[str, str] = {}
 """The options of Taichi's present initialisation."""
 before_start: list[Callable[[], None]] = []
 """Functions to call before Taichi is initialised anew, which ends all compiled kernels."""
-_current: Settings | None = None  # read and written under `lock`: while `init` works, others wait for what it comes to
+_current: Settings | None = None  # read and written under `lock`, so that other threads wait while `init` works
 _generations = itertools.count(1)
 _started = False  # whether Taichi was ever initialised
-_forked = False  # whether this process is a copy of one in which it was
+_forked = False  # whether this process was forked from one in which it was initialised
 
 
 def _after_fork() -> None:
     """Handle a child process: Taichi's threads do not exist there, and waiting for them never ends.
 
-    Also at the end of the interpreter, where Taichi's program would be ended; so that is never let go of.
+    The same wait would come at the end of the interpreter, which frees Taichi's program. So the program is never freed.
     """
     global _forked
-    lock.renew()  # a thread that is not there may have held it
+    lock.renew()  # a thread that does not exist in the child may have held it
     if _started:
         from taichi.lang import impl
 
@@ -164,7 +164,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
         try:
             _start(arch, threads, options)
         except BaseException:
-            _current = None  # what was compiled before has died, and nothing has taken its place
+            _current = None  # the former program has ended, and there is no new one
             raise
         if again:
             give_back_memory()

@@ -13,15 +13,15 @@ from diffsim.errors import ParameterError
 ORDERS = (2, 4, 6, 8, 10, 12)
 
 
-def fornberg(points: Sequence[Fraction | int | float], derivative: int, at: Fraction | int = 0) -> list[float]:
-    """Weights w such that sum w_k f(points_k) approximates the derivative of f at `at`, for unit spacing.
+def fornberg(points: Sequence[Fraction | int | float], derivative: int) -> list[float]:
+    """Weights w such that sum w_k f(points_k) approximates the derivative of f at 0, for unit spacing.
 
     Exact rational arithmetic, rounded once at the end.
 
     Reference: Fornberg, B. (1988), Generation of finite difference formulas on arbitrarily spaced grids,
         Math. Comp. 51, 699-706, doi:10.1090/S0025-5718-1988-0935077-0.
     """
-    x = [Fraction(p) - Fraction(at) for p in points]
+    x = [Fraction(p) for p in points]
     count = len(x)
     if derivative >= count:
         raise ParameterError(f"derivative = {derivative} needs more than {count} points; give at least {derivative + 1}")

@@ -187,7 +187,7 @@ def linear_recurrence(a: npt.NDArray, c: npt.NDArray, reverse: bool) -> npt.NDAr
 def _recur(a: list[float], c: list[float]) -> list[float]:
     found, y = [], 0.0
     for number, (factor, term) in enumerate(zip(a, c, strict=True)):
-        y = factor * y + term if number else term  # the factor before the first is not used, be it infinite
+        y = factor * y + term if number else term  # the factor before the first is not used, so it may be infinite
         found.append(y)
     return found
 

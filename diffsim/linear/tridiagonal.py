@@ -57,7 +57,7 @@ class Tridiagonal:
         n = stencil.shape[axis]
         size = (n, stencil.size // n)
         bands = {step: np.zeros(size) for step in (-1, 0, 1)}  # row i of band s is that of column i + s
-        corners = np.zeros((2, size[1]))  # of the first row and last column, and the other way round
+        corners = np.zeros((2, size[1]))  # first row and last column; last row and first column
         for offset, weight in zip(stencil.offsets, weights, strict=True):
             given = np.full(size, weight) if isinstance(weight, float) else self._lines(weight)
             step = offset[axis]

@@ -32,7 +32,7 @@ class NonFiniteError(DivergenceError):
         from diffsim.optimize import NonFiniteError, minimise
 
         def objective(x):
-            return float("nan"), np.zeros(2)  # as of a run with an unstable time step
+            return float("nan"), np.zeros(2)  # for example after a run with an unstable time step
 
         try:
             minimise(objective, np.ones(2))

@@ -116,7 +116,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; every record is on disk already."""
-        with suppress(OSError):  # of what could not be written, which was said
+        with suppress(OSError):  # an error of writing was raised before
             self._file.close()
 
     def rewind(self) -> None:
@@ -167,7 +167,7 @@ class Journal:
         head = _HEAD.pack(self._number, x.size, _digest_of(x), evaluation.value, evaluation.seconds)
         body = np.ascontiguousarray(evaluation.gradient, dtype="<f8")
         with self._writing(self._position + len(head) + body.nbytes + _DIGEST_BYTES):
-            self._file.truncate(self._position)  # a torn tail
+            self._file.truncate(self._position)  # the last entry is incomplete
             self._file.seek(self._position)
             self._file.write(head)
             self._file.write(body.data)
@@ -184,7 +184,7 @@ class Journal:
         if len(head) < _HEAD.size:
             return None
         number, entries, digest, value, seconds = _HEAD.unpack(head)
-        if _HEAD.size + 8 * entries + _DIGEST_BYTES > left:  # before allocating: a torn length may say anything
+        if _HEAD.size + 8 * entries + _DIGEST_BYTES > left:  # checked before memory is allocated, since a damaged length may have any value
             return None
         body = np.empty(entries, dtype="<f8")
         self._file.readinto(body.data)
@@ -224,7 +224,7 @@ def recorded(path: str | os.PathLike[str]) -> tuple[int, float]:
             file.seek(len(_MAGIC) + sha256().digest_size)
             while len(head := file.read(_HEAD.size)) == _HEAD.size:
                 _, entries, _, _, taken = _HEAD.unpack(head)
-                if file.seek(8 * entries + _DIGEST_BYTES, os.SEEK_CUR) > size:  # torn
+                if file.seek(8 * entries + _DIGEST_BYTES, os.SEEK_CUR) > size:  # incomplete
                     break
                 count, seconds = count + 1, seconds + taken
     except FileNotFoundError:

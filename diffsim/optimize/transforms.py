@@ -119,7 +119,7 @@ def sigmoid(z: Any) -> Any:
 def _slope(primals: Any, tangents: Any) -> Any:
     (z,), (z_dot,) = primals, tangents
     value = sigmoid(z)
-    return value, value * sigmoid(-z) * z_dot  # and not 1 - σ(z), of which no digit is left where z is large
+    return value, value * sigmoid(-z) * z_dot  # not 1 - σ(z), which loses all digits for large z
 
 
 def make_transform(name: str, lower: F64, upper: F64) -> Transform:

@@ -97,7 +97,7 @@ def _draw_lines(ax: Axes, chart: Chart, curves: list[Curve], scale: Scale, label
     for name, values, look in curves:
         handles += ax.plot(x, np.asarray(values) * scale.factor, label=name, **look)
     if not free.all():
-        ends = np.repeat(np.concatenate([x[:1], 0.5 * (x[1:] + x[:-1]), x[-1:]]), 2)[1:-1]  # of the stretch of each value
+        ends = np.repeat(np.concatenate([x[:1], 0.5 * (x[1:] + x[:-1]), x[-1:]]), 2)[1:-1]  # both ends of the interval of each value
         held = np.repeat(~free, 2).tolist()
         ax.fill_between(ends, 0, 1, where=held, transform=ax.get_xaxis_transform(), color=FAINT, alpha=0.3, linewidth=0)
     ax.set_xlim(x[0], x[-1])

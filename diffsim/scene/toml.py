@@ -47,7 +47,7 @@ def _inline(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, str):
-        # TOML's basic strings have JSON's escapes; DEL must be escaped besides
+        # TOML's basic strings have JSON's escapes, and DEL must be escaped too
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -1,24 +1,30 @@
-"""Compute a gradient: a forward run that stores states as its schedule says, then the reverse sweep."""
+"""Compute a gradient: a forward run that stores states as its schedule says, then the reverse sweep.
+
+Pullbacks may be called in any order, any number of times, from any thread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
-from diffsim.checkpoint import AnySchedule, Binomial, OnlineSchedule, Policy, choose, parse_memory
-from diffsim.checkpoint.planning.memory import least_text
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.checkpoint import AnySchedule, Binomial, OnlineSchedule, choose
 from diffsim.checkpoint.schedules.continued import Continued
+from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import found_states, open_stores
-from diffsim.errors import ParameterError, PlanError, StorageError
+from diffsim.errors import ParameterError, ReplayError, StorageError
+from diffsim.simulation.checks import check_cotangents, check_room
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.reversal import Reversal
-from diffsim.simulation.sizes import made_up, sizes_of
+from diffsim.simulation.sizes import sizes_for
 from diffsim.simulation.solution import Solution
 from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
 from diffsim.stepping.points import PointTable
-from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
 Back: TypeAlias = Callable[[Solution], dict[str, Array]]
@@ -41,46 +47,121 @@ class Call:
     points: Mapping[str, PointTable]
     options: RunOptions
 
+    @classmethod
+    def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
 
-def forward(compiled: Compiled, call: Call) -> tuple[Solution, Back]:
-    """Run forward in the existing storage, and prepare the reverse sweep."""
+        Raises:
+            ParameterError: an input is missing or wrong, or the run ends by a condition and may be resumed.
+        """
+        if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
+            raise ParameterError(
+                "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
+                "the number of steps, or leave resume out"
+            )
+        with compiled.turn:
+            fields = compiled.checked(inputs, steps)
+            check_room(steps, compiled.points.values(), compiled.dtype)
+            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
+            private = {name: value.copy() if name in shared else value for name, value in fields.items()}
+            return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
+
+
+def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
+    """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
     fields, steps, options, policy = call.fields, call.steps, call.options, call.options.policy
-    if policy.resume > 0 and options.online:  # a condition cannot be identified in another process
-        raise ParameterError(
-            "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
-            "the number of steps, or leave resume out"
+    with compiled.placed(call.points):
+        schedule = choose(policy, steps, sizes_for(compiled, policy, steps, fields), online=options.online).schedule
+        compiled.reserve(schedule, policy)
+        coefficients = compiled.start(fields, steps, undone=schedule.runs_backwards)
+        suspension = None
+        if policy.resume > 0:
+            suspension = Suspension(policy, run_key(compiled, fields, steps, schedule, policy))
+            found = suspension.found()
+            if found is not None:
+                return _resumed(compiled, call, schedule, coefficients, suspension, found)
+        reversal = Reversal(compiled.stepper, schedule, options, steps, "" if suspension is None else suspension.key)
+        with reversal.freed_on_error():
+            reversal.sweep.forward()
+        compiled.wait(reversal)
+        solution = compiled.solution()
+        kept = None if suspension is None else copied(solution)  # a user may edit what is returned
+
+        def back(cotangents: Solution) -> dict[str, Array]:
+            stepper, keeper = compiled.stepper, None
+            if suspension is not None and kept is not None:
+                keeper = suspension.keeper(kept, cotangents, stepper.cotangent_arrays)
+            compiled.last_sweep = reversal.reverse(lambda: stepper.seed(cotangents.final, cotangents.traces), keeper)
+            if suspension is not None:
+                suspension.remove()
+            return compiled.gradient(fields, coefficients, steps)
+
+        return solution, RepeatablePullback(compiled, call, solution, back)
+
+
+class RepeatablePullback:
+    """Turns cotangents of a solution into those of the inputs.
+
+    A simulation has storage for one run. If another run used it since, or the states were freed, the forward run is repeated with the
+    same inputs, sources and receivers. Its results must be the same, bit for bit.
+
+    Args:
+        compiled: the simulation.
+        call: the forward run.
+        solution: the result of that run.
+        back: the reverse sweep from the present contents of the storage.
+    """
+
+    def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
+        self._compiled, self._call = compiled, call
+        parts = solution.final, solution.traces
+        self._like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in parts))
+        self._bits = fingerprint([value for part in parts for value in part.values()])
+        self._ended = compiled.stepper.steps
+        self._back: Back | None = back
+        self._run = compiled.runs
+
+    def __call__(self, cotangents: Solution) -> dict[str, Array]:
+        """Cotangents of the inputs in `wrt`; entries of the solution that are left out count as zero."""
+        compiled = self._compiled
+        with compiled.turn:
+            check_cotangents(cotangents, self._like)
+            back, self._back = self._back, None
+            if back is not None and compiled.runs == self._run:
+                return back(cotangents)
+            del back  # frees the states of the first run before it is repeated
+            with compiled.placed(self._call.points):
+                _, again = run_reversibly(compiled, self._again())
+                if self._call.options.policy.verify and again._bits != self._bits:
+                    raise ReplayError(
+                        f"expected the solution that this run of {self._ended} steps gave the first time, got another when it was run "
+                        "again for its pullback; is it deterministic? Call its pullback before the simulation is used for something else"
+                    )
+                return again(cotangents)
+
+    def __copy__(self) -> RepeatablePullback:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> RepeatablePullback:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a pullback cannot be pickled: it refers to the states of a run in the storage of its simulation; pickle the simulation and "
+            "its inputs, and call vjp there"
         )
-    schedule = schedule_of(compiled, policy, steps, options.online, fields)
-    compiled.reserve(schedule, policy)
-    coefficients = compiled.start(fields, steps, undone=schedule.runs_backwards)
-    suspension = None
-    if policy.resume > 0:
-        suspension = Suspension(policy, run_key(compiled, fields, steps, schedule, policy))
-        found = suspension.found()
-        if found is not None:
-            return _resumed(compiled, call, coefficients, suspension, found)
-    reversal = Reversal(compiled.stepper, schedule, options, steps, "" if suspension is None else suspension.key)
-    compiled.wait(reversal)
-    solution = compiled.solution()
-    kept = None if suspension is None else copied(solution)  # a user may edit what is returned
 
-    def back(cotangents: Solution) -> dict[str, Array]:
-        stepper, keeper = compiled.stepper, None
-        if suspension is not None and kept is not None:
-            keeper = suspension.keeper(kept, cotangents, stepper.cotangent_arrays)
-        compiled.last_sweep = reversal.reverse(lambda: stepper.seed(cotangents.final, cotangents.traces), keeper)
-        if suspension is not None:
-            suspension.remove()
-        return compiled.gradient(fields, coefficients, steps)
-
-    return solution, back
+    def _again(self) -> Call:
+        """The call, with a known end if a condition decided it. The condition is not called again."""
+        return replace(self._call, options=self._call.options.ending_at(self._ended))
 
 
-def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], suspension: Suspension, found: Found) -> tuple[Solution, Back]:
-    """The result of `forward` for a run whose reverse sweep was interrupted."""
+def _resumed(
+    compiled: Compiled, call: Call, whole: AnySchedule, coefficients: dict[str, Array], suspension: Suspension, found: Found
+) -> tuple[Solution, RepeatablePullback]:
+    """The result of `run_reversibly` for a run whose reverse sweep was interrupted. `whole` is the schedule that it had."""
     fields, steps, stepper, remaining = call.fields, call.steps, compiled.stepper, found.remaining
     policy = call.options.policy
-    whole = schedule_of(compiled, policy, steps, fields=fields)
     schedule = _schedule_of_rest(compiled, call, whole, remaining)
     stores, first = None, 0
     if whole.slow_tiers:
@@ -90,6 +171,8 @@ def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], sus
     compiled.reserve(schedule, policy)
     compiled.start(fields, steps, undone=schedule.runs_backwards)
     reversal = Reversal(stepper, schedule, call.options, remaining, suspension.key, stores)
+    with reversal.freed_on_error():
+        reversal.sweep.forward()
     compiled.wait(reversal)
     try:
         require_same_traces(stepper.traces(), found.solution.traces, range(first + 1, remaining + 1))
@@ -101,7 +184,7 @@ def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], sus
         if not same(cotangents, found.seeds):  # another loss: the sweep that was kept is of no use
             reversal.close()
             suspension.remove()
-            return forward(compiled, call)[1](cotangents)
+            return run_reversibly(compiled, call)[1](cotangents)
 
         def seed() -> None:
             stepper.seed(found.seeds.final, found.seeds.traces)
@@ -112,50 +195,14 @@ def _resumed(compiled: Compiled, call: Call, coefficients: dict[str, Array], sus
         suspension.remove()
         return compiled.gradient(fields, coefficients, steps)
 
-    return copied(found.solution), back
+    solution = copied(found.solution)
+    return solution, RepeatablePullback(compiled, call, solution, back)
 
 
 def _schedule_of_rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int) -> AnySchedule:
     """The schedule for the steps that are still to be reversed. The number of steps is known now."""
     policy = call.options.policy
     same_period = replace(policy, schedule=whole, memory=None, slots=None) if whole.runs_backwards else policy
-    found = schedule_of(compiled, same_period.for_rest(remaining), remaining, fields=call.fields)
+    rest = same_period.for_rest(remaining)
+    found = choose(rest, remaining, sizes_for(compiled, rest, remaining, call.fields)).schedule
     return Binomial(remaining, min(found.slots, remaining)) if isinstance(found, OnlineSchedule) else found
-
-
-def schedule_of(
-    compiled: Compiled, policy: Policy, steps: int, online: bool = False, fields: Mapping[str, Array] | None = None
-) -> AnySchedule:
-    """The schedule of a policy, chosen by memory and numbers of steps alone.
-
-    Args:
-        compiled: the simulation to differentiate.
-        policy: the user's policy.
-        steps: time steps, or their maximum.
-        online: whether the run may end early.
-        fields: inputs; None: damped cells are counted as if parameters were 1.
-
-    Raises:
-        PlanError: the memory is too little, or steps cannot be undone.
-        ScheduleError: a schedule is for another number of steps.
-    """
-    if not policy.runs_backwards:
-        return choose(policy, steps, sizes_of(compiled, steps), online=online).schedule
-    require_undoable(compiled)
-    sizes = sizes_of(compiled, steps, made_up(compiled, steps) if fields is None else fields)
-    found = choose(policy, steps, sizes, online=online).schedule
-    if policy.memory is not None and sizes.peak(found) > parse_memory(policy.memory):
-        raise PlanError(
-            f"expected a memory of at least {least_text(sizes.peak(found))} for {found!r} with the cells that these inputs damp, got "
-            f"{policy.memory}; plan with these inputs, or raise the memory"
-        )
-    return found
-
-
-def require_undoable(compiled: Compiled) -> None:
-    """Raise PlanError unless steps can be run backwards."""
-    if compiled.stepper.backwards is None:
-        raise PlanError(
-            f'expected a step that can be undone for schedule = "reversible", got one that cannot: {why_not(compiled.step)}; '
-            "choose another schedule"
-        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from diffsim.arguments import function, whole
-from diffsim.checkpoint import Action, Checkpoint, OnProgress, Policy
+from diffsim.checkpoint import Action, OnProgress, Policy
 from diffsim.simulation.turns import Turn
 from diffsim.typing import Array
 
@@ -25,7 +25,10 @@ class RunOptions:
         until: a condition that ends the run early.
         every: call `until` every so many steps.
         on_action: called after each action of the schedule.
-        on_progress: called with the share of the work that is done and the seconds left.
+        on_progress: called with the share of the work that is done and the seconds left; None: that of the policy.
+
+    Raises:
+        ParameterError: an argument has the wrong type.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -34,25 +37,13 @@ class RunOptions:
     on_action: Watcher | None = None
     on_progress: OnProgress | None = None
 
-    @classmethod
-    def of(
-        cls,
-        checkpoint: Checkpoint = "auto",
-        until: Until | None = None,
-        every: int = 1,
-        on_action: Watcher | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RunOptions:
-        """Build options from keyword arguments.
-
-        Raises:
-            ParameterError: an argument has the wrong type.
-        """
-        policy = Policy.of(checkpoint)
-        function("until", until, "lambda done, states: bool(states['p'].max() > 1)")
-        function("on_action", on_action, "lambda action: ...")
-        function("on_progress", on_progress, "lambda share, seconds_left: ...")
-        return cls(policy, until, whole("every", every, 1), on_action, policy.progress if on_progress is None else on_progress)
+    def __post_init__(self) -> None:
+        function("until", self.until, "lambda done, states: bool(states['p'].max() > 1)")
+        function("on_action", self.on_action, "lambda action: ...")
+        function("on_progress", self.on_progress, "lambda share, seconds_left: ...")
+        object.__setattr__(self, "every", whole("every", self.every, 1))
+        if self.on_progress is None:
+            object.__setattr__(self, "on_progress", self.policy.progress)
 
     @property
     def online(self) -> bool:

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from diffsim.arguments import instance, mapping, number
 from diffsim.checkpoint import Plan, Policy, choose
 from diffsim.simulation.checks import check_steps
-from diffsim.simulation.gradient import require_undoable
 from diffsim.simulation.measure import measure
 from diffsim.simulation.simulation import Simulation
-from diffsim.simulation.sizes import made_up, sizes_of
+from diffsim.simulation.sizes import sizes_for
 
 
 def plan(
@@ -75,13 +74,9 @@ def plan_for(
 ) -> Plan:
     """`plan`, for a policy."""
     compiled = simulation._compiled
-    if policy.runs_backwards:
-        require_undoable(compiled)
     with compiled.turn:
-        fields = None
-        if policy.runs_backwards:  # the damped cells may depend on parameters
-            fields = made_up(compiled, steps) if inputs is None else compiled.checked(inputs, steps)
-        sizes = sizes_of(compiled, steps, fields)
+        fields = None if inputs is None or not policy.runs_backwards else compiled.checked(inputs, steps)  # decide which cells are damped
+        sizes = sizes_for(compiled, policy, steps, fields)
         first = choose(policy, steps, sizes)  # refuses impossible requests before anything is compiled
         room = None if first.budget is None else first.budget - sizes.fixed
         return choose(policy, steps, sizes, measure(compiled, policy, steps, inputs, seconds, room))

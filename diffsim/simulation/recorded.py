@@ -16,9 +16,9 @@ from diffsim.errors import DerivativeError
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import run_forward
+from diffsim.simulation.gradient import Call, run_reversibly
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.points import with_tangents
-from diffsim.simulation.pullback import run_reversibly
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
@@ -83,7 +83,7 @@ class RecordedRun:
 
     def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         with self.compiled.placed(self.points):
-            solution, pullback = run_reversibly(self.compiled, self._named(args), self.steps, self.options)
+            solution, pullback = run_reversibly(self.compiled, Call.of(self.compiled, self._named(args), self.steps, self.options))
 
         def pull(cts: Sequence[Array]) -> list[Array]:
             bars = pullback(self.solution(cts))

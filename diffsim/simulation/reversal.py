@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
-from diffsim.engine import clock
 from diffsim.simulation.options import RunOptions, Watcher
 from diffsim.stepping.stepper import Stepper
 
@@ -80,7 +79,7 @@ class UntilStepper:
 
 
 class Reversal:
-    """A forward run, then its reverse sweep.
+    """The sweep of a run, with all that watches it. The sweep's `forward` comes first, then `reverse` here.
 
     Args:
         stepper: ready to run, at state 0.
@@ -117,12 +116,14 @@ class Reversal:
         self.sweep.resumable = resumed
         if options.on_progress is not None:
             self._piece_watchers.append(Teller(self.sweep, options.on_progress))
-        began = clock()
+
+    @contextmanager
+    def freed_on_error(self) -> Iterator[None]:
+        """Free the states that are kept, if what runs inside of the `with` block fails."""
         with ExitStack() as stack:
             stack.push(self.sweep)
-            self.sweep.forward()
+            yield
             stack.pop_all()
-        self._seconds = clock() - began
 
     def _watch_piece(self, action: Action) -> None:
         for watcher in self._piece_watchers:
@@ -130,17 +131,15 @@ class Reversal:
 
     def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and return its report."""
-        began = clock()
         with self.sweep:
             seed()
             if keeper is not None:  # a resumed run must start from an exact state
                 self._piece_watchers.append(partial(self._keep, keeper))
             self.sweep.reverse()
-        self._seconds += clock() - began
         self.growth.warn()
         compression, done = self.policy.compression, dict(self.sweep.clock.done)
         return SweepReport(
-            self._seconds,
+            self.sweep.seconds,
             done,
             0.0 if self._guard is None else self._guard.seconds,
             compression.error if isinstance(compression, Lossy) else None,

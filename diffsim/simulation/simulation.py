@@ -9,20 +9,19 @@ import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import flag, function, mapping, names, one_of, whole
-from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes
+from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, settings
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch, run_forward
-from diffsim.simulation.gradient import schedule_of
+from diffsim.simulation.gradient import Call, run_reversibly
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.options import RunOptions, Until
 from diffsim.simulation.points import point_tables
-from diffsim.simulation.pullback import run_reversibly
 from diffsim.simulation.recorded import run_recorded
 from diffsim.simulation.reversal import SweepReport
-from diffsim.simulation.sizes import sizes_of
+from diffsim.simulation.sizes import sizes_for, sizes_of
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import trace
 from diffsim.simulation.turns import Turn
@@ -162,7 +161,8 @@ class Simulation:
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
         """The checkpointing schedule that `vjp` would use."""
-        return schedule_of(self._compiled, Policy.of(checkpoint), check_steps(steps))
+        policy, steps = Policy.of(checkpoint), check_steps(steps)
+        return choose(policy, steps, sizes_for(self._compiled, policy, steps)).schedule
 
     def sizes(self, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None) -> Sizes:
         """Bytes that a gradient of `steps` steps allocates. The caller's inputs are not counted.
@@ -224,7 +224,7 @@ class Simulation:
         """
         steps, every = check_steps(steps), whole("every", every, 0)
         function("watch", watch, "lambda done, states: ...")
-        options = RunOptions.of(checkpoint, until, max(every, 1))
+        options = RunOptions(Policy.of(checkpoint), until, max(every, 1))
         if any(isinstance(value, DifferentiatedArray) for value in mapping("inputs", inputs, "{'c': c}").values()):
             return run_recorded(self._compiled, inputs, steps, options)
         return run_forward(self._compiled, inputs, steps, options, watch if every > 0 else None)
@@ -258,7 +258,8 @@ class Simulation:
         Raises:
             ReplayError: raised by the pullback: a repeated step gave another result than the first time.
         """
-        return run_reversibly(self._compiled, inputs, check_steps(steps), RunOptions.of(checkpoint, until, every, on_action, on_progress))
+        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress)
+        return run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
 
     def value_and_grad(
         self,
@@ -281,8 +282,8 @@ class Simulation:
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
-        options = RunOptions.of(checkpoint, until, every, on_action, on_progress)
-        solution, pullback = run_reversibly(self._compiled, inputs, check_steps(steps), options)
+        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress)
+        solution, pullback = run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
         value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)
 

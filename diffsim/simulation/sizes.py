@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.checkpoint import Sizes
+from diffsim.checkpoint import Policy, Sizes
 from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
 from diffsim.engine import backend
+from diffsim.errors import PlanError
 from diffsim.simulation.compiled import Compiled
 from diffsim.stepping.forward import receiver_points
+from diffsim.stepping.undo import why_not
 from diffsim.typing import Array
 
 RECORDED = 4
@@ -50,6 +52,28 @@ def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None 
         strips=0 if fields is None else _strip_bytes(compiled, steps, fields),
         second=stepper.storage.second_bytes() + (stepper.storage.second_copies() * cells if on_host else 0),
     )
+
+
+def sizes_for(compiled: Compiled, policy: Policy, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
+    """Bytes that a gradient allocates, with strips of damped cells if the policy runs steps backwards.
+
+    Args:
+        compiled: the simulation to differentiate.
+        policy: the user's policy.
+        steps: time steps, or their maximum.
+        fields: inputs; None: damped cells are counted as if parameters were 1.
+
+    Raises:
+        PlanError: steps cannot be undone, and the policy asks for that.
+    """
+    if not policy.runs_backwards:
+        return sizes_of(compiled, steps)
+    if compiled.stepper.backwards is None:
+        raise PlanError(
+            f'expected a step that can be undone for schedule = "reversible", got one that cannot: {why_not(compiled.step)}; '
+            "choose another schedule"
+        )
+    return sizes_of(compiled, steps, made_up(compiled, steps) if fields is None else fields)
 
 
 def _strip_bytes(compiled: Compiled, steps: int, fields: Mapping[str, Array]) -> int:

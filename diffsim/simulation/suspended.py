@@ -22,7 +22,7 @@ from diffsim.typing import Array
 
 DECISIVE = ("diffsim", "taichi", "numpy", "scipy")
 """Packages that can change bits of a gradient."""
-_DIGITS = 12  # of a key, in the names of files
+_DIGITS = 12  # characters of a key in the names of files
 
 
 def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
@@ -51,7 +51,9 @@ def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedul
     arrays = {**fields, **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()}}
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
     for roots in expressions:
-        digest.update("\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode())  # which node is which output, too
+        digest.update(
+            "\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode()
+        )  # the ids also say which node is which output
     for name, values in arrays.items():
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
     for name, table in compiled.points.items():

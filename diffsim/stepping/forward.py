@@ -74,7 +74,7 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
     for loop in (part for part in parts.values() if isinstance(part, Loop)):
         places |= loop.places
         inline |= loop.inline
-    operations = arranged(parts, _scatters(step, forcings, depths))
+    operations = arranged(parts, _scatters(forcings, depths))
     for state in records:
         now = step.graph.read(f"next {state}", (0,) * step.grid.ndim)
         places[f"next {state}"] = Place(state, depths[state])
@@ -164,7 +164,7 @@ def split_forcings(step: TracedStep) -> tuple[dict[str, Node], list[tuple[str, s
     return outputs, found
 
 
-def _scatters(step: TracedStep, forcings: list[tuple[str, str, Node]], depths: dict[str, int]) -> list[PointScatter]:
+def _scatters(forcings: list[tuple[str, str, Node]], depths: dict[str, int]) -> list[PointScatter]:
     out = []
     for state, forcing, factor in forcings:
         if state not in depths:

@@ -26,8 +26,8 @@ class Pace:
 
     def __init__(self, workers: int) -> None:
         self.all = workers
-        self.seconds = 0.0  # of a step, recent average
-        self.best = 0.0  # of a step, with all workers
+        self.seconds = 0.0  # seconds of a step, recent average
+        self.best = 0.0  # the same, with all workers
         self.strikes = 0
         self.doubt = False  # whether the last trial with all workers was slow
         self.alone = 0.0  # seconds left with one worker

@@ -144,6 +144,19 @@ def test_a_loss_whose_gradient_is_lost_or_scaled_fails(factor: float) -> None:
     assert ds.certify(simulation, scaled, inputs, STEPS).verdict == "fail"
 
 
+def test_a_loss_without_cotangents_gives_the_lines_of_one_with_them() -> None:
+    simulation, inputs = heat()
+
+    def plain(solution: ds.Solution) -> Any:
+        return sum((v**2 + 0.1 * v**3).sum() for v in (*solution.traces.values(), *solution.final.values()))
+
+    found, expected = (ds.certify(simulation, one, inputs, STEPS) for one in (plain, loss))
+    assert found.passed, str(found)
+    assert [line.name for line in found] == [line.name for line in expected]
+    slopes = [(a.value, b.value) for a, b in zip(found, expected, strict=True) if "Taylor" in a.name]
+    assert len(slopes) > 5 and np.allclose(*np.transpose(slopes), rtol=1e-3)
+
+
 def test_a_minimum_cannot_be_judged() -> None:
     simulation, inputs = heat()
     data = simulation.run(inputs, STEPS).traces["T"]

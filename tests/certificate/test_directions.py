@@ -169,6 +169,16 @@ def test_an_entry_at_its_bound_moves_inwards() -> None:
     assert len([line for line in taylor_lines(certificate) if "u at the edge" in line.name]) >= 1
 
 
+def test_a_change_of_dry_cells_that_has_no_value_loses_no_line() -> None:
+    """Depths of 0 change by ±1, and the root of a negative depth is not a number."""
+    run = simulation(lambda u, k: u + 0.1 * k * (1.0 + u) * sqrt(1e-12 + u))
+    certificate = ds.certify(run, total, {"k": fields()["k"], "u": np.zeros(SHAPE)}, 2)
+    assert certificate.verdict == "cannot judge", str(certificate)
+    assert {line.name: line.passed for line in certificate}["dot product, u"] is True
+    open_ = [line for line in certificate if "random" in line.name]
+    assert open_ and all(line.passed is None and "give `bounds`" in line.note for line in open_), str(certificate)
+
+
 def test_where_the_loss_is_not_finite_steps_are_shorter() -> None:
     run = simulation(lambda u, k: u * sqrt(u) + k)
     inputs = fields()

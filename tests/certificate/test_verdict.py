@@ -37,6 +37,7 @@ SMOOTH: dict[str, tuple[Callable[[float], float], float]] = {
     "cubic without curvature": (lambda h: h + h**3, 1.0),
     "quartic without curvature": (lambda h: h + h**4, 1.0),
     "hidden curvature": (lambda h: h + 1e-4 * h**2 + 50.0 * h**3, 1.0),
+    "weights as of WENO, which change within a short step": (lambda h: 1.0 + h + 2e-3 * h**2 + 2e-3 * h**3 / (1e-3 + h**2), 1.0),
     "exponential": (lambda h: float(np.exp(3.0 * h)), 3.0),
     "stiff": (lambda h: float(np.sin(1e3 * h + 0.3)), 1e3 * float(np.cos(0.3))),
     "beside a constant": (lambda h: 1e6 + float(np.sin(h + 0.3)), float(np.cos(0.3))),
@@ -130,6 +131,23 @@ def test_a_kink_beside_the_point_is_stepped_short_of(distance: float) -> None:
     assert verdict(f, 1.0).passed is True
     for fault in FAULTS:
         assert verdict(f, 1.0 + fault).passed is not True
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("share", "said"), [(1e-3, "0.1 %"), (-0.25, "25 %"), (-2.0, "200 %"), (1e-5, "0.001 %")])
+def test_a_wrong_gradient_is_off_by_a_share_of_the_slope(scale: float, share: float, said: str) -> None:
+    f, slope = SMOOTH["exponential"]
+    assert verdict(lambda h: scale * f(h), scale * slope * (1 + share)).note.endswith(f", off by {said}")
+
+
+def test_beside_a_kink_a_gradient_is_off_by_a_share_of_the_nearer_slope() -> None:
+    f, below, above = KINKS["abs beside a slope"]
+    assert verdict(f, 1.01 * above).note.endswith(", off by 1 %")
+    assert verdict(f, 0.5 * below).note.endswith(", off by 50 %")
+
+
+def test_a_gradient_of_a_loss_that_does_not_change_is_off_by_all_of_it() -> None:
+    assert verdict(lambda h: 4.0, 1.0).note.endswith(", off by 100 %")
 
 
 def test_a_jump_is_named() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -153,9 +152,19 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
     steps = require_count("steps", steps)
     request = _request(policy, steps, sizes, costs, online)
     if not isinstance(policy.schedule, str):
-        chosen = Option.of(_as_given(policy.schedule, request), replace(request, budget=None))
+        chosen = Option.of(_as_given(policy, request), replace(request, budget=None))
         return Plan(policy, steps, sizes, costs, None, chosen, _others(request, chosen))
-    chosen = _best(request, policy, _kinds(policy.schedule, request))
+    kinds = _considered(request) if policy.schedule == AUTO else (KINDS[policy.schedule],)
+    if online and not all(kind.online for kind in kinds):
+        raise ScheduleError(
+            f"expected an online schedule for a run that may end early, got schedule = {policy.schedule!r}; use 'auto' or 'online'"
+        )
+    found = [_simplified(kind.fitted(request), request) for kind in kinds]
+    schedules = [schedule for schedule in found if not isinstance(schedule, int)]
+    if not schedules:
+        raise _too_little(min(need for need in found if isinstance(need, int)), policy, request)
+    options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]
+    chosen = min(options, key=lambda option: option.rank)
     return Plan(policy, steps, sizes, costs, request.budget, chosen, _others(request, chosen))
 
 
@@ -168,15 +177,6 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 
 
-def _kinds(name: str, request: Request) -> tuple[type[AnySchedule], ...]:
-    """The kinds to choose from."""
-    if name == AUTO:
-        return _considered(request)
-    if request.online and not KINDS[name].online:
-        raise ScheduleError(f"expected an online schedule for a run that may end early, got schedule = {name!r}; use 'auto' or 'online'")
-    return (KINDS[name],)
-
-
 def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
     """The kinds that "auto" chooses from."""
     if request.online:
@@ -187,28 +187,22 @@ def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
     return (StoreAll, Binomial, *(() if request.costs is None else (Mixed,)), *slower)
 
 
-def _fitted(kind: type[AnySchedule], request: Request) -> AnySchedule | int:
-    """The best schedule of a kind, or the least memory that it needs.
+def _simplified(found: AnySchedule | int, request: Request) -> AnySchedule | int:
+    """What `fitted` returned: the best schedule of a kind, or the least memory that it needs.
 
     A schedule that keeps the state of each step is replaced by `StoreAll`, if that fits and the number of steps is known. It is not
     replaced if a memory is given and times were measured: then the faster of both is chosen.
     """
-    found = kind.fitted(request)
     if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
         return found
     stored = simplified(found, request.steps, request.sizes)
     return stored if request.fits(request.sizes.peak(stored)) else found
 
 
-def _best(request: Request, policy: Policy, kinds: Sequence[type[AnySchedule]]) -> Option:
-    found = [_fitted(kind, request) for kind in kinds]
-    schedules = [schedule for schedule in found if not isinstance(schedule, int)]
-    options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]
-    if options:
-        return min(options, key=lambda option: option.rank)
-    smallest = min(need for need in found if isinstance(need, int))
+def _too_little(smallest: int, policy: Policy, request: Request) -> PlanError:
+    """The error for a memory in which no schedule fits."""
     state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
-    raise PlanError(
+    return PlanError(
         f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
         f"every schedule needs, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
         "lower precision"
@@ -230,7 +224,7 @@ def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
         return ()
     schedules: list[tuple[AnySchedule, bool]] = []
     for kind in _considered(request):
-        found = _fitted(kind, request)
+        found = _simplified(kind.fitted(request), request)
         if not isinstance(found, int) and not _stores_all(found):
             schedules.append((found, True))
     if request.budget is not None:
@@ -255,19 +249,26 @@ def _stores_all(schedule: AnySchedule) -> bool:
     return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
-def _as_given(schedule: AnySchedule, request: Request) -> AnySchedule:
-    """A schedule given as an object, or `StoreAll` if it keeps every state.
+def _as_given(policy: Policy, request: Request) -> AnySchedule:
+    """The schedule that a policy gives as an object, or `StoreAll` if it keeps every state.
 
     Raises:
         ScheduleError: it is for another number of steps, or cannot reverse a run that ends early.
+        PlanError: it runs backwards, and the inputs damp more cells than those that it was planned with.
     """
-    steps = request.steps
+    schedule, steps = policy.schedule, request.steps
+    assert not isinstance(schedule, str)
     if request.online and not schedule.online:
         raise ScheduleError(
             f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({max(schedule.slots, 1)})"
         )
     if isinstance(schedule, Schedule) and schedule.steps != steps:
         raise ScheduleError(f"expected a schedule of {steps} steps, got {schedule!r} of {schedule.steps}; make one of {steps} steps")
+    if schedule.runs_backwards and policy.memory is not None and request.sizes.peak(schedule) > parse_memory(policy.memory):
+        raise PlanError(
+            f"expected a memory of at least {least_text(request.sizes.peak(schedule))} for {schedule!r} with the cells that these inputs "
+            f"damp, got {policy.memory}; plan with these inputs, or raise the memory"
+        )
     return schedule if request.online else simplified(schedule, steps, request.sizes)
 
 
