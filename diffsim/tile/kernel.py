@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ CHUNKS = 64
 """Parts of the tiles whose sums are kept apart: results do not depend on the number of threads."""
 GPU_THREADS = 16_384
 """Tiles that a GPU works on at a time."""
+QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
+"""Entries of 16 bytes."""
 _ARRAYS = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.uint8}
 
 
@@ -62,13 +64,18 @@ class Kernel:
         self.inputs = [(name, w.kind(a.dtype), a, m) for name, a, m in zip(names, program.arguments, form.mapped, strict=True)]
         values: list[Value] = []
         direct = _read_once(program)
+        self.quads: set[str] = set()
         for name, kind, argument, mapped in self.inputs:
             view = View(name, kind, argument.shape, row_strides(argument.shape))
             if not mapped:
                 view = View(f"u{name}", kind, argument.shape, row_strides(argument.shape))
-            if argument not in direct or not mapped:
+            quads = mapped and self._in_quads(kind, argument.size)
+            if quads or argument not in direct or not mapped:
                 made = w.allocate(view.shape, kind)
-                if view.size:
+                if quads:
+                    self.quads.add(name)
+                    self._load_quads(w, name, made)
+                elif view.size:
                     w.copied(view, made)
                 view = made
             values.append(view)
@@ -87,9 +94,39 @@ class Kernel:
         self.source = self._assembled(body, w)
         del sums
 
+    # Entries of one tile lie side by side in an argument, and those of neighbouring tiles in a register. So blocks of as many entries as 16
+    # bytes hold, for all tiles of a register, are transposed: twice as many shuffles as registers.
+
+    def _in_quads(self, kind: str, size: int) -> bool:
+        """Whether an argument or result is read and written 16 bytes at a time."""
+        return kind in QUAD and self.lanes % QUAD[kind] == 0 and self.lanes > 1 and size % QUAD[kind] == 0 and size > 0
+
+    def _load_quads(self, w: Writer, name: str, target: View) -> None:
+        n, quad = target.size, QUAD[target.kind]
+        with w.loops((n // quad,), []) as (index,):
+            parts = [w.variable(f"{name}[{name}_at + {lane * (n // quad)} + {index}]") for lane in range(self.lanes)]
+            rows = [
+                w.variable(w.gathered([f"{parts[lane - lane % quad + p]}[{lane % quad}]" for lane in range(self.lanes)])) for p in range(quad)
+            ]
+            for p, row in enumerate(_transposed(w, rows)):
+                w.text(f"s_{target.kind}[s0_{target.kind} + {target.offset + index * quad + p}] = {row}")
+
+    def _store_quads(self, w: Writer, name: str, source: View) -> None:
+        n, quad = source.size, QUAD[source.kind]
+        with w.loops((n // quad,), []) as (index,):
+            rows = [w.variable(f"s_{source.kind}[s0_{source.kind} + {source.offset + index * quad + p}]") for p in range(quad)]
+            for p, row in enumerate(_transposed(w, rows)):
+                for lane in range(0, self.lanes, quad):
+                    part = w.gathered([f"{row}[{lane + q}]" for q in range(quad)])
+                    w.text(f"{name}[{name}_at + {(lane + p) * (n // quad)} + {index}] = {part}")
+
     def _store(self, w: Writer, name: str, value: Value, shape: tuple[int, ...], summed: bool) -> None:
         text, size = w.text, int(np.prod(shape, dtype=np.int64))
         if not size:
+            return
+        if not summed and self._in_quads(value.kind, size) and isinstance(value, View):
+            self.quads.add(name)
+            self._store_quads(w, name, w.in_memory(value))
             return
         flat = row_strides(shape)
         strides = [flat, *([value.strides] if isinstance(value, View) else [])]
@@ -110,8 +147,9 @@ class Kernel:
         """The whole source."""
         lanes, head, text = self.lanes, Text(), Text()
         arguments = ["control: A_i", "errors: A_i"]
-        arguments += [f"{'' if mapped else 'u'}{name}: A_{kind}" for name, kind, _, mapped in self.inputs]
-        arguments += [f"{name}: {'W' if summed else 'A'}_{kind}" for name, kind, _, summed in self.outputs]
+        letter = {name: "Q" for name in self.quads}
+        arguments += [f"{'' if mapped else 'u'}{name}: {letter.get(name, 'A')}_{kind}" for name, kind, _, mapped in self.inputs]
+        arguments += [f"{name}: {'W' if summed else letter.get(name, 'A')}_{kind}" for name, kind, _, summed in self.outputs]
         for kind in self._sizes:
             arguments += [f"s_{kind}: W_{kind}", f"p_{kind}: A_{kind}"]
         arguments += [f"c_{kind}: A_{kind}" for kind in self.constants]
@@ -137,13 +175,14 @@ class Kernel:
             for kind in sorted({stored(kind) for _, kind, _, s in self.outputs if s}):
                 own = [f"ti.cast(ti.select(t0 + {lane} >= g * {lanes}, 1, 0), {TYPES[kind]})" for lane in range(lanes)]
                 head(f"own_{kind} = {w.gathered(own)}")
-        for name, _, argument, mapped in self.inputs:
+        for name, kind, argument, mapped in self.inputs:
             if mapped:
-                head(f"{name}_size = {max(argument.size, 1)}")
-                head(f"{name}_at = t0 * {max(argument.size, 1)}")
-        for name, _, shape, s in self.outputs:
+                size = argument.size // QUAD[kind] if name in self.quads else max(argument.size, 1)
+                head(f"{name}_size = {size}")
+                head(f"{name}_at = t0 * {size}")
+        for name, kind, shape, s in self.outputs:
             if not s:
-                head(f"{name}_at = t0 * {int(np.prod(shape, dtype=np.int64))}")
+                head(f"{name}_at = t0 * {int(np.prod(shape, dtype=np.int64)) // (QUAD[kind] if name in self.quads else 1)}")
         text.lines = head.lines
         whole = str(text) + body
         return entries.library(body, lanes) + "\n" + whole
@@ -160,6 +199,8 @@ class Kernel:
                 found[f"F_{kind}"], found[f"V_{kind}"] = kept, vector
                 found[f"A_{kind}"] = ti.types.ndarray(dtype=kept, ndim=1)
                 found[f"W_{kind}"] = ti.types.ndarray(dtype=vector, ndim=1)
+                if kind in QUAD:
+                    found[f"Q_{kind}"] = ti.types.ndarray(dtype=ti.types.vector(QUAD[kind], kept), ndim=1)
             return found
 
         return engine.shared_kernel(self.source, "tiles", ("tiles", lanes), names)
@@ -169,11 +210,17 @@ class Kernel:
         lanes = self.lanes
         count = max(tiles, lanes)
         given = []
-        for (_, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
+        for (name, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
             flat = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
             if mapped and count > tiles and argument.size:
                 flat = np.concatenate([flat, np.tile(flat[-argument.size :], count - tiles)])
             flat = flat if flat.size else np.zeros(1, flat.dtype)
+            if name in self.quads:
+                if flat.ctypes.data % 16:
+                    aligned = engine.aligned((flat.size,), flat.dtype)
+                    aligned[:] = flat
+                    flat = aligned
+                flat = flat.reshape(-1, QUAD[kind])
             given.append(flat.view(np.uint8) if kind == "b" else flat)
         groups = -(-tiles // lanes)
         per_chunk = max(-(-groups // CHUNKS), 1)
@@ -195,7 +242,8 @@ class Kernel:
                 memory = _scratch(kind, size * threads * lanes)
                 scratch += [memory.reshape(-1, lanes) if lanes > 1 else memory, memory]
             with engine.lock:
-                self._kernel()(control, errors, *given, *results, *scratch, *self.constants.values())
+                outs = [r.reshape(-1, QUAD[k]) if n in self.quads else r for (n, k, _, _), r in zip(self.outputs, results, strict=True)]
+                self._kernel()(control, errors, *given, *outs, *scratch, *self.constants.values())
         self._refuse(errors)
         found = []
         for (_, kind, shape, summed), result in zip(self.outputs, results, strict=True):
@@ -213,6 +261,25 @@ class Kernel:
             if tile:
                 kind = ArrayIndexError if "index" in message else ParameterError if "while_loop" in message else SingularError
                 raise kind(f"{message} (tile {tile - 1})")
+
+
+def _transposed(w: Writer, rows: list[str]) -> list[str]:
+    """The blocks of 16 bytes of registers, transposed."""
+
+    def mixed(a: str, b: str, pick: Callable[[int], tuple[int, int]]) -> str:
+        places = [pick(lane) for lane in range(w.lanes)]
+        return w.variable(w.gathered([f"{(a, b)[which]}[{lane}]" for which, lane in places]))
+
+    if len(rows) == 2:
+        a, b = rows
+        return [mixed(a, b, lambda lane, p=p: (lane % 2, lane - lane % 2 + p)) for p in (0, 1)]  # type: ignore[misc]
+    low = [mixed(rows[p], rows[p + 1], lambda lane: (lane % 2, lane - lane % 4 + lane % 4 // 2)) for p in (0, 2)]
+    high = [mixed(rows[p], rows[p + 1], lambda lane: (lane % 2, lane - lane % 4 + 2 + lane % 4 // 2)) for p in (0, 2)]
+    out = []
+    for a, b in (low, high):
+        for half in (0, 2):
+            out.append(mixed(a, b, lambda lane, half=half: (lane % 4 // 2, lane - lane % 4 + half + lane % 2)))  # type: ignore[misc]
+    return out
 
 
 _NUMPY = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.bool_}
