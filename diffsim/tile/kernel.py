@@ -106,7 +106,8 @@ class Kernel:
         with w.loops((n // quad,), []) as (index,):
             parts = [w.variable(f"{name}[{name}_at + {lane * (n // quad)} + {index}]") for lane in range(self.lanes)]
             rows = [
-                w.variable(w.gathered([f"{parts[lane - lane % quad + p]}[{lane % quad}]" for lane in range(self.lanes)])) for p in range(quad)
+                w.variable(w.gathered([f"{parts[lane - lane % quad + p]}[{lane % quad}]" for lane in range(self.lanes)]))
+                for p in range(quad)
             ]
             for p, row in enumerate(_transposed(w, rows)):
                 w.text(f"s_{target.kind}[s0_{target.kind} + {target.offset + index * quad + p}] = {row}")
@@ -331,5 +332,3 @@ def compiled(program: Program, form: Form) -> Kernel:
         if key not in _kernels:
             _kernels[key] = Kernel(program, form)
         return _kernels[key]
-
-

@@ -168,10 +168,13 @@ class Writer:
         elif value.array == "c":
             found = f"V_{kept}(c_{kept}[{place}])"
         else:
-            found = self.gathered([f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)])
+            found = self.gathered(
+                [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
+            )
             if value.kind == "b":
                 lanes = ", ".join(
-                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)" for lane in range(self.lanes)
+                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)"
+                    for lane in range(self.lanes)
                 )
                 found = f"ti.Vector([{lanes}])" if self.lanes > 1 else lanes
         return f"({found} != 0)" if value.kind == "b" else found
