@@ -212,7 +212,7 @@ class Kernel:
         count = max(tiles, lanes)
         given = []
         for (name, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
-            flat = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
+            flat: Any = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
             if mapped and count > tiles and argument.size:
                 flat = np.concatenate([flat, np.tile(flat[-argument.size :], count - tiles)])
             flat = flat if flat.size else np.zeros(1, flat.dtype)

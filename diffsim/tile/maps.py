@@ -163,7 +163,7 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
     counts = {c.shape[0] for c, m in zip(cores, lines, strict=True) if m}
     if len(counts) > 1:
         raise ShapeError(
-            f"the arguments have {', '.join(map(str, sorted(counts)))} tiles, expected one number; give all of them one length"
+            f"the arguments have {', '.join(str(n) for n in sorted(counts))} tiles, expected one number; give all of them one length"
         )
     (count,) = counts
     traceable = [k for k, c in enumerate(cores) if hasattr(c, "dtype")]
@@ -185,10 +185,10 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
     program = _complete(program)
     form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
     if not count:
-        found: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
+        made: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        found = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
-    return unflatten(kinds["tree"], [wrap(f) for f in found])
+        made = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+    return unflatten(kinds["tree"], [wrap(m) for m in made])
 
 
 class _Tile:

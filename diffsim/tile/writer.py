@@ -225,7 +225,7 @@ class Writer:
                 self.close(self.waiting[operand])
             return self.values[operand]
         if isinstance(operand, (bool, int, float)) and not hasattr(operand, "dtype"):
-            return Uniform("", "number", (operand,))  # typed where it is used
+            return Uniform(repr(operand), "number")  # typed where it is used
         return self.constant(operand)
 
     def dtype(self, operand: Any) -> np.dtype[Any] | None:
@@ -278,7 +278,7 @@ class Writer:
         group = self.groups.get(result.shape)
         if group is None:
             group = self.groups[result.shape] = Group(result.shape)
-        resolved = []
+        resolved: list[Any] = []
         for operand in operation.operands:
             if isinstance(operand, Variable) and operand in self.waiting:
                 resolved.append(operand)
