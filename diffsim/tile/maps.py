@@ -15,7 +15,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
 from diffsim.tile.complexes import has_complex, in_parts, is_complex
-from diffsim.tile.kernel import Form, compiled
+from diffsim.tile.compiled import Form, compiled
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 

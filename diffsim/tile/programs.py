@@ -18,7 +18,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ArrayIndexError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, covered, flat_positions, load_blocks
-from diffsim.tile.kernel import Form
+from diffsim.tile.compiled import Form
 from diffsim.tile.maps import tiles as run_tiles
 from diffsim.tile.program import Program, Variable, pruned
 from diffsim.tile.trace import Loops, TileTrace, TileTracer, interpret

@@ -400,6 +400,8 @@ def _lanes(w: Writer, array: str, offset: Affine, places: str) -> list[str]:
     if array.startswith("c"):
         return [f"{array}[{a}]" for a in at]
     kept = array[-1]
+    if one:
+        return [f"s_{kept}[s0_{kept} + {a}]" for a in at]
     return [f"{array}[(s0_{kept} + {a}) * {w.lanes} + {lane}]" for lane, a in enumerate(at)]
 
 

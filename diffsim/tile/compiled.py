@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim import buffers, engine
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import ArrayIndexError, ParameterError, SingularError
+from diffsim.errors import ArrayIndexError, ParameterError, SingularError, TileError
 from diffsim.expr.source import Text
 from diffsim.tile import entries
 from diffsim.tile.program import Program, Variable
@@ -24,7 +24,9 @@ SCRATCH_BYTES = 1 << 23
 CHUNKS = 64
 """Parts of the tiles whose sums are kept apart: results do not depend on the number of threads."""
 GPU_THREADS = 16_384
-"""Tiles that a GPU works on at a time."""
+"""Tiles of a launch on a GPU: one for each thread."""
+LARGEST = 2**31 - 1
+"""The most entries of an array of a launch: kernels index them with 32 bits."""
 QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
 """Entries of 16 bytes."""
 _ARRAYS = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.uint8}
@@ -44,7 +46,7 @@ class Form:
 
 
 class Kernel:
-    """A compiled tile program. Calls from several threads take turns, as its scratch memory is there once."""
+    """A compiled tile program. Calls from several threads take turns, as there is one scratch memory."""
 
     def __init__(self, program: Program, form: Form) -> None:
         backend = engine.backend()
@@ -52,7 +54,12 @@ class Kernel:
         self.workers = backend.threads
         floats = [v.dtype for v in _variables(program) if v.dtype.kind == "f"]
         self.lanes = backend.lanes(max(floats, key=lambda d: d.itemsize, default=np.dtype(np.float64))) if backend.on_host else 1
-        self._lock = threading.Lock()
+        self.narrow = np.dtype(np.int64) not in backend.numbers
+        self._types = {**_ARRAYS, **({"n": np.int32, "b": np.int32} if self.narrow else {})}
+        if self.narrow and any(v.dtype == np.float64 for v in _variables(program)):
+            raise TileError(
+                "a tile program with float64 on Vulkan, which has no double precision; convert its arguments with astype(float32)"
+            )
         self._compile()
 
     def _compile(self) -> None:
@@ -152,7 +159,7 @@ class Kernel:
         arguments += [f"{'' if mapped else 'u'}{name}: {letter.get(name, 'A')}_{kind}" for name, kind, _, mapped in self.inputs]
         arguments += [f"{name}: {'W' if summed else letter.get(name, 'A')}_{kind}" for name, kind, _, summed in self.outputs]
         for kind in self._sizes:
-            arguments += [f"s_{kind}: W_{kind}", f"p_{kind}: A_{kind}"]
+            arguments += [f"s_{kind}: W_{kind}", *([f"p_{kind}: A_{kind}"] if lanes > 1 else [])]
         arguments += [f"c_{kind}: A_{kind}" for kind in self.constants]
         summed = any(self.form.summed)
         head("@ti.kernel")
@@ -186,7 +193,8 @@ class Kernel:
                 head(f"{name}_at = t0 * {int(np.prod(shape, dtype=np.int64)) // (QUAD[kind] if name in self.quads else 1)}")
         text.lines = head.lines
         whole = str(text) + body
-        return entries.library(body, lanes) + "\n" + whole
+        source = entries.library(body, lanes) + "\n" + whole
+        return source.replace("ti.i64", "ti.i32").replace("ti.u8", "ti.i32") if self.narrow else source
 
     def _kernel(self) -> Any:
         lanes = self.lanes
@@ -194,6 +202,7 @@ class Kernel:
         def names() -> dict[str, Any]:
             ti = engine.taichi()
             types = {"f": ti.f32, "d": ti.f64, "i": ti.i32, "n": ti.i64, "b": ti.u8}
+            types |= {"n": ti.i32, "b": ti.i32} if self.narrow else {}
             found: dict[str, Any] = {}
             for kind, kept in types.items():
                 vector = ti.types.vector(lanes, kept) if lanes > 1 else kept
@@ -204,64 +213,91 @@ class Kernel:
                     found[f"Q_{kind}"] = ti.types.ndarray(dtype=ti.types.vector(QUAD[kind], kept), ndim=1)
             return found
 
-        return engine.shared_kernel(self.source, "tiles", ("tiles", lanes), names)
+        return engine.shared_kernel(self.source, "tiles", ("tiles", lanes, self.narrow), names)
 
     def __call__(self, arrays: Sequence[np.ndarray], tiles: int) -> list[np.ndarray]:
         """The results for arrays of the arguments, one after the other for each tile."""
-        lanes = self.lanes
-        count = max(tiles, lanes)
-        given = []
-        for (name, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
-            flat: Any = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
-            if mapped and count > tiles and argument.size:
-                flat = np.concatenate([flat, np.tile(flat[-argument.size :], count - tiles)])
-            flat = flat if flat.size else np.zeros(1, flat.dtype)
-            if name in self.quads:
-                if flat.ctypes.data % 16:
-                    aligned = engine.aligned((flat.size,), flat.dtype)
-                    aligned[:] = flat
-                    flat = aligned
-                flat = flat.reshape(-1, QUAD[kind])
-            given.append(flat.view(np.uint8) if kind == "b" else flat)
+        given: list[Any] = [
+            np.ascontiguousarray(a, _NUMPY[kind]).reshape(-1) for (_, kind, _, _), a in zip(self.inputs, arrays, strict=True)
+        ]
+        sizes = [math.prod(shape) for _, _, shape, _ in self.outputs]
+        found = [
+            np.zeros(size, _NUMPY[kind]) if summed else buffers.empty((tiles * size,), np.dtype(_NUMPY[kind]))
+            for size, (_, kind, _, summed) in zip(sizes, self.outputs, strict=True)
+        ]
+        for first in range(0, tiles, self._most):
+            last = min(first + self._most, tiles)
+            inputs = [g[first * a.size : last * a.size] if m else g for g, (_, _, a, m) in zip(given, self.inputs, strict=True)]
+            whole = [None if s else f[first * n : last * n] for f, n, (_, _, _, s) in zip(found, sizes, self.outputs, strict=True)]
+            for result, made, (_, _, _, summed) in zip(found, self._batch(inputs, whole, first, last - first), self.outputs, strict=True):
+                if summed:
+                    result += made
+        return [f.reshape(shape if s else (tiles, *shape)) for f, (_, _, shape, s) in zip(found, self.outputs, strict=True)]
+
+    @property
+    def _most(self) -> int:
+        """Tiles of a launch."""
+        largest = max([a.size for _, _, a, _ in self.inputs] + [math.prod(shape) for _, _, shape, _ in self.outputs], default=1)
+        most = LARGEST // max(largest, 1)
+        return most if self.workers is not None else min(most, GPU_THREADS)
+
+    def _batch(self, arrays: Sequence[np.ndarray], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
+        """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
+        lanes, count = self.lanes, max(tiles, self.lanes)
+        given = [self._argument(n, k, a.size if m else 0, x, count - tiles) for (n, k, a, m), x in zip(self.inputs, arrays, strict=True)]
         groups = -(-tiles // lanes)
-        per_chunk = max(-(-groups // CHUNKS), 1)
+        per_chunk = max(-(-groups // CHUNKS), 1) if self.workers is not None else 1
         chunks = -(-groups // per_chunk)
         threads = self.workers if self.workers is not None else GPU_THREADS
-        share = -(-chunks // threads) * per_chunk
+        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk], np.int32)
         results = []
-        for _, kind, shape, summed in self.outputs:
-            size = int(np.prod(shape, dtype=np.int64))
+        for (name, kind, shape, summed), target in zip(self.outputs, whole, strict=True):
+            size = max(math.prod(shape), 1)
             if summed:
-                results.append(engine.aligned((max(chunks * size, 1), lanes) if lanes > 1 else (max(chunks * size, 1),), _NUMPY[kind]))
+                memory = engine.aligned((chunks * size * lanes,), self._types[kind])
+                results.append(memory.reshape(-1, lanes) if lanes > 1 else memory)
             else:
-                results.append(buffers.empty((max(count * size, 1),), np.dtype(_ARRAYS[kind])))
+                direct = count == tiles and target.size and self._types[kind] == target.dtype and not target.ctypes.data % 16
+                memory = target if direct else engine.aligned((count * size,), self._types[kind])
+                results.append(memory.reshape(-1, QUAD[kind]) if name in self.quads else memory)
         errors = np.zeros(max(len(self.checks), 1), np.int32)
-        control = np.array([count, share, groups, per_chunk], np.int32)
-        with self._lock:
-            scratch: list[np.ndarray] = []
+        with engine.lock:
+            scratch: list[Any] = []
             for kind, size in self._sizes.items():
-                memory = _scratch(kind, size * threads * lanes)
-                scratch += [memory.reshape(-1, lanes) if lanes > 1 else memory, memory]
-            with engine.lock:
-                outs = [r.reshape(-1, QUAD[k]) if n in self.quads else r for (n, k, _, _), r in zip(self.outputs, results, strict=True)]
-                self._kernel()(control, errors, *given, *outs, *scratch, *self.constants.values())
-        self._refuse(errors)
-        found = []
-        for (_, kind, shape, summed), result in zip(self.outputs, results, strict=True):
-            size = int(np.prod(shape, dtype=np.int64))
+                scratch += _scratch(self._types[kind], size * threads, lanes)
+            constants = [c.astype(self._types[kind], copy=False) for kind, c in self.constants.items()]
+            self._kernel()(control, errors, *given, *results, *scratch, *constants)
+        self._refuse(errors, first)
+        sums: list[Any] = []
+        for (_, kind, shape, summed), result, target in zip(self.outputs, results, whole, strict=True):
+            size = math.prod(shape)
             if summed:
-                total = result.reshape(-1, lanes)[: chunks * size].reshape(chunks, size, lanes).sum(axis=(0, 2))
-                found.append(total.reshape(shape).astype(_NUMPY[kind]))
+                sums.append(result.reshape(chunks, max(size, 1), lanes).sum(axis=(0, 2))[:size].astype(_NUMPY[kind]))
             else:
-                whole = result[: tiles * size].reshape(tiles, *shape)
-                found.append(whole.view(np.bool_) if kind == "b" else whole)
-        return found
+                sums.append(None)
+                if target.size and not np.may_share_memory(result, target):
+                    target[:] = result.reshape(-1)[: target.size]
+        return sums
 
-    def _refuse(self, errors: np.ndarray) -> None:
+    def _argument(self, name: str, kind: str, size: int, flat: Any, missing: int) -> Any:
+        """An argument as the kernel takes it; the last tile is repeated if there are fewer than lanes. `size`: its entries of a tile."""
+        flat = flat.astype(self._types[kind], copy=False)
+        if size and missing:
+            flat = np.concatenate([flat, np.tile(flat[-size:], missing)])
+        flat = flat if flat.size else np.zeros(1, flat.dtype)
+        if name not in self.quads:
+            return flat
+        if flat.ctypes.data % 16:
+            moved = engine.aligned((flat.size,), flat.dtype)
+            moved[:] = flat
+            flat = moved
+        return flat.reshape(-1, QUAD[kind])
+
+    def _refuse(self, errors: np.ndarray, first: int) -> None:
         for tile, message in zip(errors.tolist(), self.checks, strict=False):
             if tile:
                 kind = ArrayIndexError if "index" in message else ParameterError if "while_loop" in message else SingularError
-                raise kind(f"{message} (tile {tile - 1})")
+                raise kind(f"{message} (tile {first + tile - 1})")
 
 
 def _transposed(w: Writer, rows: list[str]) -> list[str]:
@@ -284,15 +320,20 @@ def _transposed(w: Writer, rows: list[str]) -> list[str]:
 
 
 _NUMPY = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.bool_}
-_memory: dict[str, np.ndarray] = {}
+_memory: dict[Any, Any] = {}
 
 
-def _scratch(kind: str, size: int) -> np.ndarray:
-    """Scratch memory, kept from call to call. The caller holds the engine's lock while it is used."""
-    found = _memory.get(kind)
-    if found is None or found.size < size:
-        found = _memory[kind] = engine.aligned((size,), _NUMPY[kind])
-    return found[:size]
+def _scratch(dtype: Any, size: int, lanes: int) -> list[Any]:
+    """Scratch memory as registers and as numbers, kept from call to call. The caller holds the engine's lock while it is used."""
+    found = _memory.get(dtype)
+    if not engine.backend().on_host:
+        if found is None or found.shape[0] < size:
+            found = _memory[dtype] = engine.backend().memory.allocate((size,), dtype, flat=True)
+        return [found.data]
+    if found is None or found.size < size * lanes:
+        found = _memory[dtype] = engine.aligned((size * lanes,), dtype)
+    part = found[: size * lanes]
+    return [part.reshape(-1, lanes), part] if lanes > 1 else [part]
 
 
 def _variables(program: Program) -> list[Variable]:
