@@ -264,7 +264,7 @@ class Kernel:
         with engine.lock:
             scratch: list[Any] = []
             for kind, size in self._sizes.items():
-                scratch += _scratch(self._types[kind], size * threads, lanes)
+                scratch += _scratch(kind, self._types[kind], size * threads, lanes)
             constants = [c.astype(self._types[kind], copy=False) for kind, c in self.constants.items()]
             self._kernel()(control, errors, *given, *results, *scratch, *constants)
         self._refuse(errors, first)
@@ -323,15 +323,15 @@ _NUMPY = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": n
 _memory: dict[Any, Any] = {}
 
 
-def _scratch(dtype: Any, size: int, lanes: int) -> list[Any]:
+def _scratch(kind: str, dtype: Any, size: int, lanes: int) -> list[Any]:
     """Scratch memory as registers and as numbers, kept from call to call. The caller holds the engine's lock while it is used."""
-    found = _memory.get(dtype)
+    found = _memory.get(kind)
     if not engine.backend().on_host:
         if found is None or found.shape[0] < size:
-            found = _memory[dtype] = engine.backend().memory.allocate((size,), dtype, flat=True)
+            found = _memory[kind] = engine.backend().memory.allocate((size,), dtype, flat=True)
         return [found.data]
     if found is None or found.size < size * lanes:
-        found = _memory[dtype] = engine.aligned((size * lanes,), dtype)
+        found = _memory[kind] = engine.aligned((size * lanes,), dtype)
     part = found[: size * lanes]
     return [part.reshape(-1, lanes), part] if lanes > 1 else [part]
 

@@ -359,13 +359,13 @@ class Writer:
         self.checks.append(message)
         if self.lanes == 1:
             with self.text.block(f"if {bad}"):
-                self.text(f"errors[{number}] = t0 + 1")
+                self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + 1)")
             return
         found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
         with self.text.block(f"if {found}.sum() > 0"):
             for lane in range(self.lanes):
                 with self.text.block(f"if {found}[{lane}] > 0"):
-                    self.text(f"errors[{number}] = t0 + {lane + 1}")
+                    self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + {lane + 1})")
 
     # programs
 
