@@ -580,7 +580,7 @@ def _linear_recurrence(w: Writer, operation: Operation) -> None:
 
 
 def _better(largest: bool, new: str, best: str) -> str:
-    return f"(({new} {'>' if largest else '<'} {best}) | (({new} != {new}) & ({best} == {best})))"
+    return f"(({new} {'>' if largest else '<'} {best}) | ((({new} == {new}) == 0) & ({best} == {best})))"
 
 
 @rule("winners", "running_winners")
@@ -630,7 +630,7 @@ def _argsort(w: Writer, operation: Operation) -> None:
             for bounds, less in (("i", "<="), (f"i + 1, {n}", "<")):
                 with w.text.block(f"for j in range({bounds})"):
                     other = w.variable(w.read(_along(view, outer, "j", False), ()))
-                    lost = f"({own} != {own})" if less == "<=" else f"(({own} != {own}) & ({other} == {other}))"
+                    lost = f"(({own} == {own}) == 0)" if less == "<=" else f"((({own} == {own}) == 0) & ({other} == {other}))"
                     before = f"(({other} {less} {own}) | {lost})" if view.kind != "b" else "0"
                     w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
             row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
