@@ -159,7 +159,7 @@ tile to tile, is less than `most`, later turns leave the state as it is, and the
 KEPT = 100_000
 """The most states that the derivative of a loop keeps for a tile."""
 TURNS = 1000
-"""The most turns of a while loop without max_steps."""
+"""The most turns of a while loop without max_steps, and of a loop whose bound differs from tile to tile."""
 
 
 def loop(
@@ -177,7 +177,7 @@ def loop(
     if isinstance(first, Tracer):
         raise TileError("the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
     if isinstance(last, Tracer) and most is None:
-        most = KEPT
+        most = TURNS
     count = last if isinstance(last, Tracer) else max(int(last) - int(first), 0)
     if isinstance(last, Tracer) and first:
         count = last - int(first)

@@ -31,16 +31,16 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
         (*form.mapped, *(m for m, d in zip(form.mapped, moved, strict=True) if d)),
         tuple(s for s, h in zip(form.summed, has, strict=True) if h),
     )
-    found = iter(tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ())
+    found = iter(
+        tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ()
+    )
     return [next(found) if h else None for h in has]
 
 
 def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
     program, form = params["program"], params["form"]
     zero_wins = local.zero_wins
-    pulled, has = _derivative(
-        program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins)
-    )
+    pulled, has = _derivative(program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins))
     floating = [k for k, r in enumerate(program.results) if is_inexact(r)]
     kinds = [m for m, w in zip(form.mapped, wanted, strict=True) if w]
     made = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
@@ -62,16 +62,14 @@ def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any])
     return _derivatives[whole]
 
 
-tiles: Primitive = Primitive(
-    "tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True
-)
+tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True)
 """The results of a tile program for arrays of its arguments, whose first axis is that of the tiles where they are mapped."""
 
 
 # for users
 
 
-def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  # noqa: A001 -- what it is in every language
+def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
     """A function of tiles as a function of arrays of tiles, compiled into one kernel.
 
     Args:
@@ -120,7 +118,9 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  
 def _axis_of(axes: Any, count: int) -> list[Any]:
     given = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
     if len(given) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in given):
-        raise ParameterError(f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument")
+        raise ParameterError(
+            f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument"
+        )
     if all(a is None for a in given):
         raise ParameterError("axes has no axis, expected one at least along which tiles lie; call the function itself")
     return given
@@ -144,7 +144,9 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
             lines.append(axis is not None)
     counts = {c.shape[0] for c, m in zip(cores, lines, strict=True) if m}
     if len(counts) > 1:
-        raise ShapeError(f"the arguments have {', '.join(map(str, sorted(counts)))} tiles, expected one number; give all of them one length")
+        raise ShapeError(
+            f"the arguments have {', '.join(str(n) for n in sorted(counts))} tiles, expected one number; give all of them one length"
+        )
     (count,) = counts
     traceable = [k for k, c in enumerate(cores) if hasattr(c, "dtype")]
     kinds: dict[str, Any] = {}
