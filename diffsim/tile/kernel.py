@@ -264,3 +264,5 @@ def compiled(program: Program, form: Form) -> Kernel:
         if key not in _kernels:
             _kernels[key] = Kernel(program, form)
         return _kernels[key]
+
+
