@@ -160,7 +160,7 @@ tile to tile, is less than `most`, later turns leave the state as it is, and the
 KEPT = 100_000
 """The most states that the derivative of a loop keeps for a tile."""
 TURNS = 1000
-"""The most turns of a while loop without max_steps."""
+"""The most turns of a while loop without max_steps, and of a loop whose bound differs from tile to tile."""
 
 
 def loop(
@@ -178,7 +178,7 @@ def loop(
     if isinstance(first, Tracer):
         raise TileError("the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
     if isinstance(last, Tracer) and most is None:
-        most = KEPT
+        most = TURNS
     count: Any = bind(subtract, (last, int(first)), {}) if isinstance(last, Tracer) else max(int(last) - int(first), 0)
     turns = int(count) if not isinstance(count, Tracer) else int(most or 0)
     if not turns:

@@ -87,7 +87,7 @@ tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambd
 # for users
 
 
-def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  # noqa: A001 -- what it is in every language
+def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
     """A function of tiles as a function of arrays of tiles, compiled into one kernel.
 
     Args:

@@ -57,12 +57,26 @@ class TileTracer(Tracer):
         own = decisions.FUNCTIONS.get(function.__name__)
         if own is not None:
             return own(*args, **kwargs)
-        if function.__name__ in decisions.OF_VALUES or named(function) is None:
-            raise _undecided(f"numpy.{function.__name__} of", decisions.REMEDIES.get(function.__name__, "use other functions"))
-        return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
+        name, running = function.__name__, local.tiling.functions
+        if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
+            raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
+        running.append(name)
+        try:
+            return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
+        finally:
+            running.pop()
 
     def __getitem__(self, index: Any) -> Any:
         return core(wrap(self)[index])
+
+    def __invert__(self) -> Any:
+        return bind(TABLE["invert"], (self,), {})
+
+    def any(self, axis: Any = None) -> Any:
+        return decisions.FUNCTIONS["any"](self, axis)
+
+    def all(self, axis: Any = None) -> Any:
+        return decisions.FUNCTIONS["all"](self, axis)
 
     def reshape(self, *shape: Any) -> Any:
         return decisions.FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
@@ -213,7 +227,14 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
 
 
 class Loops:
-    """Loops and branches of the function of a tile."""
+    """Loops of the function of a tile.
+
+    Attributes:
+        functions: those of NumPy that are being computed on abstract arrays.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
 
     def loop(self, *args: Any, **kwargs: Any) -> Any:
         from diffsim.tile.loops import loop

@@ -171,15 +171,11 @@ class Writer:
             one = f"{value.array}[{place}]"
             found = f"V_{kept}(ti.cast({one}, ti.i32))" if value.kind == "b" else f"V_{kept}({one})"
         else:
-            found = self.gathered(
-                [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
-            )
+            entries = [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
             if value.kind == "b":
-                lanes = ", ".join(
-                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)"
-                    for lane in range(self.lanes)
-                )
-                found = f"ti.Vector([{lanes}])" if self.lanes > 1 else lanes
+                entries = [f"ti.cast({entry}, ti.i32)" for entry in entries]
+            # a register gets a name: compared where it is put together, a register of truth values is all true
+            found = self.variable(self.gathered(entries))
         return f"({found} != 0)" if value.kind == "b" else found
 
     def gathered(self, entries: Sequence[str]) -> str:
