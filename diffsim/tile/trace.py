@@ -57,6 +57,7 @@ class TileTracer(Tracer):
         own = decisions.FUNCTIONS.get(function.__name__)
         if own is not None:
             return own(*args, **kwargs)
+        assert local.tiling is not None
         name, running = function.__name__, local.tiling.functions
         if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
             raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
