@@ -155,7 +155,7 @@ class Kernel:
         """The whole source."""
         lanes, head, text = self.lanes, Text(), Text()
         arguments = ["control: A_i", "errors: A_i"]
-        letter = {name: "Q" for name in self.quads}
+        letter = dict.fromkeys(self.quads, "Q")
         arguments += [f"{'' if mapped else 'u'}{name}: {letter.get(name, 'A')}_{kind}" for name, kind, _, mapped in self.inputs]
         arguments += [f"{name}: {'W' if summed else letter.get(name, 'A')}_{kind}" for name, kind, _, summed in self.outputs]
         for kind in self._sizes:

@@ -16,7 +16,7 @@ from diffsim.ad.ops.elementwise import subtract
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
 from diffsim.tile.program import Program
-from diffsim.tile.trace import cotangents, interpret, tangents, traced
+from diffsim.tile.trace import Loops, cotangents, interpret, tangents, traced
 
 Cores = tuple[Any, ...]
 
@@ -193,6 +193,9 @@ def loop(
     params = {"body": program, "states": len(state), "rows": 0, "most": turns, "first": int(first), "reverse": False, "kept": KEPT}
     params["going"] = going
     return tuple(bind(repeat, (np.asarray(turns) if not isinstance(count, Tracer) else count, *state, *captured), params))
+
+
+Loops.loop = staticmethod(loop)
 
 
 def _steady(program: Program, state: Cores) -> Program:

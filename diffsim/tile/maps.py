@@ -14,8 +14,9 @@ from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
-from diffsim.tile.complexes import has_complex, in_parts, is_complex
 from diffsim.tile.compiled import Form, compiled
+from diffsim.tile.complexes import has_complex, in_parts, is_complex
+from diffsim.tile.loops import repeat as repeat  # the functions of tiles may have loops
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 

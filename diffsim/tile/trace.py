@@ -7,7 +7,7 @@ stands for the arrays of all tiles at once, so nothing can be decided by its ent
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -228,19 +228,17 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
 
 
 class Loops:
-    """Loops of the function of a tile.
+    """What the function of a tile does with loops.
 
     Attributes:
         functions: those of NumPy that are being computed on abstract arrays.
+        loop: traces a loop; `diffsim.tile.loops`, which is built on tracing, sets it.
     """
+
+    loop: ClassVar[Callable[..., Any]]
 
     def __init__(self) -> None:
         self.functions: list[str] = []
-
-    def loop(self, *args: Any, **kwargs: Any) -> Any:
-        from diffsim.tile.loops import loop
-
-        return loop(*args, **kwargs)
 
 
 def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:

@@ -94,7 +94,7 @@ def _positions(shape: tuple[int, ...], index: Index) -> Any:
 
 def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
     """The axis of the array that each part of an index belongs to."""
-    named = sum(part.ndim if getattr(part, "dtype", None) == bool else 1 for part in index if part is not None and part is not Ellipsis)
+    named = sum(_axes_named(part) for part in index)
     if named > len(shape):
         raise IndexError(f"{named} indices were given for an array with {len(shape)} axes; drop the last ones")
     axes, axis = [], 0
@@ -103,5 +103,12 @@ def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
         if part is Ellipsis:
             axis += len(shape) - named
         elif part is not None:
-            axis += part.ndim if getattr(part, "dtype", None) == bool else 1
+            axis += _axes_named(part)
     return axes
+
+
+def _axes_named(part: Any) -> int:
+    """How many axes a part of an index belongs to: a mask belongs to all of its own."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if getattr(part, "dtype", None) == np.dtype(bool) else 1
