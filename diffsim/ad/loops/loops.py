@@ -401,7 +401,9 @@ def _either(chosen: Any, yes: Any, no: Any) -> Any:
     cores, tree = cores_of(yes)
     others, found = cores_of(no)
     if found != tree:
-        raise ShapeError(f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both")
+        raise ShapeError(
+            f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both"
+        )
     if chosen.size != 1:
         raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")
     holds = reshape(chosen, shape=())
