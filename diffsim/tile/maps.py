@@ -10,6 +10,7 @@ import numpy as np
 from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
@@ -22,6 +23,7 @@ from diffsim.tile.trace import cotangents, tangents, traced
 
 
 def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int) -> tuple[Any, ...]:
+    _require_few(program)
     if not has_complex(program):
         return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles))
     parts = _derivative(program, ("parts",), lambda: in_parts(program))
@@ -40,6 +42,19 @@ def _joined(re: np.ndarray, im: np.ndarray, dtype: Any) -> np.ndarray:
     out = np.empty(re.shape, dtype)
     out.real, out.imag = re, im
     return out
+
+
+MOST_OPERATIONS = 4000
+"""The most operations of a program: Taichi compiles 1000 assignments to elements in 11 s on a core of a Xeon, and 3000 in minutes."""
+
+
+def _require_few(program: Program) -> None:
+    """Raise if compiling a program would take minutes."""
+    if program.size > MOST_OPERATIONS:
+        raise TileError(
+            f"{program.operations[-1].place or 'a derivative'}: a tile program has {program.size} operations, expected at most "
+            f"{MOST_OPERATIONS}, since each is written out; write loops of Python as ds.fori_loop, and elements in a row as slices"
+        )
 
 
 def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
@@ -209,6 +224,8 @@ def _first(value: Any, axis: int, number: int) -> Any:
 
 
 def _result(leaf: Any) -> Any:
+    if isinstance(leaf, Masked):
+        return leaf.__array__()  # which says what to do instead
     value = core(leaf) if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer, int, float, bool)) else None
     if value is None:
         raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and records of them")

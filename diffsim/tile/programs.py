@@ -275,8 +275,8 @@ def _places(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], num
     for argument in run.trace.arguments[len(indices) :]:
         if argument in read:
             raise TileError(
-                "the position of a block depends on values that tiles read, expected arithmetic with the numbers of the tile alone; compute "
-                "positions before, and gather by index arrays in ds.tile.map"
+                "the position of a block depends on values that tiles read, expected arithmetic with the numbers of the tile alone; "
+                "compute positions before, and gather by index arrays in ds.tile.map"
             )
     values = [*indices, *(None for _ in run.trace.arguments[len(indices) :])]
     found = interpret(program, values)
@@ -292,8 +292,8 @@ def _assembled(stored: _Stored, values: Any, at: tuple[np.ndarray, ...], argumen
     if not inside.all():
         tile = int(np.argwhere(~inside)[0][0])
         raise ArrayIndexError(
-            f"the block of tile {tile}, of shape {block} at {tuple(int(a[tile]) for a in at)}, does not fit into a result of shape {shape}; give a "
-            "larger shape=, or fewer tiles"
+            f"the block of tile {tile}, of shape {block} at {tuple(int(a[tile]) for a in at)}, does not fit into a result of shape "
+            f"{shape}; give a larger shape=, or fewer tiles"
         )
     if stored.adds:
         total = add_blocks(values, at=at, shape=shape)

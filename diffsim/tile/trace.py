@@ -14,6 +14,7 @@ import numpy as np
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.arrays.namespace import named
 from diffsim.ad.core import Primitive, Trace, Tracer, bind, is_inexact, local, running
 from diffsim.ad.ops.elementwise import TABLE
@@ -22,7 +23,7 @@ from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrac
 from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
 from diffsim.tile import decisions
-from diffsim.tile.program import Operation, Program, Variable, pruned
+from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
 
 UNNEEDED = ("donate", "copy")
 """Parameters of primitives that only say where results lie in memory."""
@@ -142,6 +143,9 @@ class TileTrace(Trace):
         return self.capture(value)
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for arg in args:
+            if isinstance(arg, Masked):
+                return arg.through(primitive, args, primitive.name)
         args = [self.own(a) for a in args]
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)
@@ -177,6 +181,20 @@ class TileTrace(Trace):
         whole = {**params, RULE: tuple(mine)}
         self.operations.append(Operation(primitive, order, whole, tuple(r.variable for r in results), self.places(), inner))
         return results
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two abstract arrays are results of the same operations on the same arrays."""
+        made = {r: o for o in self.operations for r in o.results}
+
+        def equal(x: Any, y: Any) -> bool:
+            if x is y or not (isinstance(x, Variable) and isinstance(y, Variable)):
+                return x is y or (not isinstance(x, Variable) and not isinstance(y, Variable) and frozen(x) == frozen(y))
+            one, other = made.get(x), made.get(y)
+            if one is None or other is None or one.primitive is not other.primitive or one.results.index(x) != other.results.index(y):
+                return False
+            return frozen(one.params) == frozen(other.params) and all(map(equal, one.operands, other.operands))
+
+        return isinstance(b, TileTracer) and b.trace is self and equal(a.variable, b.variable)
 
     def program(self, results: Sequence[Any]) -> Program:
         """What was written down, as far as the results need it."""

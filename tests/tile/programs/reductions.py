@@ -99,7 +99,7 @@ def sorted_columns(np, m):
     return np.sort(m, axis=0)
 
 
-@case((normal(15, 6),), lambda bar, x: bar * (numpy.argsort(numpy.argsort(x)) == 4))
+@case((uniform(15, 0.1, 0.3, 6) + numpy.array([3.0, 1, 6, 4, 2, 5]),), lambda bar, x: bar * (numpy.argsort(numpy.argsort(x)) == 4))
 def second_largest(np, x):
     return np.sort(x)[-2]
 
