@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from diffsim.expr.source import Text
 from diffsim.tile import entries
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.rules import write
-from diffsim.tile.values import TYPES, Value, View, row_strides, stored
+from diffsim.tile.values import TYPES, Affine, Value, View, row_strides, stored
 from diffsim.tile.writer import Writer
 
 SCRATCH_BYTES = 1 << 23
@@ -39,10 +40,16 @@ class Form:
     Attributes:
         mapped: for each argument whether there is one for each tile; others are shared by all tiles.
         summed: for each result whether it is added up over tiles.
+        wholes: for each argument the shape of the array of which it is a block, at a place of each tile; None for others.
     """
 
     mapped: tuple[bool, ...]
     summed: tuple[bool, ...]
+    wholes: tuple[tuple[int, ...] | None, ...] = ()
+
+    def whole(self, number: int) -> tuple[int, ...] | None:
+        """The shape of the array of which an argument is a block."""
+        return self.wholes[number] if self.wholes else None
 
 
 class Kernel:
@@ -72,7 +79,11 @@ class Kernel:
         values: list[Value] = []
         direct = _read_once(program)
         self.quads: set[str] = set()
-        for name, kind, argument, mapped in self.inputs:
+        for number, (name, kind, argument, mapped) in enumerate(self.inputs):
+            shape = form.whole(number)
+            if shape is not None:
+                values.append(self._load_block(w, name, kind, argument.shape, shape))
+                continue
             view = View(name, kind, argument.shape, row_strides(argument.shape))
             if not mapped:
                 view = View(f"u{name}", kind, argument.shape, row_strides(argument.shape))
@@ -100,6 +111,30 @@ class Kernel:
         body = str(text)
         self.source = self._assembled(body, w)
         del sums
+
+    def _load_block(self, w: Writer, name: str, kind: str, block: tuple[int, ...], shape: tuple[int, ...]) -> View:
+        """The block of a whole array at the place of each tile, one tile after the other; 0 beyond the edges."""
+        made = w.allocate(block, kind)
+        kept, text, lanes = stored(kind), w.text, self.lanes
+        index = [Affine(0, ((f"b{axis}", 1),)) for axis in range(len(block))]
+        with ExitStack() as stack:
+            if lanes > 1:
+                stack.enter_context(text.block(f"for lane in range({lanes})"))
+            tile = "t0 + lane" if lanes > 1 else "t0"
+            for axis, (n, length) in enumerate(zip(block, shape, strict=True)):
+                text(f"first{axis} = {name}_places[({tile}) * {len(block)} + {axis}]")
+                stack.enter_context(text.block(f"for b{axis} in range({n})"))
+                text(f"at{axis} = first{axis} + b{axis}")
+                text(f"inside{axis} = ti.select((at{axis} >= 0) & (at{axis} < {length}), 1, 0)")
+            inside = " + ".join(f"inside{axis}" for axis in range(len(block)))
+            position = " + ".join(f"at{axis} * {stride}" for axis, stride in enumerate(row_strides(shape)))
+            text(f"entry = ti.cast(0, {TYPES[kept]})")
+            with text.block(f"if {inside} == {len(block)}"):
+                source = f"{name}[{position}]"
+                text(f"entry = ti.cast({source}, {TYPES[kept]})")
+            place = f"s0_{kept} + {made.at(index)}"
+            text(f"p_{kept}[({place}) * {lanes} + lane] = entry" if lanes > 1 else f"s_{kept}[{place}] = entry")
+        return made
 
     # Entries of one tile lie side by side in an argument, and those of neighbouring tiles in a register. So blocks of as many entries as 16
     # bytes hold, for all tiles of a register, are transposed: twice as many shuffles as registers.
@@ -156,7 +191,10 @@ class Kernel:
         lanes, head, text = self.lanes, Text(), Text()
         arguments = ["control: A_i", "errors: A_i"]
         letter = dict.fromkeys(self.quads, "Q")
-        arguments += [f"{'' if mapped else 'u'}{name}: {letter.get(name, 'A')}_{kind}" for name, kind, _, mapped in self.inputs]
+        for number, (name, kind, _, mapped) in enumerate(self.inputs):
+            block = self.form.whole(number) is not None
+            arguments.append(f"{'' if mapped or block else 'u'}{name}: {letter.get(name, 'A')}_{kind}")
+            arguments += [f"{name}_places: A_i"] if block else []
         arguments += [f"{name}: {'W' if summed else letter.get(name, 'A')}_{kind}" for name, kind, _, summed in self.outputs]
         for kind in self._sizes:
             arguments += [f"s_{kind}: W_{kind}", *([f"p_{kind}: A_{kind}"] if lanes > 1 else [])]
@@ -181,10 +219,10 @@ class Kernel:
         if summed:
             head("chunk = g // control[3]")
             for kind in sorted({stored(kind) for _, kind, _, s in self.outputs if s}):
-                own = [f"ti.cast(ti.select(t0 + {lane} >= g * {lanes}, 1, 0), {TYPES[kind]})" for lane in range(lanes)]
+                own = [f"ti.cast(ti.select((t0 + {lane} >= g * {lanes}) & (t0 + {lane} < control[4]), 1, 0), {TYPES[kind]})" for lane in range(lanes)]
                 head(f"own_{kind} = {w.gathered(own)}")
-        for name, kind, argument, mapped in self.inputs:
-            if mapped:
+        for number, (name, kind, argument, mapped) in enumerate(self.inputs):
+            if mapped and self.form.whole(number) is None:
                 size = argument.size // QUAD[kind] if name in self.quads else max(argument.size, 1)
                 head(f"{name}_size = {size}")
                 head(f"{name}_at = t0 * {size}")
@@ -215,8 +253,14 @@ class Kernel:
 
         return engine.shared_kernel(self.source, "tiles", ("tiles", lanes, self.narrow), names)
 
-    def __call__(self, arrays: Sequence[np.ndarray], tiles: int) -> list[np.ndarray]:
-        """The results for arrays of the arguments, one after the other for each tile."""
+    def __call__(self, arrays: Sequence[np.ndarray], tiles: int, places: Sequence[Any] = ()) -> list[np.ndarray]:
+        """The results for arrays of the arguments, one after the other for each tile.
+
+        Args:
+            arrays: of the arguments; whole arrays for those that are blocks.
+            tiles: how many there are.
+            places: for each argument that is a block the index of its first entry, of shape (tiles, axes); None for others.
+        """
         given: list[Any] = [
             np.ascontiguousarray(a, _NUMPY[kind]).reshape(-1) for (_, kind, _, _), a in zip(self.inputs, arrays, strict=True)
         ]
@@ -227,9 +271,15 @@ class Kernel:
         ]
         for first in range(0, tiles, self._most):
             last = min(first + self._most, tiles)
-            inputs = [g[first * a.size : last * a.size] if m else g for g, (_, _, a, m) in zip(given, self.inputs, strict=True)]
+            inputs = [
+                g[first * a.size : last * a.size] if m and self.form.whole(k) is None else g
+                for k, (g, (_, _, a, m)) in enumerate(zip(given, self.inputs, strict=True))
+            ]
+            here = [None if p is None else p[first:last] for p in places]
             whole = [None if s else f[first * n : last * n] for f, n, (_, _, _, s) in zip(found, sizes, self.outputs, strict=True)]
-            for result, made, (_, _, _, summed) in zip(found, self._batch(inputs, whole, first, last - first), self.outputs, strict=True):
+            for result, made, (_, _, _, summed) in zip(
+                found, self._batch(inputs, here, whole, first, last - first), self.outputs, strict=True
+            ):
                 if summed:
                     result += made
         return [f.reshape(shape if s else (tiles, *shape)) for f, (_, _, shape, s) in zip(found, self.outputs, strict=True)]
@@ -241,15 +291,22 @@ class Kernel:
         most = LARGEST // max(largest, 1)
         return most if self.workers is not None else min(most, GPU_THREADS)
 
-    def _batch(self, arrays: Sequence[np.ndarray], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
+    def _batch(self, arrays: Sequence[np.ndarray], places: Sequence[Any], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
         """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
         lanes, count = self.lanes, max(tiles, self.lanes)
-        given = [self._argument(n, k, a.size if m else 0, x, count - tiles) for (n, k, a, m), x in zip(self.inputs, arrays, strict=True)]
+        given: list[Any] = []
+        for number, ((name, kind, argument, mapped), array) in enumerate(zip(self.inputs, arrays, strict=True)):
+            block = self.form.whole(number) is not None
+            given.append(self._argument(name, kind, argument.size if mapped and not block else 0, array, count - tiles))
+            if block:
+                given.append(
+                    np.concatenate([places[number], np.repeat(places[number][-1:], count - tiles, 0)]).astype(np.int32).reshape(-1)
+                )
         groups = -(-tiles // lanes)
         per_chunk = max(-(-groups // CHUNKS), 1) if self.workers is not None else 1
         chunks = -(-groups // per_chunk)
         threads = self.workers if self.workers is not None else GPU_THREADS
-        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk], np.int32)
+        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles], np.int32)
         results = []
         for (name, kind, shape, summed), target in zip(self.outputs, whole, strict=True):
             size = max(math.prod(shape), 1)
