@@ -22,6 +22,7 @@ FLOORS = [
     {"checkpoint", "integrators", "layers"},
     {"ad"},
     {"numpy"},
+    {"tile"},
     {"simulation", "solvers", "losses"},
     {"certificate"},
     {"optimize"},

@@ -15,6 +15,7 @@ from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
+from diffsim.tile import loops  # noqa: F401 -- loops of tile programs register themselves
 from diffsim.tile.kernel import Form, compiled
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced

@@ -42,7 +42,7 @@ class TileTracer(Tracer):
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
 
     def _number(self, *_: Any) -> Any:
-        raise _undecided("a Python number of", "compute with the array, or with x.astype(int)")
+        raise _undecided("a Python number of", "compute with the array, or with x.astype(int); lengths, slices and ranges are known numbers")
 
     __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
 
@@ -255,9 +255,11 @@ class _Loops:
         self.functions: list[str] = []
 
     def loop(self, *args: Any, **kwargs: Any) -> Any:
-        from diffsim.tile.loops import loop
+        return loops[0](*args, **kwargs)
 
-        return loop(*args, **kwargs)
+
+loops: list[Callable[..., Any]] = []
+"""What runs a loop: `diffsim.tile.loops`, which is made of this module, registers itself here."""
 
 
 def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:
