@@ -144,7 +144,7 @@ class TileTrace(Trace):
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         for arg in args:
             if isinstance(arg, Masked):
-                return arg.through(primitive, args, primitive.name)
+                return arg.through(primitive, args, primitive.name, params)
         args = [self.own(a) for a in args]
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)

@@ -90,8 +90,8 @@ def too_many_operations(x):
     return x
 
 
-def sum_of_masked(x):
-    return np.sum(x[x > 0])  # here
+def mean_of_masked(x):
+    return np.mean(x[x > 0])  # here
 
 
 def length_of_masked(x):
@@ -128,7 +128,7 @@ CASES: dict[Callable[..., Any], tuple[type[Exception], str, tuple[Any, ...]]] = 
     single_byte: (TileError, "an array of int8.*expected float32.*convert it with astype", (X,)),
     too_large: (TileError, "bytes of scratch memory.*expected at most 8388608; use smaller tiles", (GENERATOR.normal(size=(2, 1200)),)),
     too_many_operations: (TileError, "9000 operations, expected at most 4000.*ds.fori_loop", (X,)),
-    sum_of_masked: (TileError, "whose number of entries differs.*where", (X,)),
+    mean_of_masked: (TileError, "whose number of entries differs.*where", (X,)),
     length_of_masked: (TileError, r"len\(x\[mask\]\).*where", (X,)),
     masked_by_two: (TileError, "expected one mask.*where", (X,)),
     many_turns: (ParameterError, r"more than 1000 turns; give it a known bound.*\(tile 3\)", (X, K)),
