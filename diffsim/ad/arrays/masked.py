@@ -52,7 +52,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
 
     def through(self, primitive: Primitive | None, args: Sequence[Any], name: str, params: Mapping[str, Any] = {}) -> Any:  # noqa: B006
         """A function of entries, one of whose arguments this is."""
-        if name == "sum" and params == {"axis": None, "keepdims": False}:
+        if name == "sum" and params and params.get("axis") is None and not params.get("keepdims"):
             return self.sum()
         if primitive is None or name not in TABLE:
             raise TileError(f"{caller()}: numpy.{name} of x[mask], whose number of entries differs from tile to tile; {REMEDY}")
@@ -75,6 +75,8 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         raise TileError(f"{caller()}: an array of x[mask], whose number of entries differs from tile to tile; {REMEDY}")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.sum and len(args) == 1 and not kwargs:
+            return self.sum()
         raise TileError(f"{caller()}: numpy.{function.__name__} of x[mask], whose number of entries differs from tile to tile; {REMEDY}")
 
     def __getitem__(self, index: Any) -> Any:
