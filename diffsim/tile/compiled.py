@@ -219,7 +219,10 @@ class Kernel:
         if summed:
             head("chunk = g // control[3]")
             for kind in sorted({stored(kind) for _, kind, _, s in self.outputs if s}):
-                own = [f"ti.cast(ti.select((t0 + {lane} >= g * {lanes}) & (t0 + {lane} < control[4]), 1, 0), {TYPES[kind]})" for lane in range(lanes)]
+                own = [
+                    f"ti.cast(ti.select((t0 + {lane} >= g * {lanes}) & (t0 + {lane} < control[4]), 1, 0), {TYPES[kind]})"
+                    for lane in range(lanes)
+                ]
                 head(f"own_{kind} = {w.gathered(own)}")
         for number, (name, kind, argument, mapped) in enumerate(self.inputs):
             if mapped and self.form.whole(number) is None:

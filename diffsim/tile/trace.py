@@ -42,7 +42,9 @@ class TileTracer(Tracer):
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
 
     def _number(self, *_: Any) -> Any:
-        raise _undecided("a Python number of", "compute with the array, or with x.astype(int)")
+        raise _undecided(
+            "a Python number of", "compute with the array, or with x.astype(int); lengths, slices and ranges are known numbers"
+        )
 
     __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
 
@@ -145,7 +147,7 @@ class TileTrace(Trace):
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         for arg in args:
             if isinstance(arg, Masked):
-                return arg.through(primitive, args, primitive.name)
+                return arg.through(primitive, args, primitive.name, params)
         args = [self.own(a) for a in args]
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)

@@ -139,8 +139,8 @@ class Writer:
             return kind_of(dtype)
         except KeyError:
             raise TileError(
-                f"{self.place}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 or bool; convert it "
-                "with astype"
+                f"{self.place or 'an argument'}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 or "
+                "bool; convert it with astype"
             ) from None
 
     def number(self, value: Any, kind: str) -> str:
@@ -359,7 +359,7 @@ class Writer:
             return
         found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
         with self.text.block(f"if {found}.sum() > 0"):
-            for lane in range(self.lanes):
+            for lane in reversed(range(self.lanes)):  # lanes beyond the last tile repeat it, so the first lane is one of a tile
                 with self.text.block(f"if {found}[{lane}] > 0"):
                     self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + {lane + 1})")
 

@@ -79,6 +79,7 @@ def tolerance_of(case: Case) -> float:
     return SINGLE if single else TOLERANCE
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's, where a program takes a root of what it does not choose
 @pytest.mark.parametrize("case", _numbered())
 def test_agrees_with_the_array_program(case: Case) -> None:
     parts = tiles_of(case)

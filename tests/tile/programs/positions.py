@@ -294,3 +294,13 @@ def read_and_then_overwritten(np, x, i, v):
     s = np.sum(a[i] ** 2)
     a[i] = v
     return np.concatenate([a[:1] + s, a[1:]])
+
+
+@case((normal(48, 5), normal(49, 5)), lambda bar, x, y: (bar * 2 * x * (y > 0), 0 * y))
+def sum_where_a_mask_holds(np, x, y):
+    return np.sum(x[y > 0] ** 2)
+
+
+@case((normal(50, 3, 4), numpy.array([True, False, True])), lambda bar, m, c: bar * c[:, None] * numpy.cos(m))
+def sum_of_rows_where_a_mask_holds(np, m, c):
+    return np.sin(m[c]).sum()
