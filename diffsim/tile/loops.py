@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
@@ -95,8 +96,8 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     body, states, rows, most = (params[name] for name in ("body", "states", "rows", "most"))
     if most > params["kept"]:
         raise TileError(
-            f"{params['place']}: the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each tile, expected at most "
-            f"{params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
+            f"{params['place']}: the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each "
+            f"tile, expected at most {params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
         )
     values = list(args[1:])
     saving, _ = _with_states(body, states)
@@ -153,7 +154,8 @@ repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=
 
 Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
 `rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
-`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line; `going`, whether the first value of the
+`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line;
+`going`, whether the first value of the
 state says if there is a further turn (the second one counts them). Where a count, which may differ from
 tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
 """
@@ -177,12 +179,14 @@ def loop(
     if go_on is not None:
         return _while(body, init, go_on, most)
     if isinstance(first, Tracer):
-        raise TileError(f"{caller()}: the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
+        raise TileError(
+            f"{caller()}: the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it"
+        )
     if isinstance(last, Tracer) and most is None:
         most = TURNS
     count = last if isinstance(last, Tracer) else max(int(last) - int(first), 0)
     if isinstance(last, Tracer) and first:
-        count = last - int(first)
+        count = core(wrap(last) - int(first))
     turns = int(count) if not isinstance(count, Tracer) else int(most or 0)
     if not turns:
         return init

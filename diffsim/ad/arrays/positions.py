@@ -93,9 +93,13 @@ def _positions(shape: tuple[int, ...], index: Index) -> Any:
     return total
 
 
+def _is_mask(part: Any) -> bool:
+    return getattr(part, "dtype", None) == np.dtype(bool)
+
+
 def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
     """The axis of the array that each part of an index belongs to."""
-    named = sum(part.ndim if getattr(part, "dtype", None) == bool else 1 for part in index if part is not None and part is not Ellipsis)
+    named = sum(part.ndim if _is_mask(part) else 1 for part in index if part is not None and part is not Ellipsis)
     if named > len(shape):
         raise IndexError(f"{named} indices were given for an array with {len(shape)} axes; drop the last ones")
     axes, axis = [], 0
@@ -104,5 +108,5 @@ def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
         if part is Ellipsis:
             axis += len(shape) - named
         elif part is not None:
-            axis += part.ndim if getattr(part, "dtype", None) == bool else 1
+            axis += part.ndim if _is_mask(part) else 1
     return axes
