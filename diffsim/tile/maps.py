@@ -183,10 +183,10 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
     program = _complete(program)
     form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
     if not count:
-        found: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
+        results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        found = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
-    return unflatten(kinds["tree"], [wrap(f) for f in found])
+        results = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+    return unflatten(kinds["tree"], [wrap(r) for r in results])
 
 
 class _Tile:

@@ -684,7 +684,7 @@ def _repeat(w: Writer, operation: Operation) -> None:
             runs = w.variable(f"ti.select({wanted}, V_i(F_i(1)), V_i(F_i(0)))")
         elif params["going"]:
             runs = w.variable(f"ti.select({w.read(state[0], ())}, V_i(F_i(1)), V_i(F_i(0)))")
-        some = contextlib.nullcontext()
+        some: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if runs is not None:
             some = w.text.block(f"if {runs}.sum() > 0" if w.lanes > 1 else f"if {runs} > 0")
         some.__enter__()

@@ -60,7 +60,7 @@ class TileTracer(Tracer):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise _undecided("a NumPy array of", "use functions of diffsim.numpy")
 
-    def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if how != "__call__" or kwargs or ufunc.__name__ not in TABLE:
             raise _undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
         return bind(TABLE[ufunc.__name__], args, {})
