@@ -95,8 +95,8 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     body, states, rows, most = (params[name] for name in ("body", "states", "rows", "most"))
     if most > params["kept"]:
         raise TileError(
-            f"{params['place']}: the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each tile, expected at most "
-            f"{params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
+            f"{params['place']}: the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each "
+            f"tile, expected at most {params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
         )
     values = list(args[1:])
     saving, _ = _with_states(body, states)
@@ -153,7 +153,8 @@ repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=
 
 Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
 `rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
-`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line; `going`, whether the first value of the
+`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line;
+`going`, whether the first value of the
 state says if there is a further turn (the second one counts them). Where a count, which may differ from
 tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
 """

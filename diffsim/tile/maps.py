@@ -226,10 +226,10 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
     program = _complete(program)
     form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
     if not count:
-        made: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
+        results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        made = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
-    return unflatten(kinds["tree"], [wrap(m) for m in made])
+        results = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+    return unflatten(kinds["tree"], [wrap(r) for r in results])
 
 
 class _Tile:

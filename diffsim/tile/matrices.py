@@ -318,9 +318,8 @@ def _eigh(w: Writer, operation: Operation) -> None:
                 text(f"off = {a('q', 'r')}")
                 text(f"some = ti.select(off == {zero}, {one}, off)")
                 text(f"theta = ({a('r', 'r')} - {a('q', 'q')}) / (some + some)")
-                text(
-                    f"t = ti.select(theta >= {zero}, {one}, {zero} - {one}) / ({_magnitude('theta', zero)} + ti.sqrt({one} + theta * theta))"
-                )
+                text(f"sign = ti.select(theta >= {zero}, {one}, {zero} - {one})")
+                text(f"t = sign / ({_magnitude('theta', zero)} + ti.sqrt({one} + theta * theta))")
                 text(f"t = ti.select(off == {zero}, {zero}, t)")
                 text(f"c = {one} / ti.sqrt({one} + t * t)")
                 text("s = t * c")

@@ -153,8 +153,8 @@ def _within(w: Writer, operation: Operation) -> None:
     kind = w.kind(places.dtype)
     n, zero = w.number(length, kind), w.number(0, kind)
     message = (
-        f"{operation.place}: an index is out of bounds for an axis of length {length}; use positions from {-length} to {length - 1}, or take "
-        'with mode="clip"'
+        f"{operation.place}: an index is out of bounds for an axis of length {length}; use positions from {-length} to {length - 1}, or "
+        'take with mode="clip"'
     )
 
     def entry(place: str) -> str:
@@ -705,13 +705,14 @@ def _repeat(w: Writer, operation: Operation) -> None:
     if turns is not None:
         w.check(
             f"({entries.converted(w.read(turns, ()), turns.kind, 'n')} > {w.number(most, 'n')})",
-            f"{operation.place}: a fori_loop of a tile program whose bound differs from tile to tile takes more than {most} turns; give it a "
-            "known bound, and keep the state with where(k < n, new, old), or use a while_loop with max_steps",
+            f"{operation.place}: a fori_loop of a tile program whose bound differs from tile to tile takes more than {most} turns; give it "
+            "a known bound, and keep the state with where(k < n, new, old), or use a while_loop with max_steps",
         )
     if params["going"]:
         w.check(
             w.read(state[0], ()),
-            f"{operation.place}: a while_loop of a tile program takes more than {most} turns; give a larger max_steps, or check the condition",
+            f"{operation.place}: a while_loop of a tile program takes more than {most} turns; give a larger max_steps, or check "
+            "the condition",
         )
     for value in (*constants, *stacked):
         w.release(value)

@@ -6,6 +6,7 @@ stands for the arrays of all tiles at once, so nothing can be decided by its ent
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -29,6 +30,16 @@ UNNEEDED = ("donate", "copy")
 """Parameters of primitives that only say where results lie in memory."""
 
 
+class _Computing(threading.local):
+    """Names of the functions of NumPy that a thread is computing on abstract arrays."""
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+
+
+_computing = _Computing()
+
+
 class TileTracer(Tracer):
     """An abstract array of a tile program. `primal` is an example: its entries are never read."""
 
@@ -42,9 +53,7 @@ class TileTracer(Tracer):
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
 
     def _number(self, *_: Any) -> Any:
-        raise _undecided(
-            "a Python number of", "compute with the array, or with x.astype(int); lengths, slices and ranges are known numbers"
-        )
+        raise _undecided("a Python number of", "compute with the array or x.astype(int); lengths, slices and ranges are known numbers")
 
     __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
 
@@ -60,8 +69,7 @@ class TileTracer(Tracer):
         own = decisions.FUNCTIONS.get(function.__name__)
         if own is not None:
             return own(*args, **kwargs)
-        assert local.tiling is not None
-        name, running = function.__name__, local.tiling.functions
+        name, running = function.__name__, _computing.functions
         if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
             raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
         running.append(name)
@@ -251,14 +259,10 @@ class Loops:
     """What the function of a tile does with loops.
 
     Attributes:
-        functions: those of NumPy that are being computed on abstract arrays.
         loop: traces a loop; `diffsim.tile.loops`, which is built on tracing, sets it.
     """
 
     loop: ClassVar[Callable[..., Any]]
-
-    def __init__(self) -> None:
-        self.functions: list[str] = []
 
 
 def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:

@@ -139,8 +139,8 @@ class Writer:
             return kind_of(dtype)
         except KeyError:
             raise TileError(
-                f"{self.place or 'an argument'}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 or "
-                "bool; convert it with astype"
+                f"{self.place or 'an argument'}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 "
+                "or bool; convert it with astype"
             ) from None
 
     def number(self, value: Any, kind: str) -> str:

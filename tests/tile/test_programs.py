@@ -23,6 +23,17 @@ VALUES = 1e-11
 SECOND = 1e-6
 """Differences of fourth order of the closed form are good to some 1e-9 for numbers about 1."""
 SINGLE = [case for case in CASES if any(numpy.asarray(leaf).dtype == numpy.float32 for arg in case.args for leaf in leaves(arg))]
+LONG = (
+    "assembled_and_solved",
+    "projector_onto_an_eigenvector",
+    "cholesky_by_elements",
+    "eigenvalues",
+    "solve_columns",
+    "determinant",
+    "inverse",
+    "elements_added_to_one_by_one",
+)
+"""Their kernels compile longest, a minute of CPU time for all."""
 
 
 def cotangents(case: Case, cotangent: Any, args: tuple[Any, ...]) -> Any:
@@ -95,7 +106,7 @@ def test_array_program(case: Case) -> None:
     check(case, case.bind(np, ds), parts[0], parts, lambda tree, _: tree)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [pytest.param(c, id=str(c), marks=[pytest.mark.slow] if c.name in LONG else []) for c in CASES])
 def test_tile_program(case: Case) -> None:
     parts = tiles(case)
     assert len(parts) == TILES

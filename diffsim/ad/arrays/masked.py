@@ -50,7 +50,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         known = how == "__call__" and not set(options) - {"out"} and ufunc.__name__ in TABLE
         return self.through(TABLE[ufunc.__name__] if known else None, args, ufunc.__name__)
 
-    def through(self, primitive: Primitive | None, args: Sequence[Any], name: str, params: Mapping[str, Any] = {}) -> Any:  # noqa: B006
+    def through(self, primitive: Primitive | None, args: Sequence[Any], name: str, params: Mapping[str, Any] = {}) -> Any:
         """A function of entries, one of whose arguments this is."""
         if name == "sum" and params and params.get("axis") is None and not params.get("keepdims"):
             return self.sum()

@@ -93,6 +93,10 @@ def _positions(shape: tuple[int, ...], index: Index) -> Any:
     return total
 
 
+def _is_mask(part: Any) -> bool:
+    return getattr(part, "dtype", None) == np.dtype(bool)
+
+
 def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
     """The axis of the array that each part of an index belongs to."""
     named = sum(_axes_named(part) for part in index)
@@ -112,4 +116,4 @@ def _axes_named(part: Any) -> int:
     """How many axes a part of an index belongs to: a mask belongs to all of its own."""
     if part is None or part is Ellipsis:
         return 0
-    return part.ndim if getattr(part, "dtype", None) == np.dtype(bool) else 1
+    return part.ndim if _is_mask(part) else 1
