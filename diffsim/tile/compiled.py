@@ -14,7 +14,7 @@ from diffsim import buffers, engine
 from diffsim.ad.ops import elementwise as ew
 from diffsim.errors import ArrayIndexError, ParameterError, SingularError, TileError
 from diffsim.expr.source import Text
-from diffsim.tile import entries
+from diffsim.tile import entries, lines, matrices, moves, turns  # noqa: F401 -- these enter their rules in the table
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.rules import write
 from diffsim.tile.values import TYPES, Affine, Value, View, row_strides, stored

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from diffsim.tile import entries
 from diffsim.tile.program import Operation
+from diffsim.tile.rules import rule
 from diffsim.tile.values import Affine, Uniform, Value, View
 from diffsim.tile.writer import Writer, broadcast
 
@@ -18,21 +18,10 @@ SWEEPS = 40
 """The most sweeps of Jacobi's method. It converges quadratically: matrices of 16 rows take about 8."""
 
 
-def install(rule: Callable[..., Any], along: Callable[..., Any]) -> None:
-    """Add the rules of this module."""
-    rule("matmul")(_matmul)
-    rule("contract")(_contract)
-    rule("solve")(_solve)
-    rule("inv")(_inv)
-    rule("cholesky")(_cholesky)
-    for name in ("det", "det_sign", "logabsdet"):
-        rule(name)(_determinant)
-    rule("eigh")(_eigh)
-
-
 # products
 
 
+@rule("matmul")
 def _matmul(w: Writer, operation: Operation) -> None:
     x, y = operation.operands
     rank = len(operation.results[0].shape)
@@ -40,6 +29,7 @@ def _matmul(w: Writer, operation: Operation) -> None:
     _product(w, operation, letters[rank - x.ndim :] + "ik", letters[rank - y.ndim :] + "kj", letters + "ij")
 
 
+@rule("contract")
 def _contract(w: Writer, operation: Operation) -> None:
     _product(w, operation, *(operation.params[name] for name in ("x_axes", "y_axes", "out_axes")))
 
@@ -189,6 +179,7 @@ def _substitute(w: Writer, a: _Matrix, b: _Matrix) -> None:
             text(f"{b('k', 'j')} = rest * inverse")
 
 
+@rule("solve")
 def _solve(w: Writer, operation: Operation) -> None:
     (result,), (x, y) = operation.results, operation.operands
     kind, lead = w.kind(result.dtype), operation.results[0].shape[:-2]
@@ -211,6 +202,7 @@ def _solved(w: Writer, operation: Operation, left: View, right: View) -> None:
         _substitute(w, a, b)
 
 
+@rule("inv")
 def _inv(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
     kind, n = w.kind(result.dtype), x.shape[-1]
@@ -223,6 +215,7 @@ def _inv(w: Writer, operation: Operation) -> None:
     w.used(x)
 
 
+@rule("det", "det_sign", "logabsdet")
 def _determinant(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
     kind, name = w.kind(result.dtype), operation.primitive.name
@@ -249,6 +242,7 @@ def _determinant(w: Writer, operation: Operation) -> None:
     w.used(x)
 
 
+@rule("cholesky")
 def _cholesky(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
     kind, n = w.kind(result.dtype), x.shape[-1]
@@ -283,6 +277,7 @@ def _cholesky(w: Writer, operation: Operation) -> None:
 # eigenvalues
 
 
+@rule("eigh")
 def _eigh(w: Writer, operation: Operation) -> None:
     """Jacobi's method by cycles, then the eigenvalues in increasing order.
 

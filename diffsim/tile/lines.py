@@ -1,0 +1,194 @@
+"""Operations along axes: sums, products, running results, extrema, orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from diffsim.tile import entries
+from diffsim.tile.program import Operation
+from diffsim.tile.rules import converted_copy, lanes_at, rule
+from diffsim.tile.values import Affine, Uniform, Value, View, row_strides
+from diffsim.tile.writer import Writer, broadcast
+
+
+@rule("sum")
+def _sum(w: Writer, operation: Operation) -> None:
+    (result,), (x,) = operation.results, operation.operands
+    value, kind = w.operand(x), w.kind(result.dtype)
+    rank, axis = len(value.shape), operation.params["axis"]
+    axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in axis)
+    _folded(w, operation, value, axes, kind, w.number(0, kind), lambda a, b: f"{a} + {b}")
+    w.used(x)
+
+
+@rule("prod")
+def _prod(w: Writer, operation: Operation) -> None:
+    (result,), (x,) = operation.results, operation.operands
+    value, kind = w.operand(x), w.kind(result.dtype)
+    _folded(w, operation, value, (len(value.shape) - 1,), kind, w.number(1, kind), lambda a, b: f"{a} * {b}")
+    w.used(x)
+
+
+def _folded(
+    w: Writer, operation: Operation, value: Value, axes: Sequence[int], kind: str, start: str, combine: Callable[[str, str], str]
+) -> None:
+    """Entries along axes combined in their order."""
+    (result,) = operation.results
+    rank = len(value.shape)
+    rest = [k for k in range(rank) if k not in axes]
+    inner = tuple(value.shape[k] for k in axes)
+    part = _axes(value, axes)
+    if math.prod(result.shape) == 1:
+        total = w.variable(start)
+        with w.loops(inner, [part.strides] if isinstance(part, View) else []) as index:
+            w.text(f"{total} = {combine(total, entries.converted(w.read(part, index), value.kind, kind))}")
+        w.give(result, Uniform(total, kind, result.shape))
+        return
+    made = w.allocate(tuple(value.shape[k] for k in rest), kind)
+    with w.loops(made.shape) as outer:
+        at = part if isinstance(part, Uniform) else replace(part, offset=_axes(value, rest).at(outer))  # type: ignore[union-attr]
+        total = w.variable(start)
+        with w.loops(inner, [part.strides] if isinstance(part, View) else []) as index:
+            w.text(f"{total} = {combine(total, entries.converted(w.read(at, index), value.kind, kind))}")
+        w.assign(made, outer, total)
+    w.give(result, replace(made, shape=result.shape, strides=row_strides(result.shape)))
+
+
+def _axes(value: Value, axes: Sequence[int]) -> Value:
+    """The part of a value along some axes, at index 0 of the others."""
+    shape = tuple(value.shape[k] for k in axes)
+    if isinstance(value, Uniform):
+        return value.reshaped(shape)
+    return replace(value, shape=shape, strides=tuple(value.strides[k] for k in axes))
+
+
+def _rows(w: Writer, value: Value) -> tuple[View, tuple[int, ...]]:
+    """A value in scratch memory whose last axis is run along, and the shape of the others."""
+    if isinstance(value, View) and value.array in "sc":
+        return value, value.shape[:-1]
+    return w.in_memory(value), value.shape[:-1]
+
+
+def _along(view: View, outer: Sequence[Affine], k: str, reverse: bool) -> View:
+    """The entry `k` of a row, from the end if `reverse`."""
+    n, stride = view.shape[-1], view.strides[-1]
+    row = replace(view, shape=view.shape[:-1], strides=view.strides[:-1]).at(outer)
+    step = Affine(stride * (n - 1), ((k, -stride),)) if reverse else Affine(0, ((k, stride),))
+    return replace(view, shape=(), strides=(), offset=row + step)
+
+
+def _running(
+    w: Writer, operation: Operation, values: Sequence[Value], reverse: bool, kind: str, turn: Callable[[str, list[str]], str], start: str
+) -> None:
+    """A running result along the last axis."""
+    (result,) = operation.results
+    views = [_rows(w, v)[0] for v in values]
+    for view in views:
+        w.hold(view)
+    made = w.allocate(result.shape, kind)
+    with w.loops(result.shape[:-1]) as outer:
+        total = w.variable(start)
+        k = w.name("k")
+        with w.text.block(f"for {k} in range({result.shape[-1]})"):
+            now = [entries.converted(w.read(_along(v, outer, k, reverse), ()), v.kind, kind) for v in views]
+            w.text(f"{total} = {turn(total, now)}")
+            w.assign(_along(made, outer, k, reverse), (), total)
+    w.give(result, made)
+    for view in views:
+        w.release(view)
+    for operand in operation.operands:
+        w.used(operand)
+
+
+@rule("cumsum")
+def _cumsum(w: Writer, operation: Operation) -> None:
+    kind = w.kind(operation.results[0].dtype)
+    values = [w.operand(operation.operands[0])]
+    _running(w, operation, values, operation.params.get("reverse", False), kind, lambda t, v: f"{t} + {v[0]}", w.number(0, kind))
+
+
+@rule("cumprod")
+def _cumprod(w: Writer, operation: Operation) -> None:
+    kind = w.kind(operation.results[0].dtype)
+    values = [w.operand(operation.operands[0])]
+    _running(w, operation, values, operation.params.get("reverse", False), kind, lambda t, v: f"{t} * {v[0]}", w.number(1, kind))
+
+
+@rule("linear_recurrence")
+def _linear_recurrence(w: Writer, operation: Operation) -> None:
+    shape = operation.results[0].shape
+    kind = w.kind(operation.results[0].dtype)
+    values = [broadcast(w.operand(o), shape) for o in operation.operands]
+    zero = w.number(0, kind)
+    _running(
+        w,
+        operation,
+        values,
+        operation.params.get("reverse", False),
+        kind,
+        lambda t, v: f"ti.select({t} == {zero}, {zero}, {v[0]} * {t}) + {v[1]}",
+        zero,
+    )
+
+
+def _better(largest: bool, new: str, best: str) -> str:
+    return f"(({new} {'>' if largest else '<'} {best}) | ((({new} == {new}) == 0) & ({best} == {best})))"
+
+
+@rule("winners", "running_winners")
+def _winners(w: Writer, operation: Operation) -> None:
+    (result,), (x,) = operation.results, operation.operands
+    value = w.operand(x)
+    if value.kind == "b":
+        source = w.allocate(value.shape, "i")
+        converted_copy(w, value, source)
+        value = source
+    view, rest = _rows(w, value)
+    w.hold(view)
+    reverse, running = operation.params.get("reverse", False), operation.primitive.name == "running_winners"
+    made, n = w.allocate(result.shape, "n"), view.shape[-1]
+    with w.loops(rest) as outer:
+        k = w.name("k")
+        first = n - 1 if reverse else 0
+        best = w.variable(w.read(_along(view, outer, "0", reverse), ()))
+        place = w.variable(w.number(first, "n"))
+        if running:
+            w.assign(_along(made, outer, "0", reverse), (), place)
+        with w.text.block(f"for {k} in range(1, {n})"):
+            new = w.variable(w.read(_along(view, outer, k, reverse), ()))
+            wins = w.variable(f"ti.select({_better(operation.params['largest'], new, best)}, V_i(F_i(1)), V_i(F_i(0)))")
+            w.text(f"{best} = ti.select({wins} != 0, {new}, {best})")
+            here = f"{n - 1} - {k}" if reverse else k
+            w.text(f"{place} = ti.select({wins} != 0, V_n(ti.cast({here}, ti.i64)), {place})")
+            if running:
+                w.assign(_along(made, outer, k, reverse), (), place)
+        if not running:
+            w.assign(_along(made, outer, "0", False), (), place)
+    w.give(result, made)
+    w.release(view)
+    w.used(x)
+
+
+@rule("argsort")
+def _argsort(w: Writer, operation: Operation) -> None:
+    (result,), (x,) = operation.results, operation.operands
+    view, rest = _rows(w, w.operand(x))
+    w.hold(view)
+    made, n = w.allocate(result.shape, "n"), view.shape[-1]
+    with w.loops(rest) as outer, w.text.block(f"for i in range({n})"):
+        own = w.variable(w.read(_along(view, outer, "i", False), ()))
+        rank = w.variable(w.number(0, "n"))
+        for bounds, less in (("i", "<="), (f"i + 1, {n}", "<")):
+            with w.text.block(f"for j in range({bounds})"):
+                other = w.variable(w.read(_along(view, outer, "j", False), ()))
+                lost = f"(({own} == {own}) == 0)" if less == "<=" else f"((({own} == {own}) == 0) & ({other} == {other}))"
+                before = f"(({other} {less} {own}) | {lost})" if view.kind != "b" else "0"
+                w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
+        row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
+        for place in lanes_at(w, "p_n", row, rank):
+            w.text(f"{place} = ti.cast(i, ti.i64)")
+    w.give(result, made)
+    w.release(view)
+    w.used(x)
