@@ -61,9 +61,10 @@ def by_own_lanes(step: Step) -> Fields:
     return numbers(step)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 16])
+@pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
-def test_every_lane_count_agrees(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fewest and the most; tests/stepping/test_arches.py also has two, as all contracts with registers of 16 bytes have."""
     wanted = by_own_lanes(step)
     monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: lanes)
     assert wrong(numbers(step), wanted, ROUND_OFF) == {}
