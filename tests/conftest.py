@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy comes: on busy cores threads of BLAS wait for one another
 
 import pytest
 

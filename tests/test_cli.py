@@ -40,6 +40,13 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "init", init)
 
 
+@pytest.fixture(autouse=True)
+def _without_figures(request, monkeypatch):
+    """They take most of the time of a small run, and the tests of the report look at them."""
+    if "report" not in request.function.__name__:
+        monkeypatch.setattr("diffsim.report.write_report", lambda outcome, folder: None)
+
+
 @pytest.fixture
 def written(tmp_path):
     def write(base, name="own.toml", **changes):

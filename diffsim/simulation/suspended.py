@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,12 @@ DECISIVE = ("diffsim", "taichi", "numpy", "scipy")
 _DIGITS = 12  # characters of a key in the names of files
 
 
+@functools.cache
+def _versions() -> tuple[str, ...]:
+    """Those of the decisive packages. Reading them takes milliseconds, as long as a small gradient."""
+    return tuple(map(version, DECISIVE))
+
+
 def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
     """A key that identifies a run: it depends on everything that can change a bit of the gradient.
 
@@ -32,7 +39,7 @@ def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedul
     """
     kind, grid = type(compiled.equation), compiled.grid
     step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
-    parts: list[Any] = [*map(version, DECISIVE), kind.__module__, kind.__qualname__, steps, compiled.dtype]
+    parts: list[Any] = [*_versions(), kind.__module__, kind.__qualname__, steps, compiled.dtype]
     parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
     parts += [
         step.forcings,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from diffsim import cli
+from diffsim.report import style
 from diffsim.scene import Outcome, scene_files
 
 STORED = 1e-6
@@ -73,7 +74,8 @@ def test_every_packaged_scene_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_packaged_scene_in_small(name: str, tmp_path: Path) -> None:
+def test_a_packaged_scene_in_small(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "DPI", 30)
     small = SMALL[name]
     changes = [*small.changes, "optimise.iterations=3", "accept=[]"]
     sets = [word for change in changes for word in ("--set", change)]

@@ -22,7 +22,7 @@ from diffsim.scene.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, scene
 
 ROOT = Path(__file__).parents[2]
-LONG = {"optimise__iterations": 150, "optimise__tolerance": 0.0, "time__steps": 16, "checkpoint": {"slots": 4}}
+LONG = {"optimise__iterations": 60, "optimise__tolerance": 0.0, "time__steps": 16, "checkpoint": {"slots": 4}}
 """Enough iterations that a signal falls among them."""
 
 

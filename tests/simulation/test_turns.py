@@ -262,47 +262,58 @@ import numpy as np
 import diffsim as ds
 from diffsim.errors import StaleValueError
 from diffsim.solvers import Heat
-size, way = int(sys.argv[1]), sys.argv[2]
 x = {"kappa": np.ones((8, 8)), "T": np.arange(64.0).reshape(8, 8)}
-ring = [ds.Simulation(Heat(ds.Grid((8, 8), 1.0), 0.1), precision="f64") for _ in range(size)]
-alone = ring[0].run(x, 4).final["T"]
 bars = ds.Solution({"T": np.ones((8, 8))})
-pullbacks = [simulation.vjp(x, 4)[1] for simulation in ring]
-all_in = threading.Barrier(size)
-ended = []
-def use(number):
-    mine, its = ring[number], ring[(number + 1) % size]
-    pullback = pullbacks[(number + 1) % size]
-    uses = {"run": lambda: its.run(x, 4), "move": lambda: its.move(), "pullback": lambda: pullback(bars),
-            "plan": lambda: ds.plan(its, steps=4)}
-    within = []
-    def watch(done, states):
-        if not within:
-            within.append(done)
-            all_in.wait()
-            uses[way]()
-    try:
-        assert np.array_equal(mine.run(x, 4, every=1, watch=watch).final["T"], alone)
-        ended.append("ran")
-    except StaleValueError as error:
-        assert "expected a simulation that will be free" in str(error) and "; " in str(error)
-        ended.append("refused")
-threads = [threading.Thread(target=use, args=(number,)) for number in range(size)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-assert sorted(ended) == ["ran"] * (size - 1) + ["refused"], ended
-assert all(np.array_equal(simulation.run(x, 4).final["T"], alone) for simulation in ring)
-print("none hangs")
+def circle(size, way):
+    ring = [ds.Simulation(Heat(ds.Grid((8, 8), 1.0), 0.1), precision="f64") for _ in range(size)]
+    alone = ring[0].run(x, 4).final["T"]
+    pullbacks = [simulation.vjp(x, 4)[1] for simulation in ring]
+    all_in = threading.Barrier(size)
+    ended = []
+    def use(number):
+        mine, its = ring[number], ring[(number + 1) % size]
+        pullback = pullbacks[(number + 1) % size]
+        uses = {"run": lambda: its.run(x, 4), "move": lambda: its.move(), "pullback": lambda: pullback(bars),
+                "plan": lambda: ds.plan(its, steps=4)}
+        within = []
+        def watch(done, states):
+            if not within:
+                within.append(done)
+                all_in.wait()
+                uses[way]()
+        try:
+            assert np.array_equal(mine.run(x, 4, every=1, watch=watch).final["T"], alone)
+            ended.append("ran")
+        except StaleValueError as error:
+            assert "expected a simulation that will be free" in str(error) and "; " in str(error)
+            ended.append("refused")
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended) == ["ran"] * (size - 1) + ["refused"], ended
+    assert all(np.array_equal(simulation.run(x, 4).final["T"], alone) for simulation in ring)
+for words in sys.argv[1:]:
+    size, way = words.split()
+    circle(int(size), way)
+    print(words, flush=True)
 """
+CIRCLES = ("2 run", "2 move", "2 pullback", "2 plan", "3 run", "4 move")
+"""How many threads, and what each does with the simulation of the next."""
 
 
-@pytest.mark.parametrize(("size", "way"), [(2, "run"), (2, "move"), (2, "pullback"), (2, "plan"), (3, "run"), (4, "move")])
-def test_threads_that_would_wait_for_one_another_in_a_circle_are_refused(size: int, way: str) -> None:
+def test_threads_that_would_wait_for_one_another_in_a_circle_are_refused() -> None:
     """Each runs a simulation, and from it uses that of the next."""
-    done = subprocess.run([sys.executable, "-c", CIRCLE, str(size), way], capture_output=True, text=True, timeout=90)
-    assert done.stdout == "none hangs\n", done.stderr
+    command = [sys.executable, "-c", CIRCLE, *CIRCLES]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            found, errors = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            found, errors = process.communicate()
+            errors += "\nthe next one hangs"
+    assert found.splitlines() == [*CIRCLES], errors
 
 
 def test_a_thread_may_use_the_simulation_of_another_that_waits_for_none(shared: ds.Simulation) -> None:

@@ -42,7 +42,7 @@ def sides(rng: np.random.Generator, ndim: int, number: int) -> list[Any]:
 
 
 KINDS = len(rules(np.random.default_rng(0)))
-DRAWN = [*((1, n) for n in range(KINDS)), *((2, n) for n in (*range(0, KINDS, 3), 2)), *((3, n) for n in (0, 6, 5))]
+DRAWN = [*((1, n) for n in range(KINDS)), *((2, n) for n in (*range(0, KINDS, 3), 2)), *((3, n) for n in (0, 5))]
 
 
 def test_each_rule_is_at_each_side() -> None:
