@@ -167,6 +167,9 @@ class Writer:
             found = f"s_{kept}[s0_{kept} + {place}]"
         elif value.array == "c":
             found = f"V_{kept}(c_{kept}[{place}])"
+        elif value.array[0] == "u":  # an argument that all tiles share
+            entry = f"{value.array}[{place}]"
+            found = f"V_{kept}(ti.cast({entry}, ti.i32))" if value.kind == "b" else f"V_{kept}({entry})"
         else:
             found = self.gathered([f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)])
             if value.kind == "b":
