@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import diffsim.numpy as dnp
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
@@ -84,30 +85,31 @@ class DGAcoustic(DGEquation):
         found = self.steps_of([p, *(v[name] for name in self.velocities)], [c, rho])
         return dict(zip(self.states, found, strict=True))
 
-    def at_nodes(self, element: Element, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(values.mean() for values in given)
+    def at_nodes(self, element: Element, given: Any) -> Any:
+        return given.mean(axis=(1, 2))
 
-    def traces(self, element: Element, w: tuple[Any, ...]) -> Any:
-        p, *velocity = w
-        return tuple((element.faces(p, axis), element.faces(v, axis)) for axis, v in enumerate(velocity))
+    def traces(self, element: Element, w: Any) -> Any:
+        def both(axis: int) -> Any:  # pressure and velocity at the low and at the high face
+            return dnp.stack([dnp.stack(pair) for pair in zip(element.faces(w[0], axis), element.faces(w[1 + axis], axis), strict=True)])
 
-    def given_traces(self, element: Element, given: tuple[Any, ...]) -> Any:
-        c, rho = given
-        return (((rho * c, rho * c),),) * self.grid.ndim
+        return dnp.stack([both(axis) for axis in range(self.grid.ndim)])
 
-    def rates(self, element: Element, w: tuple[Any, ...], outside: Any, given: tuple[Any, ...], given_outside: Any) -> tuple[Any, ...]:
-        (p, *velocity), (c, rho) = w, given
+    def given_traces(self, element: Element, given: Any) -> Any:
+        return dnp.broadcast_to(given[0] * given[1], (self.grid.ndim, 2, 1, 1))  # the impedance
+
+    def rates(self, element: Element, w: Any, outside: Any, given: Any, given_outside: Any) -> Any:
+        p, (c, rho) = w[0], given
         z = rho * c
         p_rate, v_rates = 0.0, []
-        for axis, (v, h) in enumerate(zip(velocity, self.widths, strict=True)):
-            (p_below, p_above), (v_below, v_above) = outside[axis]
-            ((z_below, z_above),) = given_outside[axis]
+        for axis, h in enumerate(self.widths):
+            v = w[1 + axis]
+            ((p_below, v_below), (p_above, v_above)), (z_below, z_above) = outside[axis], given_outside[axis, :, 0]
             (p_low, p_high), (v_low, v_high) = element.faces(p, axis), element.faces(v, axis)
             p_at_low, v_at_low = flux_upwind(z_below, p_below, v_below, z, p_low, v_low)
             p_at_high, v_at_high = flux_upwind(z, p_high, v_high, z_above, p_above, v_above)
             p_rate = p_rate - rho * c**2 / h * element.derivative(v, v_at_low, v_at_high, axis)
             v_rates.append(-1 / (rho * h) * element.derivative(p, p_at_low, p_at_high, axis))
-        return (p_rate, *v_rates)
+        return dnp.stack([p_rate, *v_rates])
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("wave speed c", parameters["c"], "m/s")

@@ -79,25 +79,23 @@ class DGAdvection(DGEquation):
         (u,) = self.steps_of([u], [winds[name] for name in self.winds])
         return {"u": u}
 
-    def at_nodes(self, element: Element, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(element.change(element.to_nodes, a, self.grid.ndim) for a in given)
+    def at_nodes(self, element: Element, given: Any) -> Any:
+        return element.change(element.to_nodes, given, self.grid.ndim)
 
-    def traces(self, element: Element, w: tuple[Any, ...]) -> Any:
-        return tuple((element.faces(w[0], axis),) for axis in range(self.grid.ndim))
+    def traces(self, element: Element, w: Any) -> Any:
+        return dnp.stack([dnp.stack(element.faces(w[0], axis)) for axis in range(self.grid.ndim)])[:, :, None]
 
-    def given_traces(self, element: Element, given: tuple[Any, ...]) -> Any:
-        return tuple((element.faces(a, axis),) for axis, a in enumerate(given))
+    def given_traces(self, element: Element, given: Any) -> Any:
+        return dnp.stack([dnp.stack(element.faces(given[axis], axis)) for axis in range(self.grid.ndim)])[:, :, None]
 
-    def rates(self, element: Element, w: tuple[Any, ...], outside: Any, given: tuple[Any, ...], given_outside: Any) -> tuple[Any, ...]:
-        (u,) = w
-        rate = 0.0
-        for axis, (a, h) in enumerate(zip(given, self.widths, strict=True)):
-            (u_below, u_above), (a_below, a_above) = outside[axis][0], given_outside[axis][0]
-            u_low, u_high = element.faces(u, axis)
-            a_low, a_high = element.faces(a, axis)
+    def rates(self, element: Element, w: Any, outside: Any, given: Any, given_outside: Any) -> Any:
+        u, rate = w[0], 0.0
+        for axis, h in enumerate(self.widths):
+            a, (u_below, u_above), (a_below, a_above) = given[axis], outside[axis, :, 0], given_outside[axis, :, 0]
+            (u_low, u_high), (a_low, a_high) = element.faces(u, axis), element.faces(a, axis)
             at_low, at_high = flux_upwind(a_below, u_below, a_low, u_low), flux_upwind(a_high, u_high, a_above, u_above)
             rate = rate - element.derivative(a * u, at_low, at_high, axis) / h
-        return (rate,)
+        return rate[None]
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         rate = float(sum(np.abs(parameters[name]) / h for name, h in zip(self.winds, self.widths, strict=True)).max())

@@ -45,18 +45,12 @@ class Element:
     to_nodes: Array
     to_centres: Array
 
-    def along(self, matrix: Array, q: Any, axis: int) -> Any:
-        """A matrix applied to the nodes along an axis."""
-        return matrix @ q if axis == 0 else q @ matrix.T
-
     def change(self, matrix: Array, q: Any, ndim: int) -> Any:
-        """A matrix applied to the nodes along all axes."""
-        for axis in range(ndim):
-            q = self.along(matrix, q, axis)
-        return q
+        """A matrix applied to the nodes of fields, shape (..., n, n), along all axes."""
+        return matrix @ q @ matrix.T if ndim == 2 else matrix @ q
 
     def faces(self, q: Any, axis: int) -> tuple[Any, Any]:
-        """Values at the nodes of the low and of the high face across an axis."""
+        """Values of a field at the nodes of the low and of the high face across an axis."""
         return (self.low @ q, self.high @ q) if axis == 0 else (q @ self.low, q @ self.high)
 
     def derivative(self, f: Any, at_low: Any, at_high: Any, axis: int) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim import tile
 from diffsim.arguments import one_of, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
@@ -18,6 +17,7 @@ from diffsim.simulation import host_stage
 from diffsim.solvers.dg.element import COURANT, Element, reference_element
 from diffsim.solvers.stability import check_common
 from diffsim.stepping.equation import Equation
+from diffsim.tile.maps import map_fixed
 from diffsim.typing import Array
 
 Side: TypeAlias = Literal["periodic", "wall", "outflow"]
@@ -57,6 +57,9 @@ class DGEquation(Equation):
                 )
         self.widths = tuple(self.nodes * h for h in grid.spacing)
         self.sides = sides_of(boundary, grid, tuple(self.SIDES))
+        self.elements = tuple(cells // self.nodes for cells in grid.shape)
+        self._neighbours, self._rules = neighbours_of(self.elements, self.sides)
+        self._made: dict[Any, tuple[Any, Any, Any]] = {}
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -75,89 +78,110 @@ class DGEquation(Equation):
 
         def advance(*cells: Any) -> Any:
             found = self.advance(cells[:count], cells[count:])
-            return found if count > 1 else found[0]
+            return tuple(found) if count > 1 else found[0]
 
         found = host_stage(advance, (*states, *coefficients), list(states), outputs=count)
         return found if count > 1 else (found,)
 
-    def advance(self, states: Sequence[Any], coefficients: Sequence[Any]) -> tuple[Any, ...]:
-        """The array program of one step: arrays over the cells, the states and then the coefficients."""
-        element, ndim = reference_element(self.order, states[0].dtype), self.grid.ndim
+    def advance(self, states: Sequence[Any], coefficients: Sequence[Any]) -> Any:
+        """The array program of one step.
 
-        def begin(u: Any, given: Any) -> Any:
-            u = tuple(element.change(element.to_nodes, q, ndim) for q in u)
-            given = self.at_nodes(element, given)
-            return u, given, self.traces(element, u), self.given_traces(element, given)
+        Args:
+            states: values at the centres of cells, arrays of the shape of the grid.
+            coefficients: likewise.
 
-        def stage(u: Any, w: Any, outside: Any, given: Any, given_outside: Any, dt: Any) -> Any:
-            rates = self.rates(element, w, outside, given, given_outside)
-            w = tuple(q + dt * rate for q, rate in zip(u, rates, strict=True))
-            return w, self.traces(element, w)
-
-        def end(w: Any) -> Any:
-            return tuple(element.change(element.to_centres, q, ndim) for q in w)
-
-        u, given, traces, given_traces = tile.map(begin)(tuple(map(self.split, states)), tuple(map(self.split, coefficients)))
-        given_outside = self.outside(given_traces, dict.fromkeys(self.SIDES, (1.0,) * len(coefficients)))
+        Returns:
+            The states one step later, shape (states, *grid).
+        """
+        begin, stage, end = self._programs(states[0].dtype)
+        u, given, traces, given_traces = begin(self.split(dnp.stack(states)), self.split(dnp.stack(coefficients)))
+        given_outside = self.outside(given_traces, dict.fromkeys(self.SIDES, (1.0,)))
         w = u
         for k in range(self.nodes):
-            share = np.asarray(self.dt / (self.nodes - k), element.slope.dtype)
-            outside = self.outside(traces, self.SIDES)
-            w, traces = tile.map(stage, axes=(0, 0, 0, 0, 0, None))(u, w, outside, given, given_outside, share)
-        return tuple(map(self.join, tile.map(end)(w)))
+            share = np.asarray(self.dt / (self.nodes - k), u.dtype)
+            w, traces = stage(u, w, self.outside(traces, self.SIDES), given, given_outside, share)
+        return self.join(end(w))
+
+    def _programs(self, dtype: Any) -> tuple[Any, Any, Any]:
+        """The tile programs of a step, for values of a type."""
+        if dtype not in self._made:
+            element, ndim = reference_element(self.order, dtype), self.grid.ndim
+
+            def begin(u: Any, given: Any) -> Any:
+                u, given = element.change(element.to_nodes, u, ndim), self.at_nodes(element, given)
+                return u, given, self.traces(element, u), self.given_traces(element, given)
+
+            def stage(u: Any, w: Any, outside: Any, given: Any, given_outside: Any, dt: Any) -> Any:
+                w = u + dt * self.rates(element, w, outside, given, given_outside)
+                return w, self.traces(element, w)
+
+            def end(w: Any) -> Any:
+                return element.change(element.to_centres, w, ndim)
+
+            self._made[dtype] = map_fixed(begin), map_fixed(stage, axes=(0, 0, 0, 0, 0, None)), map_fixed(end)
+        return self._made[dtype]
 
     @abstractmethod
-    def at_nodes(self, element: Element, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The coefficients of an element as the rates use them, from those at the centres of its cells."""
+    def at_nodes(self, element: Element, given: Any) -> Any:
+        """The coefficients of an element as the rates use them, from those at the centres of its cells, shape (coefficients, n, n)."""
 
     @abstractmethod
-    def traces(self, element: Element, w: tuple[Any, ...]) -> Any:
-        """For each axis the quantities that the other side of its faces needs: pairs of values at the low and at the high face."""
+    def traces(self, element: Element, w: Any) -> Any:
+        """What the neighbours of an element need of it: shape (axes, 2, quantities, n), at the low and at the high face of each axis."""
 
     @abstractmethod
-    def given_traces(self, element: Element, given: tuple[Any, ...]) -> Any:
-        """The same for the coefficients."""
+    def given_traces(self, element: Element, given: Any) -> Any:
+        """The same of the coefficients, with one quantity."""
 
     @abstractmethod
-    def rates(self, element: Element, w: tuple[Any, ...], outside: Any, given: tuple[Any, ...], given_outside: Any) -> tuple[Any, ...]:
-        """The rates of the states of an element at its nodes. `outside` has the traces of its neighbours, as `traces` arranges them."""
+    def rates(self, element: Element, w: Any, outside: Any, given: Any, given_outside: Any) -> Any:
+        """The rates of the states of an element at its nodes, shape (states, n, n). `outside` has the traces of its neighbours."""
 
     def split(self, cells: Any) -> Any:
-        """An array over the cells as one over elements, shape (elements, n, n) or (elements, n, 1)."""
-        n = self.nodes
+        """Fields over the cells, shape (fields, *grid), as fields of elements, shape (elements, fields, n, n), or (.., n, 1) on a line."""
+        n, fields = self.nodes, cells.shape[0]
         if self.grid.ndim == 1:
-            return cells.reshape(-1, n, 1)
-        rows, columns = (size // n for size in self.grid.shape)
-        return cells.reshape(rows, n, columns, n).transpose(0, 2, 1, 3).reshape(rows * columns, n, n)
+            return cells.reshape(fields, -1, n).transpose(1, 0, 2)[..., None]
+        rows, columns = self.elements
+        return cells.reshape(fields, rows, n, columns, n).transpose(1, 3, 0, 2, 4).reshape(-1, fields, n, n)
 
     def join(self, tiles: Any) -> Any:
         """The inverse of `split`."""
-        n = self.nodes
+        n, fields = self.nodes, tiles.shape[1]
         if self.grid.ndim == 1:
-            return tiles.reshape(-1)
-        rows, columns = (size // n for size in self.grid.shape)
-        return tiles.reshape(rows, columns, n, n).transpose(0, 2, 1, 3).reshape(self.grid.shape)
+            return tiles[..., 0].transpose(1, 0, 2).reshape(fields, -1)
+        rows, columns = self.elements
+        return tiles.reshape(rows, columns, fields, n, n).transpose(2, 0, 3, 1, 4).reshape(fields, *self.grid.shape)
 
     def outside(self, traces: Any, factors: Mapping[str, tuple[float, ...]]) -> Any:
-        """The values on the other side of each face, arranged as `traces`, whose arrays have the shape (elements, nodes of a face)."""
-        return tuple(
-            tuple(self._across(low, high, axis, [factors[side][number] for side in self.sides[axis]]) for number, (low, high) in enumerate(along))
-            for axis, along in enumerate(traces)
-        )
+        """The traces on the other side of each face, shape (elements, axes, 2, quantities, n) as those given.
 
-    def _across(self, low: Any, high: Any, axis: int, factors: Sequence[float]) -> tuple[Any, Any]:
-        elements = tuple(size // self.nodes for size in self.grid.shape)
-        shape = low.shape
-        low, high = (each.reshape(*elements, *shape[1:]) for each in (low, high))
-        first, last = ((slice(None),) * axis + (cut,) for cut in (slice(None, 1), slice(-1, None)))
-        but_first, but_last = ((slice(None),) * axis + (cut,) for cut in (slice(1, None), slice(None, -1)))
-        if self.sides[axis][0] == "periodic":
-            below, above = high[last], low[first]
-        else:
-            below, above = low[first] * factors[0], high[last] * factors[1]
-        beyond_low = dnp.concatenate([below, high[but_last]], axis=axis)
-        beyond_high = dnp.concatenate([low[but_first], above], axis=axis)
-        return beyond_low.reshape(shape), beyond_high.reshape(shape)
+        Args:
+            traces: of all elements.
+            factors: for each rule, what lies beyond a side, as multiples of the quantities inside.
+        """
+        rows = traces.reshape(-1, *traces.shape[-2:])
+        found = rows[self._neighbours]
+        if any(side != "periodic" for side in self._rules.flat):
+            found = found * np.array([factors[side] for side in self._rules.flat], traces.dtype)[..., None]
+        return found.reshape(traces.shape)
+
+
+def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Array, Array]:
+    """For each element, axis and face the number of the trace on the other side, and the rule that holds there ("periodic" inside).
+
+    Traces are counted by element, axis and face. Beyond a side that is not periodic the trace is that inside.
+    """
+    shape = (*elements, len(elements), 2)
+    own = np.arange(np.prod(shape)).reshape(shape)
+    found, rules = np.empty_like(own), np.full(shape, "periodic", object)
+    for axis, pair in enumerate(sides):
+        for face, (rule, step) in enumerate(zip(pair, (1, -1), strict=True)):
+            found[..., axis, face] = np.roll(own[..., axis, 1 - face], step, axis)
+            if rule != "periodic":
+                edge = (*(slice(None),) * axis, -face, ..., axis, face)  # the first or the last element
+                found[edge], rules[edge] = own[edge], rule
+    return found.reshape(-1), rules.reshape(-1)
 
 
 def sides_of(boundary: Sides, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:
