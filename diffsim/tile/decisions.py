@@ -134,7 +134,19 @@ def _extremum(a: Any, axis: Any, keepdims: bool, largest: bool, others: Mapping[
 
 
 OF_VALUES = frozenset(
-    ("nonzero", "flatnonzero", "argwhere", "unique", "allclose", "array_equal", "array_equiv", "isin", "argpartition", "lexsort", "digitize")
+    (
+        "nonzero",
+        "flatnonzero",
+        "argwhere",
+        "unique",
+        "allclose",
+        "array_equal",
+        "array_equiv",
+        "isin",
+        "argpartition",
+        "lexsort",
+        "digitize",
+    )
 )
 """Functions of NumPy whose results have no static shape or decide something in Python."""
 REMEDIES = {

@@ -106,7 +106,8 @@ class Kernel:
         with w.loops((n // quad,), []) as (index,):
             parts = [w.variable(f"{name}[{name}_at + {lane * (n // quad)} + {index}]") for lane in range(self.lanes)]
             rows = [
-                w.variable(w.gathered([f"{parts[lane - lane % quad + p]}[{lane % quad}]" for lane in range(self.lanes)])) for p in range(quad)
+                w.variable(w.gathered([f"{parts[lane - lane % quad + p]}[{lane % quad}]" for lane in range(self.lanes)]))
+                for p in range(quad)
             ]
             for p, row in enumerate(_transposed(w, rows)):
                 w.text(f"s_{target.kind}[s0_{target.kind} + {target.offset + index * quad + p}] = {row}")
@@ -211,7 +212,7 @@ class Kernel:
         count = max(tiles, lanes)
         given = []
         for (name, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
-            flat = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
+            flat: Any = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
             if mapped and count > tiles and argument.size:
                 flat = np.concatenate([flat, np.tile(flat[-argument.size :], count - tiles)])
             flat = flat if flat.size else np.zeros(1, flat.dtype)
@@ -331,5 +332,3 @@ def compiled(program: Program, form: Form) -> Kernel:
         if key not in _kernels:
             _kernels[key] = Kernel(program, form)
         return _kernels[key]
-
-

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
+from diffsim.ad.ops.elementwise import subtract
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
 from diffsim.tile.program import Program
@@ -178,9 +179,7 @@ def loop(
         raise TileError("the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
     if isinstance(last, Tracer) and most is None:
         most = KEPT
-    count = last if isinstance(last, Tracer) else max(int(last) - int(first), 0)
-    if isinstance(last, Tracer) and first:
-        count = last - int(first)
+    count: Any = bind(subtract, (last, int(first)), {}) if isinstance(last, Tracer) else max(int(last) - int(first), 0)
     turns = int(count) if not isinstance(count, Tracer) else int(most or 0)
     if not turns:
         return init

@@ -14,13 +14,31 @@ from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
+from diffsim.tile.complexes import has_complex, in_parts, is_complex
 from diffsim.tile.kernel import Form, compiled
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 
 
 def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int) -> tuple[Any, ...]:
-    return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles))
+    if not has_complex(program):
+        return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles))
+    parts = _derivative(program, ("parts",), lambda: in_parts(program))
+    twice = [2 if is_complex(a) else 1 for a in program.arguments], [2 if is_complex(r) else 1 for r in program.results]
+    whole = Form(
+        *(tuple(v for v, n in zip(vs, ns, strict=True) for _ in range(n)) for vs, ns in zip((form.mapped, form.summed), twice, strict=True))
+    )
+    given = [p for a, n in zip(arrays, twice[0], strict=True) for p in ((np.real(a), np.imag(a)) if n == 2 else (np.asarray(a),))]
+    found = iter(compiled(parts, whole)(given, tiles))
+    return tuple(
+        _joined(next(found), next(found), r.dtype) if n == 2 else next(found) for r, n in zip(program.results, twice[1], strict=True)
+    )
+
+
+def _joined(re: np.ndarray, im: np.ndarray, dtype: Any) -> np.ndarray:
+    out = np.empty(re.shape, dtype)
+    out.real, out.imag = re, im
+    return out
 
 
 def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
@@ -31,16 +49,16 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
         (*form.mapped, *(m for m, d in zip(form.mapped, moved, strict=True) if d)),
         tuple(s for s, h in zip(form.summed, has, strict=True) if h),
     )
-    found = iter(tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ())
+    found = iter(
+        tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ()
+    )
     return [next(found) if h else None for h in has]
 
 
 def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
     program, form = params["program"], params["form"]
     zero_wins = local.zero_wins
-    pulled, has = _derivative(
-        program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins)
-    )
+    pulled, has = _derivative(program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins))
     floating = [k for k, r in enumerate(program.results) if is_inexact(r)]
     kinds = [m for m, w in zip(form.mapped, wanted, strict=True) if w]
     made = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
@@ -62,9 +80,7 @@ def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any])
     return _derivatives[whole]
 
 
-tiles: Primitive = Primitive(
-    "tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True
-)
+tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True)
 """The results of a tile program for arrays of its arguments, whose first axis is that of the tiles where they are mapped."""
 
 
@@ -120,7 +136,9 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  
 def _axis_of(axes: Any, count: int) -> list[Any]:
     given = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
     if len(given) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in given):
-        raise ParameterError(f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument")
+        raise ParameterError(
+            f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument"
+        )
     if all(a is None for a in given):
         raise ParameterError("axes has no axis, expected one at least along which tiles lie; call the function itself")
     return given
@@ -144,7 +162,9 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
             lines.append(axis is not None)
     counts = {c.shape[0] for c, m in zip(cores, lines, strict=True) if m}
     if len(counts) > 1:
-        raise ShapeError(f"the arguments have {', '.join(map(str, sorted(counts)))} tiles, expected one number; give all of them one length")
+        raise ShapeError(
+            f"the arguments have {', '.join(str(n) for n in sorted(counts))} tiles, expected one number; give all of them one length"
+        )
     (count,) = counts
     traceable = [k for k, c in enumerate(cores) if hasattr(c, "dtype")]
     kinds: dict[str, Any] = {}
@@ -165,10 +185,10 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
     program = _complete(program)
     form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
     if not count:
-        found: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
+        made: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        found = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
-    return unflatten(kinds["tree"], [wrap(f) for f in found])
+        made = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+    return unflatten(kinds["tree"], [wrap(m) for m in made])
 
 
 class _Tile:

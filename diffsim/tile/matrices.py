@@ -189,7 +189,6 @@ def _substitute(w: Writer, a: _Matrix, b: _Matrix) -> None:
             text(f"{b('k', 'j')} = rest * inverse")
 
 
-
 def _solve(w: Writer, operation: Operation) -> None:
     (result,), (x, y) = operation.results, operation.operands
     kind, lead = w.kind(result.dtype), operation.results[0].shape[:-2]
@@ -319,7 +318,9 @@ def _eigh(w: Writer, operation: Operation) -> None:
                 text(f"off = {a('q', 'r')}")
                 text(f"some = ti.select(off == {zero}, {one}, off)")
                 text(f"theta = ({a('r', 'r')} - {a('q', 'q')}) / (some + some)")
-                text(f"t = ti.select(theta >= {zero}, {one}, {zero} - {one}) / ({_magnitude('theta', zero)} + ti.sqrt({one} + theta * theta))")
+                text(
+                    f"t = ti.select(theta >= {zero}, {one}, {zero} - {one}) / ({_magnitude('theta', zero)} + ti.sqrt({one} + theta * theta))"
+                )
                 text(f"t = ti.select(off == {zero}, {zero}, t)")
                 text(f"c = {one} / ti.sqrt({one} + t * t)")
                 text("s = t * c")
@@ -357,5 +358,3 @@ def _eigh(w: Writer, operation: Operation) -> None:
     w.release(turned)
     w.release(source)
     w.used(x)
-
-

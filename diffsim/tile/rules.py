@@ -105,7 +105,9 @@ def _power(w: Writer, operation: Operation, kinds: Sequence[str]) -> Any:
     if isinstance(y, Variable) or np.size(y) != 1:
         if kind in "fd":
             return None
-        raise TileError(f"{operation.place}: a power of whole numbers with unknown exponents has no rule in tile programs; use floating point")
+        raise TileError(
+            f"{operation.place}: a power of whole numbers with unknown exponents has no rule in tile programs; use floating point"
+        )
     exponent = float(np.asarray(y).flat[0])
     shape = operation.results[0].shape
     if not isinstance(x, Variable) or x.shape != shape:
@@ -202,7 +204,11 @@ def _transpose(w: Writer, operation: Operation) -> None:
 
     def change(value: Value) -> Value:
         shape = tuple(value.shape[a] for a in axes)
-        return value.reshaped(shape) if isinstance(value, Uniform) else replace(value, shape=shape, strides=tuple(value.strides[a] for a in axes))
+        return (
+            value.reshaped(shape)
+            if isinstance(value, Uniform)
+            else replace(value, shape=shape, strides=tuple(value.strides[a] for a in axes))
+        )
 
     _moved(w, operation, change)
 
@@ -367,7 +373,11 @@ def _stripped(value: Value, rank: int) -> Value:
     extra = len(value.shape) - rank
     if extra <= 0:
         return value
-    return value.reshaped(value.shape[extra:]) if isinstance(value, Uniform) else replace(value, shape=value.shape[extra:], strides=value.strides[extra:])
+    return (
+        value.reshaped(value.shape[extra:])
+        if isinstance(value, Uniform)
+        else replace(value, shape=value.shape[extra:], strides=value.strides[extra:])
+    )
 
 
 @rule("setitem")
@@ -675,7 +685,7 @@ def _repeat(w: Writer, operation: Operation) -> None:
             runs = w.variable(f"ti.select({wanted}, V_i(F_i(1)), V_i(F_i(0)))")
         elif params["going"]:
             runs = w.variable(f"ti.select({w.read(state[0], ())}, V_i(F_i(1)), V_i(F_i(0)))")
-        some = contextlib.nullcontext()
+        some: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if runs is not None:
             some = w.text.block(f"if {runs}.sum() > 0" if w.lanes > 1 else f"if {runs} > 0")
         some.__enter__()

@@ -48,7 +48,7 @@ class TileTracer(Tracer):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise _undecided("a NumPy array of", "use functions of diffsim.numpy")
 
-    def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if how != "__call__" or kwargs or ufunc.__name__ not in TABLE:
             raise _undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
         return bind(TABLE[ufunc.__name__], args, {})
@@ -201,7 +201,7 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
     """
     trace, outer = TileTrace(places), local.tiling
     given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
-    local.tiling = _Loops()
+    local.tiling = Loops()
     try:
         with running():
             results = function(given)
@@ -212,7 +212,7 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
     return program, [value for value, _ in trace.captured.values()]
 
 
-class _Loops:
+class Loops:
     """Loops and branches of the function of a tile."""
 
     def loop(self, *args: Any, **kwargs: Any) -> Any:

@@ -171,10 +171,13 @@ class Writer:
             entry = f"{value.array}[{place}]"
             found = f"V_{kept}(ti.cast({entry}, ti.i32))" if value.kind == "b" else f"V_{kept}({entry})"
         else:
-            found = self.gathered([f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)])
+            found = self.gathered(
+                [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
+            )
             if value.kind == "b":
                 lanes = ", ".join(
-                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)" for lane in range(self.lanes)
+                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)"
+                    for lane in range(self.lanes)
                 )
                 found = f"ti.Vector([{lanes}])" if self.lanes > 1 else lanes
         return f"({found} != 0)" if value.kind == "b" else found
@@ -225,7 +228,7 @@ class Writer:
                 self.close(self.waiting[operand])
             return self.values[operand]
         if isinstance(operand, (bool, int, float)) and not hasattr(operand, "dtype"):
-            return Uniform("", "number", (operand,))  # typed where it is used
+            return Uniform(repr(operand), "number")  # typed where it is used
         return self.constant(operand)
 
     def dtype(self, operand: Any) -> np.dtype[Any] | None:
@@ -278,7 +281,7 @@ class Writer:
         group = self.groups.get(result.shape)
         if group is None:
             group = self.groups[result.shape] = Group(result.shape)
-        resolved = []
+        resolved: list[Any] = []
         for operand in operation.operands:
             if isinstance(operand, Variable) and operand in self.waiting:
                 resolved.append(operand)

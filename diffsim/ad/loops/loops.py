@@ -226,7 +226,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
     if local.tiling is not None:
         body_of = _body(body, tree)
         bounds = [c if isinstance(c := core(b), Tracer) else _whole(name, b) for name, b in (("lower", lower), ("upper", upper))]
-        return public(local.tiling.loop(_numbered(body_of), cores, *bounds, None, None), tree)
+        return public(local.tiling.loop(_numbered(body_of), cores, bounds[0], bounds[1], None, None), tree)
     lower, upper = _whole("lower", lower), _whole("upper", upper)
     found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
     return public(found, tree)
@@ -401,7 +401,9 @@ def _either(chosen: Any, yes: Any, no: Any) -> Any:
     cores, tree = cores_of(yes)
     others, found = cores_of(no)
     if found != tree:
-        raise ShapeError(f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both")
+        raise ShapeError(
+            f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both"
+        )
     if chosen.size != 1:
         raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")
     holds = reshape(chosen, shape=())

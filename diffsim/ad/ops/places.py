@@ -95,4 +95,3 @@ within: Primitive = Primitive("within", _within, constant=True)
 """Positions along an axis counted from its first entry; negative ones count from its end. Raises where there is no entry."""
 stays: Primitive = Primitive("stays", _stays, constant=True)
 """1 where no later position is the same, else 0."""
-

@@ -1,0 +1,308 @@
+"""Tile programs over blocks of whole arrays: load a block, work on it, store it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim import arguments
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.guard import caller
+from diffsim.ad.core import Tracer, local, running
+from diffsim.ad.ops import structure as st
+from diffsim.ad.tree import flatten, unflatten
+from diffsim.errors import ArrayIndexError, ShapeError, TileError
+from diffsim.tile.blocks import add_blocks, covered, flat_positions, load_blocks
+from diffsim.tile.kernel import Form
+from diffsim.tile.maps import tiles as run_tiles
+from diffsim.tile.program import Program, Variable, pruned
+from diffsim.tile.trace import Loops, TileTrace, TileTracer, interpret
+
+
+class Whole:
+    """An array that tiles read blocks of, as the program of a tile sees it.
+
+    Attributes:
+        shape: of the whole array.
+        dtype: its type.
+        ndim: number of axes.
+    """
+
+    def __init__(self, run: _Run, number: int, value: Any) -> None:
+        self._run, self._number = run, number
+        self.shape, self.dtype, self.ndim = tuple(value.shape), value.dtype, len(value.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) > self.ndim or any(isinstance(p, (slice, type(None))) or p is Ellipsis for p in parts):
+            raise TileError(
+                f"{caller()}: x[{arguments.shown(index)}] of a whole array, expected one index for each of its first axes; "
+                "read a block by ds.tile.load(x, shape, at=...)"
+            )
+        at = (*(core(p) if isinstance(p, Array) else p for p in parts), *(0,) * (self.ndim - len(parts)))
+        shape = (*(1,) * len(parts), *self.shape[len(parts) :])
+        found = load(self, shape, at)
+        made = found.reshape(shape[len(parts) :]) if shape[len(parts) :] else found.reshape(())
+        self._run.references[id(made)] = made, (self, at)
+        return made
+
+
+class _Stored:
+    """What a program returns for an array of its results."""
+
+    def __init__(self, at: tuple[Any, ...], value: Any, base: Whole | None, adds: bool, shape: tuple[int, ...] | None) -> None:
+        self.at, self.value, self.base, self.adds, self.shape = at, value, base, adds, shape
+
+
+class _Run:
+    """A program of a tile while it is traced."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+        self.trace = TileTrace()
+        self.loads: list[tuple[int, tuple[int, ...], tuple[Any, ...]]] = []
+        self.references: dict[int, Any] = {}
+
+
+class _Now:
+    run: _Run | None = None
+
+
+_now = _Now()
+
+
+def _running(what: str) -> _Run:
+    if _now.run is None:
+        raise TileError(f"{what} is called outside of a tile program, expected a function of ds.tile.kernel; call it there")
+    return _now.run
+
+
+def load(x: Any, shape: Any, at: Any) -> Any:
+    """The block of a whole array that a tile works on; 0 beyond the edges of the array, without a derivative there.
+
+    Args:
+        x: an argument of a function of `kernel`.
+        shape: of the block, an entry for each axis of `x`.
+        at: the index of its first entry along each axis: whole numbers, and arithmetic with the numbers of the tile.
+
+    Returns:
+        An array of that shape.
+
+    Raises:
+        TileError: outside of a function of `kernel`, or another array than an argument.
+        ShapeError: not one number for each axis.
+
+    Example:
+        See `kernel`.
+    """
+    run = _running("ds.tile.load")
+    if not isinstance(x, Whole):
+        raise TileError(f"{caller()}: ds.tile.load of {type(x).__name__}, expected an argument of the tile program; pass the array as one")
+    block = tuple(operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    if len(block) != x.ndim or len(places) != x.ndim:
+        raise ShapeError(
+            f"{caller()}: a block of shape {block} at {len(places)} indices of an array with {x.ndim} axes; give one number an axis"
+        )
+    run.loads.append((x._number, block, places))
+    return Array(run.trace.argument(block, x.dtype))
+
+
+def store(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
+    """A block of a result. Where blocks of several tiles overlap, that of the last tile stays.
+
+    Args:
+        at: the index of its first entry along each axis; or x[i], to store at that place of the argument `x`.
+        value: the block, an array with as many axes.
+        into: an argument of the program of which the result is a copy, but for the blocks; without it other entries are 0.
+        shape: of the result; without it, the smallest that has all blocks.
+
+    Returns:
+        What the program returns in the place of the array.
+
+    Raises:
+        TileError: outside of a function of `kernel`.
+        ShapeError: the block has another number of axes, or a block does not fit into the result.
+
+    Example:
+        See `kernel`.
+    """
+    return _stored(at, value, into, False, shape, "ds.tile.store")
+
+
+def add(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
+    """A block that is added to a result: as `store`, but blocks that overlap add up, onto the entries of `into`.
+
+    Args:
+        at: as in `store`.
+        value: the block.
+        into: as in `store`.
+        shape: as in `store`.
+
+    Returns:
+        What the program returns in the place of the array.
+
+    Raises:
+        TileError: outside of a function of `kernel`.
+        ShapeError: as in `store`.
+
+    Example:
+        See `kernel`.
+    """
+    return _stored(at, value, into, True, shape, "ds.tile.add")
+
+
+def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -> _Stored:
+    run = _running(name)
+    found = run.references.get(id(at)) if isinstance(at, Array) else None
+    block = core(value) if isinstance(value, (Array, np.ndarray, np.generic, Tracer)) else np.asarray(value)
+    if found is not None:
+        base, places = found[1]
+        if tuple(block.shape) != tuple(at.shape):
+            block = st.broadcast_to(block, shape=tuple(at.shape))
+        block = st.reshape(block, shape=(*(1,) * (base.ndim - len(at.shape)), *at.shape))
+        return _Stored(tuple(places), block, base, adds, None)
+    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    if into is not None and not isinstance(into, Whole):
+        raise TileError(f"{caller()}: into = {type(into).__name__} of {name}, expected an argument of the tile program")
+    if len(places) != len(block.shape):
+        raise ShapeError(f"{caller()}: a block of shape {tuple(block.shape)} at {len(places)} indices, expected one index an axis")
+    return _Stored(places, block, into, adds, None if shape is None else tuple(operator.index(n) for n in shape))
+
+
+def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A program of one tile as a function of whole arrays: one launch for all tiles.
+
+    Args:
+        tiles: how many there are: a number, or one for each axis of the grid of tiles.
+
+    Returns:
+        A decorator. The function that it takes is `(i, j, ..., x, ...)`: the numbers of the tile, one for each entry of `tiles`, and the
+        arguments. Arrays are whole arrays, of which it reads blocks by `load` and x[i]; numbers are numbers. It returns what `store` and
+        `add` give, or a record of that. The function that the decorator makes takes the arguments alone, and gives arrays. It is
+        differentiable, to every order.
+
+    Raises:
+        TileError: positions that depend on values of blocks; an operation without a rule.
+        ShapeError: by the function: blocks that do not fit.
+
+    Example:
+        import numpy
+
+        import diffsim as ds
+        import diffsim.numpy as np
+
+        # A smoothing filter on blocks of 8 x 8 cells with a halo, and the mean of each block.
+        @ds.tile.kernel(tiles=(4, 6))
+        def smooth(i, j, x):
+            a = ds.tile.load(x, (10, 10), at=(8 * i - 1, 8 * j - 1))
+            inner = 0.2 * (a[1:-1, 1:-1] + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+            return ds.tile.store((8 * i, 8 * j), inner), ds.tile.store((i, j), np.mean(inner).reshape(1, 1))
+
+        x = numpy.ones((32, 48))
+        y, means = smooth(x)
+        assert y.shape == (32, 48) and means.shape == (4, 6)
+        assert numpy.isclose(y[5, 5], 1.0) and numpy.isclose(y[0, 0], 0.6)  # 0 beyond the edge
+    """
+    counts = tuple(operator.index(n) for n in (tiles if isinstance(tiles, (tuple, list)) else (tiles,)))
+    if not counts or min(counts) < 1:
+        raise ShapeError(f"tiles = {tiles!r}, expected numbers of at least 1; give the number of tiles along each axis")
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        arguments.function("function", function, "@ds.tile.kernel(tiles=(4, 4))", optional=False)
+
+        @functools.wraps(function)
+        def program(*args: Any) -> Any:
+            return _carried_out(function, counts, args)
+
+        return program
+
+    return decorate
+
+
+def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tuple[Any, ...]) -> Any:
+    leaves, tree = flatten(args)
+    values = [core(leaf) if isinstance(leaf, (Array, np.ndarray, Tracer)) else leaf for leaf in leaves]
+    run, outer, tiling = _Run(values), _now.run, local.tiling
+    number = math.prod(counts)
+    indices = [i.ravel() for i in np.indices(counts)]
+    tracers = [run.trace.argument((), np.dtype(np.int64)) for _ in counts]
+    _now.run, local.tiling = run, Loops()
+    try:
+        with running():
+            wholes = [Whole(run, k, v) if hasattr(v, "shape") and len(v.shape) else v for k, v in enumerate(values)]
+            found = function(*(Array(t, scalar=True) for t in tracers), *unflatten(tree, wholes))
+            stored, shape = flatten(found)
+        for leaf in stored:
+            if not isinstance(leaf, _Stored):
+                raise TileError(
+                    f"a tile program returned {type(leaf).__name__}, expected what ds.tile.store or ds.tile.add gives; return that"
+                )
+        at = _places(run, [p for _, _, places in run.loads for p in places] + [p for s in stored for p in s.at], indices, number)
+        blocks = []
+        for k, block, places in run.loads:
+            first = tuple(next(at) for _ in places)
+            blocks.append(load_blocks(values[k], at=first, block=block))
+        targets = [tuple(next(at) for _ in s.at) for s in stored]
+        program = run.trace.program([s.value for s in stored])
+    finally:
+        _now.run, local.tiling = outer, tiling
+        run.trace.ended = True
+    captured = [value for value, _ in run.trace.captured.values()]
+    known = dict(zip([t.variable for t in tracers], indices, strict=True))
+    loaded = iter(blocks)
+    names = {v.variable for _, v in run.trace.captured.values()}
+    given = [known[a] if a in known else captured.pop(0) if a in names else next(loaded) for a in program.arguments]
+    form = Form(tuple(a not in names for a in program.arguments), (False,) * len(program.results))
+    results = tuple(r if isinstance(r, Variable) else np.asarray(r) for r in program.results)
+    made = run_tiles(*given, program=Program(program.arguments, program.operations, results), form=form, tiles=number)
+    return unflatten(shape, [wrap(_assembled(s, v, first, values)) for s, v, first in zip(stored, made, targets, strict=True)])
+
+
+def _places(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], number: int) -> Any:
+    """The positions of all tiles."""
+    ends = [w.variable if isinstance(w, TileTracer) else w for w in wanted]
+    program = pruned(run.trace.arguments, run.trace.operations, ends)
+    read = {o for p in program.operations for o in p.operands if isinstance(o, Variable)} | {e for e in ends if isinstance(e, Variable)}
+    for argument in run.trace.arguments[len(indices) :]:
+        if argument in read:
+            raise TileError(
+                "the position of a block depends on values that tiles read, expected arithmetic with the numbers of the tile alone; compute "
+                "positions before, and gather by index arrays in ds.tile.map"
+            )
+    values = [*indices, *(None for _ in run.trace.arguments[len(indices) :])]
+    found = interpret(program, values)
+    return iter([np.broadcast_to(np.asarray(f, np.int64), (number,)) for f in found])
+
+
+def _assembled(stored: _Stored, values: Any, at: tuple[np.ndarray, ...], arguments_: Sequence[Any]) -> Any:
+    """The array that the blocks of all tiles make."""
+    block = tuple(values.shape[1:])
+    base = None if stored.base is None else arguments_[stored.base._number]
+    shape = tuple(base.shape) if base is not None else stored.shape or covered(at, block)
+    position, inside = flat_positions(at, block, shape)
+    if not inside.all():
+        tile = int(np.argwhere(~inside)[0][0])
+        raise ArrayIndexError(
+            f"the block of tile {tile}, of shape {block} at {tuple(int(a[tile]) for a in at)}, does not fit into a result of shape {shape}; give a "
+            "larger shape=, or fewer tiles"
+        )
+    if stored.adds:
+        total = add_blocks(values, at=at, shape=shape)
+        return total if base is None else base + total
+    start = np.zeros(math.prod(shape), values.dtype) if base is None else st.reshape(base, shape=(-1,))
+    flat = position.ravel()
+    writers = np.empty(start.shape[0], np.intp)
+    writers[flat] = np.arange(flat.size)
+    last = writers[flat] == np.arange(flat.size)
+    distinct = None if last.all() else last.astype(float)
+    done = st.setitem(start, st.reshape(values, shape=(-1,)), index=(flat,), distinct=distinct)
+    return st.reshape(done, shape=shape)
