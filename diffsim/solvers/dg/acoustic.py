@@ -27,8 +27,8 @@ class DGAcoustic(DGEquation):
         v* = (Z_l v_l + Z_r v_r + p_l - p_r) / (Z_l + Z_r),   p* = (Z_r p_l + Z_l p_r + Z_l Z_r (v_l - v_r)) / (Z_l + Z_r)
 
     with the velocity v across a face, its sides l below and r above, and the impedance Z = ρ c: the exact solution of the Riemann problem.
-    The energy ½ ∫ p²/(ρ c²) + ρ |v|² does not grow in the scheme that is discrete in space alone. In time p + 1 stages of a Runge-Kutta
-    method (see `DGEquation`). The elements are blocks of p + 1 cells along each axis, and a field's values at the centres of these cells
+    The energy ½ ∫ p²/(ρ c²) + ρ |v|² does not grow in the scheme that is discrete in space alone. In time a Runge-Kutta method of order
+    p + 1 (see `DGEquation`). The elements are blocks of p + 1 cells along each axis, and a field's values at the centres of these cells
     define its polynomial.
 
     Inputs: wave speed `c` (m/s) and density `rho` (kg/m³) at the centres of cells, of which an element takes the mean over its cells;
@@ -36,7 +36,7 @@ class DGAcoustic(DGEquation):
 
     Args:
         grid: uniform, spacing in metres, cells along each axis a multiple of p + 1.
-        dt: time step, s. Stable while c dt Σ 1 / h <= 0.333, 0.209, 0.145, 0.120 for p = 1 to 4, with h = (p + 1) dx.
+        dt: time step, s. Stable while c dt Σ 1 / h <= 0.333, 0.209, 0.142, 0.120 for p = 1 to 4, with h = (p + 1) dx.
         order: degree p of the polynomials, 1 to 4.
         boundary: "periodic"; "wall", which is rigid; or "outflow", which lets waves out that meet it at right angles. For all sides, or one
             for each axis, where a pair is for the low and the high side.

@@ -27,8 +27,8 @@ class DGAdvection(DGEquation):
 
         uₜ = -Σ 1/h (D f + lift⁺ (f*⁺ - f⁺) - lift⁻ (f*⁻ - f⁻)),   f* = max(a_l, 0) u_l + min(a_r, 0) u_r
 
-    where l and r are the sides of a face below and above it, and lift = l(face) / weights inverts the mass matrix. In time p + 1 stages
-    of a Runge-Kutta method (see `DGEquation`). The elements are blocks of p + 1 cells along each axis, and a field's values at the centres of
+    where l and r are the sides of a face below and above it, and lift = l(face) / weights inverts the mass matrix. In time a Runge-Kutta
+    method of order p + 1 (see `DGEquation`). The elements are blocks of p + 1 cells along each axis, and a field's values at the centres of
     these cells define its polynomial. Mass is conserved; a discontinuity of u makes ripples of some per cent.
 
     Inputs: initial tracer `u`; wind `wind_x` in one dimension, `wind_y` and `wind_x` in two (m/s, at the centres of cells). In an element
@@ -36,7 +36,7 @@ class DGAdvection(DGEquation):
 
     Args:
         grid: uniform, spacing in metres, cells along each axis a multiple of p + 1.
-        dt: time step, s. Stable while dt Σ |a| / h <= 0.333, 0.209, 0.145, 0.120 for p = 1 to 4, with h = (p + 1) dx.
+        dt: time step, s. Stable while dt Σ |a| / h <= 0.333, 0.209, 0.142, 0.120 for p = 1 to 4, with h = (p + 1) dx.
         order: degree p of the polynomials, 1 to 4.
         boundary: "periodic", or "outflow": what is outside has u = 0, and what reaches the side leaves. For all sides, or one for each
             axis, where a pair is for the low and the high side.

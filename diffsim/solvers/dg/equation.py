@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -14,7 +15,7 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.simulation import host_stage
-from diffsim.solvers.dg.element import COURANT, Element, reference_element
+from diffsim.solvers.dg.element import COURANT, STAGES, Element, reference_element
 from diffsim.solvers.stability import check_common
 from diffsim.stepping.equation import Equation
 from diffsim.tile.maps import map_fixed
@@ -30,9 +31,9 @@ class DGEquation(Equation):
 
     The values of a field at the centres of the cells of an element define a polynomial of degree p. A step takes its values at the
     Gauss-Legendre nodes, does all work of an element there in a tile program (`diffsim.tile`), and ends with values at the centres. In
-    time it is the Runge-Kutta method with s = p + 1 stages that has order p + 1 for linear equations uₜ = L u:
+    time it is a Runge-Kutta method that has order p + 1 for linear equations uₜ = L u, with s = p + 1 stages (6 for p = 4):
 
-        w₀ = uⁿ,   wₖ = uⁿ + dt / (s + 1 - k) L wₖ₋₁,   uⁿ⁺¹ = wₛ
+        w₀ = uⁿ,   wₖ = uⁿ + bₖ dt L wₖ₋₁,   uⁿ⁺¹ = wₛ,   bₖ = 1 / (s + 1 - k)   (but b₁ = 7/40 for p = 4)
 
     Attributes:
         SIDES: the rules that the equation knows, each with what the value outside a face is in terms of that inside: a factor for each
@@ -58,7 +59,12 @@ class DGEquation(Equation):
         self.widths = tuple(self.nodes * h for h in grid.spacing)
         self.sides = sides_of(boundary, grid, tuple(self.SIDES))
         self.elements = tuple(cells // self.nodes for cells in grid.shape)
-        self._neighbours, self._rules = neighbours_of(self.elements, self.sides)
+        self._neighbours, made = neighbours_of(self.elements, self.sides)
+        self._factors = None
+        if made:
+            self._factors = np.ones((len(self._neighbours), len(self.SIDES["periodic"]), 1))
+            for rule, traces in made.items():
+                self._factors[traces] = np.array(self.SIDES[rule])[:, None]
         self._made: dict[Any, tuple[Any, Any, Any]] = {}
 
     @property
@@ -95,11 +101,10 @@ class DGEquation(Equation):
         """
         begin, stage, end = self._programs(states[0].dtype)
         u, given, traces, given_traces = begin(self.split(dnp.stack(states)), self.split(dnp.stack(coefficients)))
-        given_outside = self.outside(given_traces, dict.fromkeys(self.SIDES, (1.0,)))
+        given_outside = self.outside(given_traces)
         w = u
-        for k in range(self.nodes):
-            share = np.asarray(self.dt / (self.nodes - k), u.dtype)
-            w, traces = stage(u, w, self.outside(traces, self.SIDES), given, given_outside, share)
+        for part in STAGES[self.order]:
+            w, traces = stage(u, w, self.outside(traces, self._factors), given, given_outside, np.asarray(part * self.dt, u.dtype))
         return self.join(end(w))
 
     def _programs(self, dtype: Any) -> tuple[Any, Any, Any]:
@@ -153,35 +158,33 @@ class DGEquation(Equation):
         rows, columns = self.elements
         return tiles.reshape(rows, columns, fields, n, n).transpose(2, 0, 3, 1, 4).reshape(fields, *self.grid.shape)
 
-    def outside(self, traces: Any, factors: Mapping[str, tuple[float, ...]]) -> Any:
+    def outside(self, traces: Any, factors: Array | None = None) -> Any:
         """The traces on the other side of each face, shape (elements, axes, 2, quantities, n) as those given.
 
         Args:
             traces: of all elements.
-            factors: for each rule, what lies beyond a side, as multiples of the quantities inside.
+            factors: of the quantities at each face, shape (elements * axes * 2, quantities, 1).
         """
-        rows = traces.reshape(-1, *traces.shape[-2:])
-        found = rows[self._neighbours]
-        if any(side != "periodic" for side in self._rules.flat):
-            found = found * np.array([factors[side] for side in self._rules.flat], traces.dtype)[..., None]
-        return found.reshape(traces.shape)
+        found = traces.reshape(-1, *traces.shape[-2:])[self._neighbours]
+        return (found if factors is None else found * factors.astype(traces.dtype)).reshape(traces.shape)
 
 
-def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Array, Array]:
-    """For each element, axis and face the number of the trace on the other side, and the rule that holds there ("periodic" inside).
+def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Array, dict[str, Array]]:
+    """For each element, axis and face the number of the trace on the other side, and for each rule the traces that it makes.
 
-    Traces are counted by element, axis and face. Beyond a side that is not periodic the trace is that inside.
+    Traces are counted by element, axis and face. Beyond a side that is not periodic the trace is made of that inside.
     """
     shape = (*elements, len(elements), 2)
-    own = np.arange(np.prod(shape)).reshape(shape)
-    found, rules = np.empty_like(own), np.full(shape, "periodic", object)
+    own = np.arange(math.prod(shape)).reshape(shape)
+    found, made = np.empty_like(own), {}
     for axis, pair in enumerate(sides):
         for face, (rule, step) in enumerate(zip(pair, (1, -1), strict=True)):
             found[..., axis, face] = np.roll(own[..., axis, 1 - face], step, axis)
             if rule != "periodic":
-                edge = (*(slice(None),) * axis, -face, ..., axis, face)  # the first or the last element
-                found[edge], rules[edge] = own[edge], rule
-    return found.reshape(-1), rules.reshape(-1)
+                edge = (*(slice(None),) * axis, -face, ..., axis, face)  # of the first or the last element
+                found[edge] = own[edge]
+                made[rule] = np.concatenate([made.get(rule, own[:0].ravel()), own[edge].ravel()])
+    return found.ravel(), made
 
 
 def sides_of(boundary: Sides, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:
