@@ -18,7 +18,9 @@ from tests.solvers.dg import plain
 
 ORDERS = (1, 2, 3, 4)
 ROUNDING = 1e-12
-"""Largest difference of two forms of a scheme, for values of order 1, where monomials of degree 4 lose three digits."""
+"""Largest rounding error of values of order 1 after some steps."""
+MONOMIALS = 1e-10
+"""The same where the reference has monomials of degree 4, which lose some digits."""
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -53,7 +55,7 @@ def advected(order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("order", "boundary"), [(1, "periodic"), (2, "outflow"), (3, "periodic"), (4, "outflow")])
 def test_advection_is_its_weak_form(order: int, boundary: str) -> None:
     found, expected = advected(order, boundary)
-    assert np.abs(found - expected).max() < ROUNDING * np.abs(expected).max()
+    assert np.abs(found - expected).max() < MONOMIALS * np.abs(expected).max()
 
 
 SIDES = {
@@ -76,7 +78,7 @@ def test_acoustics_are_their_weak_form(order: int, boundary: str) -> None:
     start = dict(zip(("p", "vy", "vx"), fields, strict=True)) | {"c": c, "rho": rho}
     final = ds.Simulation(equation, precision="f64").run(start, 1).final
     for name, values in zip(("p", "vy", "vx"), expected, strict=True):
-        assert np.abs(final[name] - values).max() < ROUNDING * np.abs(expected).max(), name
+        assert np.abs(final[name] - values).max() < MONOMIALS * np.abs(expected).max(), name
 
 
 @pytest.mark.parametrize("axis", [0, 1])
