@@ -31,8 +31,8 @@ class DGAdvection(DGEquation):
     method of order p + 1 (see `DGEquation`). The elements are blocks of p + 1 cells along each axis, and a field's values at the centres of
     these cells define its polynomial. Mass is conserved; a discontinuity of u makes ripples of some per cent.
 
-    Inputs: initial tracer `u`; wind `wind_x` in one dimension, `wind_y` and `wind_x` in two (m/s, at the centres of cells). In an element
-    the wind is a polynomial, too. It may jump between elements.
+    Inputs: initial tracer `u` (kg/m³); wind `wind_x` in one dimension, `wind_y` and `wind_x` in two (m/s, at the centres of cells). In an
+    element the wind is a polynomial, too. It may jump between elements.
 
     Args:
         grid: uniform, spacing in metres, cells along each axis a multiple of p + 1.
@@ -71,7 +71,7 @@ class DGAdvection(DGEquation):
 
     def __init__(self, grid: Grid, dt: float, order: int = 3, boundary: Sides = "periodic") -> None:
         super().__init__(grid, dt, order, boundary)
-        self.states = {"u": Variable(self.rules)}
+        self.states = {"u": Variable(self.rules, unit="kg/m³")}
         self.winds = ("wind_y", "wind_x")[-grid.ndim :]
         self.parameters = {name: Variable(self.rules, unit="m/s") for name in self.winds}
 
@@ -89,7 +89,7 @@ class DGAdvection(DGEquation):
         return dnp.stack([dnp.stack(element.faces(given[axis], axis)) for axis in range(self.grid.ndim)])[:, :, None]
 
     def rates(self, element: Element, w: Any, outside: Any, given: Any, given_outside: Any) -> Any:
-        u, rate = w[0], 0.0
+        u, rate = w[0], dnp.zeros_like(w[0])
         for axis, h in enumerate(self.widths):
             a, (u_below, u_above), (a_below, a_above) = given[axis], outside[axis, :, 0], given_outside[axis, :, 0]
             (u_low, u_high), (a_low, a_high) = element.faces(u, axis), element.faces(a, axis)
@@ -98,7 +98,8 @@ class DGAdvection(DGEquation):
         return rate[None]
 
     def check(self, parameters: Mapping[str, Array]) -> None:
-        rate = float(sum(np.abs(parameters[name]) / h for name, h in zip(self.winds, self.widths, strict=True)).max())
+        crossed = [np.abs(parameters[name]) / h for name, h in zip(self.winds, self.widths, strict=True)]  # elements in a second
+        rate = float(np.sum(crossed, axis=0).max())
         if rate:
             fastest = max(float(np.abs(parameters[name]).max()) for name in self.winds)
             why = f"a wind of up to {fastest:.4g} m/s, elements of {min(self.widths):.4g} m, order {self.order}"

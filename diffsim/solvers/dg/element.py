@@ -14,9 +14,9 @@ import diffsim.numpy as dnp
 from diffsim.typing import Array
 
 COURANT = {1: 0.333, 2: 0.209, 3: 0.142, 4: 0.120}
-"""Order p -> largest stable Σ |a| dt / h with the upwind flux and the stages below, from the eigenvalues of periodic grids: the least of both
-equations in one and two dimensions. On a line p = 3 and 4 are stable up to 0.145 and 0.125. Up to p = 3 the limits on a line are those of
-Cockburn and Shu (2001), table 2.2."""
+"""Order p -> largest stable Σ |a| dt / h with the upwind flux and the stages below, from the eigenvalues of periodic grids: the least of
+both equations in one and two dimensions. On a line p = 3 and 4 are stable up to 0.145 and 0.125. Up to p = 3 the limits on a line are
+those of Cockburn and Shu (2001), table 2.2."""
 STAGES = {1: (1 / 2, 1), 2: (1 / 3, 1 / 2, 1), 3: (1 / 4, 1 / 3, 1 / 2, 1), 4: (7 / 40, 1 / 5, 1 / 4, 1 / 3, 1 / 2, 1)}
 """Order p -> the parts of dt of the stages in time. They give the Taylor polynomial of exp(dt L) up to dt^(p + 1). For p = 4 that alone
 would amplify long waves, in each step by (k a dt)⁶ / 144; a sixth stage damps them instead."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 import diffsim.numpy as dnp
 from diffsim.arguments import one_of, shown, whole
@@ -22,6 +23,7 @@ from diffsim.tile.maps import map_fixed
 from diffsim.typing import Array
 
 Side: TypeAlias = Literal["periodic", "wall", "outflow"]
+Indices: TypeAlias = NDArray[np.intp]
 Sides: TypeAlias = Side | Sequence[Side | tuple[Side, Side]]
 """A rule for all sides, or one for each axis, where a pair is for the low and the high side."""
 
@@ -169,22 +171,21 @@ class DGEquation(Equation):
         return (found if factors is None else found * factors.astype(traces.dtype)).reshape(traces.shape)
 
 
-def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Array, dict[str, Array]]:
+def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Indices, dict[str, Indices]]:
     """For each element, axis and face the number of the trace on the other side, and for each rule the traces that it makes.
 
     Traces are counted by element, axis and face. Beyond a side that is not periodic the trace is made of that inside.
     """
-    shape = (*elements, len(elements), 2)
-    own = np.arange(math.prod(shape)).reshape(shape)
-    found, made = np.empty_like(own), {}
+    own = np.arange(math.prod(elements) * len(elements) * 2).reshape(*elements, len(elements), 2)
+    found, made = np.empty_like(own), dict[str, Indices]()
     for axis, pair in enumerate(sides):
         for face, (rule, step) in enumerate(zip(pair, (1, -1), strict=True)):
             found[..., axis, face] = np.roll(own[..., axis, 1 - face], step, axis)
             if rule != "periodic":
-                edge = (*(slice(None),) * axis, -face, ..., axis, face)  # of the first or the last element
-                found[edge] = own[edge]
-                made[rule] = np.concatenate([made.get(rule, own[:0].ravel()), own[edge].ravel()])
-    return found.ravel(), made
+                edge = np.take(own, -face, axis)[..., axis, face].ravel()  # of the first or the last elements
+                found.reshape(-1)[edge] = edge
+                made[rule] = np.append(made.get(rule, edge[:0]), edge)
+    return found.reshape(-1), made
 
 
 def sides_of(boundary: Sides, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:

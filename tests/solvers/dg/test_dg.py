@@ -116,8 +116,8 @@ def root_mean_square(values: np.ndarray) -> float:
 
 
 def error_on_a_line(order: int, elements: int) -> float:
-    """A wind that varies, whose tracer keeps u a constant along curves: with a = 1 / (1 + 0.5 sin(2 π x)) the flux a u moves unchanged in the
-    coordinate s = x - 0.5 (cos(2 π x) - 1) / (2 π), at speed 1."""
+    """A wind that varies: with a = 1 / (1 + 0.5 sin(2 π x)) the flux a u moves unchanged in the coordinate
+    s = x - 0.5 (cos(2 π x) - 1) / (2 π), at speed 1."""
     cells, duration = elements * (order + 1), 0.2
     grid = ds.Grid((cells,), 1 / cells, origin=0.5 / cells)
     x, k = grid.coordinates(0), 2 * np.pi
@@ -321,7 +321,11 @@ def test_f32_follows_f64() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
     [
-        (lambda: DGAdvection(ds.Grid((10, 8), 1.0), 0.1, 3), ShapeError, r"10 cells along y, expected a multiple of order \+ 1 = 4.*8 or 12"),
+        (
+            lambda: DGAdvection(ds.Grid((10, 8), 1.0), 0.1, 3),
+            ShapeError,
+            r"10 cells along y, expected a multiple of order .* 8 or 12",
+        ),
         (lambda: DGAdvection(ds.Grid((4, 4, 4), 1.0), 0.1, 3), ParameterError, "3 axes, expected 1 or 2"),
         (lambda: DGAcoustic(ds.Grid((12,), 1.0), 0.1, 5), ParameterError, "order = 5"),
         (lambda: DGAdvection(ds.Grid((12,), 1.0), 0.1, 2, "wall"), ParameterError, "'wall'"),
