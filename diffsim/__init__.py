@@ -110,6 +110,7 @@ __all__ = [
     "solvers",
     "stage",
     "stop_gradient",
+    "tile",
     "value_and_grad",
     "vjp",
     "while_loop",

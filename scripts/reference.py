@@ -34,6 +34,7 @@ PACKAGES = (
     "diffsim.losses",
     "diffsim.optimize",
     "diffsim.checkpoint",
+    "diffsim.tile",
 )
 NUMPY = "diffsim.numpy"
 """Its names are NumPy's, so its page lists them and tells what departs."""

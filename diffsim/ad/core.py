@@ -153,7 +153,13 @@ class Tracer:
 
 
 class Tiling(Protocol):
-    """What traces the function of a tile (`diffsim.tile`): loops and branches by values are operations of its program."""
+    """What traces the function of a tile (`diffsim.tile`): loops by values are operations of its program.
+
+    Attributes:
+        functions: names of NumPy's functions that are being computed on abstract values.
+    """
+
+    functions: list[str]
 
     def loop(self, body: Any, init: tuple[Any, ...], first: Any, last: Any, go_on: Any, most: int | None) -> tuple[Any, ...]:
         """The state after a loop. `last` is the bound of a counted loop, else `go_on` (number, state) -> whether to go on is asked."""

@@ -91,8 +91,8 @@ def _done(operation: Operation, operands: Sequence[Any]) -> Any:
 
 _PARTWISE = frozenset(
     (
-        "reshape", "transpose", "broadcast_to", "getitem", "copy", "layout", "stop_gradient", "concatenate", "setitem", "index_add", "sum", "cumsum",
-        "diagonal", "add", "subtract", "negative", "positive", "take", "put", "add_at", "diff", "diff transposed",
+        "reshape", "transpose", "broadcast_to", "getitem", "copy", "layout", "stop_gradient", "concatenate", "setitem", "index_add",
+        "sum", "cumsum", "diagonal", "add", "subtract", "negative", "positive", "take", "put", "add_at", "diff", "diff transposed",
     )
 )  # fmt: skip
 """Operations that do the same to both parts. Positions and conditions among the operands are real."""

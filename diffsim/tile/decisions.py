@@ -98,7 +98,17 @@ def _flip(m: Any, axis: Any = None) -> Any:
     return st.getitem(m, index=tuple(slice(None, None, -1 if k in named else None) for k in range(m.ndim)))
 
 
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    if x.dtype.kind != "f":
+        return x
+    most, least = np.finfo(x.dtype).max if posinf is None else posinf, np.finfo(x.dtype).min if neginf is None else neginf
+    infinite = bind(ew.where, (ew.greater(x, 0.0), most, least), {})
+    other = bind(ew.where, (bind(ew.TABLE["isnan"], (x,), {}), nan, infinite), {})
+    return st.astype(bind(ew.where, (bind(ew.TABLE["isfinite"], (x,), {}), x, other), {}), dtype=x.dtype)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "nan_to_num": _nan_to_num,
     "argmax": _argmax,
     "argmin": _argmin,
     "argsort": _argsort,

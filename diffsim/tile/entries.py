@@ -2,6 +2,8 @@
 
 A kernel works on registers of several lanes. Arithmetic, comparisons and choices work on registers as they are. Conversions and elementary
 functions are applied to each lane, by functions of the kernel (`library`).
+
+In a kernel `!=` is false for NaN, unlike in NumPy. So "not equal" is written as "equal" compared with 0.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
         "return ti.select((r - x == {half}) & (r != h), r - {1}, r)",
     ),
     "sign": ("return ti.select(x > {0}, {1}, ti.select(x < {0}, {0} - {1}, x))",),
-    "log1p": ("u = {1} + x", "return ti.select(u == {1}, x, ti.select(u - u != {0}, log_{k}(u), x * log_{k}(u) / (u - {1})))"),
+    "log1p": ("u = {1} + x", "return ti.select(u == {1}, x, ti.select(u - u == {0}, x * log_{k}(u) / (u - {1}), log_{k}(u)))"),
     "expm1": (
         "u = exp_{k}(x)",
         "v = ti.select(u == {1}, {two}, u)",
         "found = ti.select(u - {1} == {0} - {1}, {0} - {1}, (u - {1}) * x / log_{k}(v))",
-        "return ti.select(u == {1}, x, ti.select(u - u != {0}, u, found))",
+        "return ti.select(u == {1}, x, ti.select(u - u == {0}, found, u))",
     ),
-    "sinh": ("m = expm1_{k}(abs_{k}(x))", "s = {half} * (m + m / (m + {1}))", "return ti.select(m - m != {0}, x * m, sign_{k}(x) * s)"),
+    "sinh": ("m = expm1_{k}(abs_{k}(x))", "s = {half} * (m + m / (m + {1}))", "return ti.select(m - m == {0}, sign_{k}(x) * s, x * m)"),
     "cosh": ("e = exp_{k}(abs_{k}(x))", "return {half} * (e + {1} / e)"),
     "asinh": ("a = abs_{k}(x)", "return sign_{k}(x) * log1p_{k}(a + a * a / ({1} + ti.sqrt({1} + a * a)))"),
     "acosh": ("return log_{k}(x + ti.sqrt(x - {1}) * ti.sqrt(x + {1}))",),
@@ -62,7 +64,8 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
         "b = abs_{k}(y)",
         "m = ti.max(a, b)",
         "n = ti.min(a, b) / ti.select(m == {0}, {1}, m)",
-        "return ti.select((m == {0}) | (m - m != {0}), m, m * ti.sqrt({1} + n * n))",
+        "found = ti.select((m == {0}) | ((m - m == {0}) == 0), m, m * ti.sqrt({1} + n * n))",
+        "return ti.select((a + b == a + b) | ((m - m == {0}) == 0), found, a + b)",
     ),
     "logaddexp": (
         "m = ti.select(x > y, x, y)",
@@ -126,10 +129,10 @@ ARITHMETIC: Mapping[str, str] = {
     "negative": "({zero} - {0})",
     "positive": "{0}",
     "square": "({0} * {0})",
-    "maximum": "ti.select(({0} >= {1}) | ({0} != {0}), {0}, {1})",
-    "minimum": "ti.select(({0} <= {1}) | ({0} != {0}), {0}, {1})",
-    "fmax": "ti.select(({0} >= {1}) | ({1} != {1}), {0}, {1})",
-    "fmin": "ti.select(({0} <= {1}) | ({1} != {1}), {0}, {1})",
+    "maximum": "ti.select(({0} >= {1}) | (({0} == {0}) == 0), {0}, {1})",
+    "minimum": "ti.select(({0} <= {1}) | (({0} == {0}) == 0), {0}, {1})",
+    "fmax": "ti.select(({0} >= {1}) | (({1} == {1}) == 0), {0}, {1})",
+    "fmin": "ti.select(({0} <= {1}) | (({1} == {1}) == 0), {0}, {1})",
     "absolute": "ti.max({0}, {zero} - {0})",
     "sign": "ti.select({0} > {zero}, {one}, ti.select({0} < {zero}, {zero} - {one}, {0}))",
 }
@@ -174,7 +177,7 @@ FLOATING: Mapping[str, str] = {
     "ceil": "({zero} - ti.floor({zero} - {0}))",
     "trunc": "trunc_{k}({0})",
     "rint": "rint_{k}({0})",
-    "scale": "ti.select(({0} == {zero}) & ({1} - {1} != {zero}), {zero}, {0} * {1})",
+    "scale": "ti.select(({0} == {zero}) & (({1} - {1} == {zero}) == 0), {zero}, {0} * {1})",
 }
 """On floating-point numbers, in the type of the result."""
 WHOLE: Mapping[str, str] = {
@@ -196,14 +199,14 @@ WHOLE: Mapping[str, str] = {
 """On whole numbers, in the type of the result."""
 COMPARED: Mapping[str, str] = {
     "equal": "({0} == {1})",
-    "not_equal": "({0} != {1})",
+    "not_equal": "(({0} == {1}) == 0)",
     "less": "({0} < {1})",
     "less_equal": "({0} <= {1})",
     "greater": "({0} > {1})",
     "greater_equal": "({0} >= {1})",
-    "isnan": "({0} != {0})",
+    "isnan": "(({0} == {0}) == 0)",
     "isfinite": "({0} - {0} == {zero})",
-    "isinf": "(({0} == {0}) & ({0} - {0} != {zero}))",
+    "isinf": "(({0} == {0}) & (({0} - {0} == {zero}) == 0))",
     "signbit": "(({0} < {zero}) | (({0} == {zero}) & ({one} / {0} < {zero})))",
 }
 """Truth values of numbers, in their common type."""
@@ -236,7 +239,7 @@ def converted(source: str, before: str, after: str) -> str:
     if before == "b":
         return f"ti.select({source}, V_{after}(F_{after}({_literal(1, after)})), V_{after}(F_{after}({_literal(0, after)})))"
     if after == "b":
-        return f"({source} != V_{before}(F_{before}({_literal(0, before)})))"
+        return f"(({source} == V_{before}(F_{before}({_literal(0, before)}))) == 0)"
     if before in "in" and after in "in":
         return f"ti.cast({source}, {TYPES[after]})"
     return f"cast_{before}_{after}({source})"

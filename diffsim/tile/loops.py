@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.arrays.guard import caller
 from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
 from diffsim.ad.ops.elementwise import subtract
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
 from diffsim.tile.program import Program
-from diffsim.tile.trace import cotangents, interpret, tangents, traced
+from diffsim.tile.trace import Loops, cotangents, interpret, tangents, traced
 
 Cores = tuple[Any, ...]
 
@@ -94,7 +95,7 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     body, states, rows, most = (params[name] for name in ("body", "states", "rows", "most"))
     if most > params["kept"]:
         raise TileError(
-            f"the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each tile, expected at most "
+            f"{params['place']}: the derivative of a loop of a tile program that may take {most} turns keeps {most} states for each tile, expected at most "
             f"{params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
         )
     values = list(args[1:])
@@ -152,7 +153,7 @@ repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=
 
 Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
 `rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
-`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `going`, whether the first value of the
+`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line; `going`, whether the first value of the
 state says if there is a further turn (the second one counts them). Where a count, which may differ from
 tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
 """
@@ -160,7 +161,7 @@ tile to tile, is less than `most`, later turns leave the state as it is, and the
 KEPT = 100_000
 """The most states that the derivative of a loop keeps for a tile."""
 TURNS = 1000
-"""The most turns of a while loop without max_steps."""
+"""The most turns of a while loop without max_steps, and of a loop whose bound differs from tile to tile."""
 
 
 def loop(
@@ -176,9 +177,11 @@ def loop(
     if go_on is not None:
         return _while(body, init, go_on, most)
     if isinstance(first, Tracer):
-        raise TileError("the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it")
+        raise TileError(
+            f"{caller()}: the first number of a loop differs from tile to tile, expected a whole number; count from 0, and add it"
+        )
     if isinstance(last, Tracer) and most is None:
-        most = KEPT
+        most = TURNS
     count: Any = bind(subtract, (last, int(first)), {}) if isinstance(last, Tracer) else max(int(last) - int(first), 0)
     turns = int(count) if not isinstance(count, Tracer) else int(most or 0)
     if not turns:
@@ -191,8 +194,11 @@ def loop(
     program, captured = traced(turn, (np.zeros((), np.intp), *map(_blank, state)))
     program = _steady(program, state)
     params = {"body": program, "states": len(state), "rows": 0, "most": turns, "first": int(first), "reverse": False, "kept": KEPT}
-    params["going"] = going
+    params["going"], params["place"] = going, caller()
     return tuple(bind(repeat, (np.asarray(turns) if not isinstance(count, Tracer) else count, *state, *captured), params))
+
+
+Loops.loop = staticmethod(loop)
 
 
 def _steady(program: Program, state: Cores) -> Program:

@@ -10,29 +10,42 @@ import numpy as np
 from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
+from diffsim.tile.blocks import add_blocks, load_blocks
+from diffsim.tile.compiled import Form, compiled
 from diffsim.tile.complexes import has_complex, in_parts, is_complex
-from diffsim.tile.kernel import Form, compiled
+from diffsim.tile.loops import repeat as repeat  # the functions of tiles may have loops
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 
 
-def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int) -> tuple[Any, ...]:
+def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int, places: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    _require_few(program)
     if not has_complex(program):
-        return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles))
+        return tuple(compiled(program, form)([np.asarray(a) for a in arrays], tiles, places))
+    if any(form.wholes):
+        arrays = tuple(_block(a, p, v) for a, p, v in zip(arrays, places, program.arguments, strict=True))
+        form = Form(form.mapped, form.summed)
     parts = _derivative(program, ("parts",), lambda: in_parts(program))
     twice = [2 if is_complex(a) else 1 for a in program.arguments], [2 if is_complex(r) else 1 for r in program.results]
-    whole = Form(
-        *(tuple(v for v, n in zip(vs, ns, strict=True) for _ in range(n)) for vs, ns in zip((form.mapped, form.summed), twice, strict=True))
+    mapped, summed = (
+        tuple(v for v, n in zip(vs, ns, strict=True) for _ in range(n)) for vs, ns in zip((form.mapped, form.summed), twice, strict=True)
     )
+    whole = Form(mapped, summed)
     given = [p for a, n in zip(arrays, twice[0], strict=True) for p in ((np.real(a), np.imag(a)) if n == 2 else (np.asarray(a),))]
     found = iter(compiled(parts, whole)(given, tiles))
     return tuple(
         _joined(next(found), next(found), r.dtype) if n == 2 else next(found) for r, n in zip(program.results, twice[1], strict=True)
     )
+
+
+def _block(array: Any, places: Any, argument: Variable) -> Any:
+    """The blocks of an array, where an argument is one."""
+    return array if places is None else load_blocks(array, places=places, block=argument.shape)
 
 
 def _joined(re: np.ndarray, im: np.ndarray, dtype: Any) -> np.ndarray:
@@ -41,30 +54,58 @@ def _joined(re: np.ndarray, im: np.ndarray, dtype: Any) -> np.ndarray:
     return out
 
 
+MOST_OPERATIONS = 4000
+"""The most operations of a program: Taichi compiles 1000 assignments to elements in 11 s on a core of a Xeon, and 3000 in minutes."""
+
+
+def _require_few(program: Program) -> None:
+    """Raise if compiling a program would take minutes."""
+    if program.size > MOST_OPERATIONS:
+        raise TileError(
+            f"{program.operations[-1].place or 'a derivative'}: a tile program has {program.size} operations, expected at most "
+            f"{MOST_OPERATIONS}, since each is written out; write loops of Python as ds.fori_loop, and elements in a row as slices"
+        )
+
+
 def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-    program, form = params["program"], params["form"]
+    program, form, places = params["program"], params["form"], params.get("places", ())
     moved = [d is not None for d in dots]
+    again = [k for k, m in enumerate(moved) if m]
     derivative, has = _derivative(program, ("tangents", tuple(moved)), lambda: tangents(program, moved))
-    made = Form(
-        (*form.mapped, *(m for m, d in zip(form.mapped, moved, strict=True) if d)),
-        tuple(s for s, h in zip(form.summed, has, strict=True) if h),
-    )
-    found = iter(
-        tiles(*args, *(d for d in dots if d is not None), program=derivative, form=made, tiles=params["tiles"]) if any(has) else ()
-    )
+    mapped = (*form.mapped, *(form.mapped[k] for k in again))
+    made = Form(mapped, tuple(s for s, h in zip(form.summed, has, strict=True) if h), _extended(form.wholes, again, len(mapped)))
+    given = [*args, *(dots[k] for k in again)]
+    there = _extended(places, again, len(mapped))
+    found = iter(tiles(*given, program=derivative, form=made, tiles=params["tiles"], places=there) if any(has) else ())
     return [next(found) if h else None for h in has]
 
 
+def _extended(given: tuple[Any, ...], again: Sequence[int], count: int) -> tuple[Any, ...]:
+    """What is known of arguments that are blocks, for arguments of which the first are those, and the next some of them again."""
+    if not given:
+        return ()
+    found = (*given, *(given[k] for k in again))
+    return (*found, *(None for _ in range(count - len(found))))
+
+
 def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
-    program, form = params["program"], params["form"]
+    program, form, places = params["program"], params["form"], params.get("places", ())
     zero_wins = local.zero_wins
     pulled, has = _derivative(program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins))
     floating = [k for k, r in enumerate(program.results) if is_inexact(r)]
     kinds = [m for m, w in zip(form.mapped, wanted, strict=True) if w]
     made = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
-    found = iter(tiles(*args, *(ct[k] for k in floating), program=pulled, form=made, tiles=params["tiles"]) if any(has) else ())
+    made = Form(made.mapped, made.summed, _extended(form.wholes, (), len(made.mapped)))
+    there = _extended(places, (), len(made.mapped))
+    found = iter(
+        tiles(*args, *(ct[k] for k in floating), program=pulled, form=made, tiles=params["tiles"], places=there) if any(has) else ()
+    )
     bars = iter([next(found) if h else None for h in has])
-    return [next(bars) if w else None for w in wanted]
+    whole = [next(bars) if w else None for w in wanted]
+    return [
+        bar if bar is None or not places or places[k] is None else add_blocks(bar, places=places[k], shape=args[k].shape)
+        for k, bar in enumerate(whole)
+    ]
 
 
 _derivatives: dict[tuple[Any, ...], Any] = {}
@@ -87,7 +128,7 @@ tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambd
 # for users
 
 
-def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:  # noqa: A001 -- what it is in every language
+def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
     """A function of tiles as a function of arrays of tiles, compiled into one kernel.
 
     Args:
@@ -225,6 +266,8 @@ def _first(value: Any, axis: int, number: int) -> Any:
 
 
 def _result(leaf: Any) -> Any:
+    if isinstance(leaf, Masked):
+        return leaf.__array__()  # which says what to do instead
     value = core(leaf) if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer, int, float, bool)) else None
     if value is None:
         raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and records of them")

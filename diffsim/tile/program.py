@@ -81,9 +81,15 @@ class Program:
             for result in operation.results:
                 names[result] = len(names)
             kinds = tuple((r.shape, r.dtype.str) for r in operation.results)
-            described.append((operation.primitive.name, operands, _frozen(operation.params), kinds))
+            described.append((operation.primitive.name, operands, frozen(operation.params), kinds))
         arguments = tuple((a.shape, a.dtype.str) for a in self.arguments)
         return arguments, tuple(described), tuple(_described(r, names) for r in self.results)
+
+    @cached_property
+    def size(self) -> int:
+        """How many operations are written out, those of loops once."""
+        bodies = [o.inner if o.inner is not None else o.params.get("body") for o in self.operations]
+        return len(self.operations) + sum(body.size for body in bodies if isinstance(body, Program))
 
     def constants(self) -> Iterator[np.ndarray]:
         """The arrays among its operands."""
@@ -93,19 +99,19 @@ class Program:
 
 
 def _described(operand: Operand, names: dict[Variable, int]) -> Hashable:
-    return ("variable", names[operand]) if isinstance(operand, Variable) else _frozen(operand)
+    return ("variable", names[operand]) if isinstance(operand, Variable) else frozen(operand)
 
 
-def _frozen(x: Any) -> Hashable:
+def frozen(x: Any) -> Hashable:
     """Something hashable that is equal for equal parameters."""
     if isinstance(x, Program):
         return ("program", x.signature)
     if isinstance(x, np.ndarray):
         return ("array", x.shape, x.dtype.str, x.tobytes())
     if isinstance(x, dict):
-        return ("dict", *((k, _frozen(v)) for k, v in sorted(x.items())))
+        return ("dict", *((k, frozen(v)) for k, v in sorted(x.items())))
     if isinstance(x, (tuple, list)):
-        return ("tuple", *map(_frozen, x))
+        return ("tuple", *map(frozen, x))
     if isinstance(x, slice):
         return ("slice", x.start, x.stop, x.step)
     return (type(x).__name__, str(x) if isinstance(x, (float, np.floating)) else x)
@@ -120,8 +126,8 @@ def pruned(arguments: Sequence[Variable], operations: Sequence[Operation], resul
         operands = tuple(renamed.get(o, o) if isinstance(o, Variable) else o for o in operation.operands)
         key = (
             operation.primitive.name,
-            tuple(("variable", id(o)) if isinstance(o, Variable) else _frozen(o) for o in operands),
-            _frozen(operation.params),
+            tuple(("variable", id(o)) if isinstance(o, Variable) else frozen(o) for o in operands),
+            frozen(operation.params),
         )
         found = known.get(key)
         if found is not None:

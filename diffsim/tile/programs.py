@@ -17,8 +17,8 @@ from diffsim.ad.core import Tracer, local, running
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ArrayIndexError, ShapeError, TileError
-from diffsim.tile.blocks import add_blocks, covered, flat_positions, load_blocks
-from diffsim.tile.kernel import Form
+from diffsim.tile.blocks import add_blocks, covered, fit, put_blocks
+from diffsim.tile.compiled import Form
 from diffsim.tile.maps import tiles as run_tiles
 from diffsim.tile.program import Program, Variable, pruned
 from diffsim.tile.trace import Loops, TileTrace, TileTracer, interpret
@@ -247,11 +247,8 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
                     f"a tile program returned {type(leaf).__name__}, expected what ds.tile.store or ds.tile.add gives; return that"
                 )
         at = _places(run, [p for _, _, places in run.loads for p in places] + [p for s in stored for p in s.at], indices, number)
-        blocks = []
-        for k, block, places in run.loads:
-            first = tuple(next(at) for _ in places)
-            blocks.append(load_blocks(values[k], at=first, block=block))
-        targets = [tuple(next(at) for _ in s.at) for s in stored]
+        blocks = [(values[k], np.stack([next(at) for _ in places], axis=1)) for k, _, places in run.loads]
+        targets = [np.stack([next(at) for _ in s.at], axis=1) for s in stored]
         program = run.trace.program([s.value for s in stored])
     finally:
         _now.run, local.tiling = outer, tiling
@@ -260,10 +257,14 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
     known = dict(zip([t.variable for t in tracers], indices, strict=True))
     loaded = iter(blocks)
     names = {v.variable for _, v in run.trace.captured.values()}
-    given = [known[a] if a in known else captured.pop(0) if a in names else next(loaded) for a in program.arguments]
-    form = Form(tuple(a not in names for a in program.arguments), (False,) * len(program.results))
+    given: list[tuple[Any, Any]] = []
+    for a in program.arguments:
+        given.append((known[a], None) if a in known else (captured.pop(0), None) if a in names else next(loaded))
+    shapes = tuple(None if p is None else tuple(x.shape) for x, p in given)
+    form = Form(tuple(a not in names for a in program.arguments), (False,) * len(program.results), shapes)
     results = tuple(r if isinstance(r, Variable) else np.asarray(r) for r in program.results)
-    made = run_tiles(*given, program=Program(program.arguments, program.operations, results), form=form, tiles=number)
+    whole = Program(program.arguments, program.operations, results)
+    made = run_tiles(*(x for x, _ in given), program=whole, form=form, tiles=number, places=tuple(p for _, p in given))
     return unflatten(shape, [wrap(_assembled(s, v, first, values)) for s, v, first in zip(stored, made, targets, strict=True)])
 
 
@@ -275,34 +276,26 @@ def _places(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], num
     for argument in run.trace.arguments[len(indices) :]:
         if argument in read:
             raise TileError(
-                "the position of a block depends on values that tiles read, expected arithmetic with the numbers of the tile alone; compute "
-                "positions before, and gather by index arrays in ds.tile.map"
+                "the position of a block depends on values that tiles read, expected arithmetic with the numbers of the tile alone; "
+                "compute positions before, and gather by index arrays in ds.tile.map"
             )
     values = [*indices, *(None for _ in run.trace.arguments[len(indices) :])]
     found = interpret(program, values)
     return iter([np.broadcast_to(np.asarray(f, np.int64), (number,)) for f in found])
 
 
-def _assembled(stored: _Stored, values: Any, at: tuple[np.ndarray, ...], arguments_: Sequence[Any]) -> Any:
+def _assembled(stored: _Stored, parts: Any, places: np.ndarray, arrays: Sequence[Any]) -> Any:
     """The array that the blocks of all tiles make."""
-    block = tuple(values.shape[1:])
-    base = None if stored.base is None else arguments_[stored.base._number]
-    shape = tuple(base.shape) if base is not None else stored.shape or covered(at, block)
-    position, inside = flat_positions(at, block, shape)
-    if not inside.all():
-        tile = int(np.argwhere(~inside)[0][0])
+    block = tuple(parts.shape[1:])
+    base = None if stored.base is None else arrays[stored.base._number]
+    shape = tuple(base.shape) if base is not None else stored.shape or covered(places, block)
+    if not fit(places, block, shape):
+        tile = int(np.argwhere(((places < 0) | (places + np.asarray(block) > np.asarray(shape))).any(axis=1))[0, 0])
         raise ArrayIndexError(
-            f"the block of tile {tile}, of shape {block} at {tuple(int(a[tile]) for a in at)}, does not fit into a result of shape {shape}; give a "
-            "larger shape=, or fewer tiles"
+            f"the block of tile {tile}, of shape {block} at {tuple(places[tile].tolist())}, does not fit into a result of shape {shape}; "
+            "give a larger shape=, or fewer tiles"
         )
     if stored.adds:
-        total = add_blocks(values, at=at, shape=shape)
+        total = add_blocks(parts, places=places, shape=shape)
         return total if base is None else base + total
-    start = np.zeros(math.prod(shape), values.dtype) if base is None else st.reshape(base, shape=(-1,))
-    flat = position.ravel()
-    writers = np.empty(start.shape[0], np.intp)
-    writers[flat] = np.arange(flat.size)
-    last = writers[flat] == np.arange(flat.size)
-    distinct = None if last.all() else last.astype(float)
-    done = st.setitem(start, st.reshape(values, shape=(-1,)), index=(flat,), distinct=distinct)
-    return st.reshape(done, shape=shape)
+    return put_blocks(np.zeros(shape, parts.dtype) if base is None else base, parts, places=places)

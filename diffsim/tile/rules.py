@@ -400,6 +400,8 @@ def _lanes(w: Writer, array: str, offset: Affine, places: str) -> list[str]:
     if array.startswith("c"):
         return [f"{array}[{a}]" for a in at]
     kept = array[-1]
+    if one:
+        return [f"s_{kept}[s0_{kept} + {a}]" for a in at]
     return [f"{array}[(s0_{kept} + {a}) * {w.lanes} + {lane}]" for lane, a in enumerate(at)]
 
 
@@ -416,7 +418,7 @@ def _take(w: Writer, operation: Operation) -> None:
         kept = "i" if memory.kind == "b" else memory.kind
         with w.loops(result.shape, [v.strides for v in (made, where) if isinstance(v, View)]) as index:
             at = w.variable(w.read(where, index))
-            found = w.gathered(_lanes(w, f"p_{kept}" if memory.array == "s" else f"c_{kept}", memory.offset, at))
+            found = w.variable(w.gathered(_lanes(w, f"p_{kept}" if memory.array == "s" else f"c_{kept}", memory.offset, at)))
             w.assign(made, index, f"({found} != 0)" if memory.kind == "b" else found)
         w.give(result, made)
         w.release(memory)
@@ -590,7 +592,7 @@ def _linear_recurrence(w: Writer, operation: Operation) -> None:
 
 
 def _better(largest: bool, new: str, best: str) -> str:
-    return f"(({new} {'>' if largest else '<'} {best}) | (({new} != {new}) & ({best} == {best})))"
+    return f"(({new} {'>' if largest else '<'} {best}) | ((({new} == {new}) == 0) & ({best} == {best})))"
 
 
 @rule("winners", "running_winners")
@@ -633,19 +635,18 @@ def _argsort(w: Writer, operation: Operation) -> None:
     view, rest = _rows(w, w.operand(x))
     w.hold(view)
     made, n = w.allocate(result.shape, "n"), view.shape[-1]
-    with w.loops(rest) as outer:
-        with w.text.block(f"for i in range({n})"):
-            own = w.variable(w.read(_along(view, outer, "i", False), ()))
-            rank = w.variable(w.number(0, "n"))
-            for bounds, less in (("i", "<="), (f"i + 1, {n}", "<")):
-                with w.text.block(f"for j in range({bounds})"):
-                    other = w.variable(w.read(_along(view, outer, "j", False), ()))
-                    lost = f"({own} != {own})" if less == "<=" else f"(({own} != {own}) & ({other} == {other}))"
-                    before = f"(({other} {less} {own}) | {lost})" if view.kind != "b" else "0"
-                    w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
-            row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
-            for place in _lanes(w, "p_n", row, rank):
-                w.text(f"{place} = ti.cast(i, ti.i64)")
+    with w.loops(rest) as outer, w.text.block(f"for i in range({n})"):
+        own = w.variable(w.read(_along(view, outer, "i", False), ()))
+        rank = w.variable(w.number(0, "n"))
+        for bounds, less in (("i", "<="), (f"i + 1, {n}", "<")):
+            with w.text.block(f"for j in range({bounds})"):
+                other = w.variable(w.read(_along(view, outer, "j", False), ()))
+                lost = f"(({own} == {own}) == 0)" if less == "<=" else f"((({own} == {own}) == 0) & ({other} == {other}))"
+                before = f"(({other} {less} {own}) | {lost})" if view.kind != "b" else "0"
+                w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
+        row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
+        for place in _lanes(w, "p_n", row, rank):
+            w.text(f"{place} = ti.cast(i, ti.i64)")
     w.give(result, made)
     w.release(view)
     w.used(x)
@@ -701,6 +702,12 @@ def _repeat(w: Writer, operation: Operation) -> None:
         for value in found:
             w.release(value)
         some.__exit__(None, None, None)
+    if turns is not None:
+        w.check(
+            f"({entries.converted(w.read(turns, ()), turns.kind, 'n')} > {w.number(most, 'n')})",
+            f"{operation.place}: a fori_loop of a tile program whose bound differs from tile to tile takes more than {most} turns; give it a "
+            "known bound, and keep the state with where(k < n, new, old), or use a while_loop with max_steps",
+        )
     if params["going"]:
         w.check(
             w.read(state[0], ()),

@@ -7,13 +7,14 @@ stands for the arrays of all tiles at once, so nothing can be decided by its ent
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.arrays.namespace import named
 from diffsim.ad.core import Primitive, Trace, Tracer, bind, is_inexact, local, running
 from diffsim.ad.ops.elementwise import TABLE
@@ -22,7 +23,7 @@ from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrac
 from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
 from diffsim.tile import decisions
-from diffsim.tile.program import Operation, Program, Variable, pruned
+from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
 
 UNNEEDED = ("donate", "copy")
 """Parameters of primitives that only say where results lie in memory."""
@@ -41,7 +42,9 @@ class TileTracer(Tracer):
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
 
     def _number(self, *_: Any) -> Any:
-        raise _undecided("a Python number of", "compute with the array, or with x.astype(int)")
+        raise _undecided(
+            "a Python number of", "compute with the array, or with x.astype(int); lengths, slices and ranges are known numbers"
+        )
 
     __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
 
@@ -57,12 +60,27 @@ class TileTracer(Tracer):
         own = decisions.FUNCTIONS.get(function.__name__)
         if own is not None:
             return own(*args, **kwargs)
-        if function.__name__ in decisions.OF_VALUES or named(function) is None:
-            raise _undecided(f"numpy.{function.__name__} of", decisions.REMEDIES.get(function.__name__, "use other functions"))
-        return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
+        assert local.tiling is not None
+        name, running = function.__name__, local.tiling.functions
+        if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
+            raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
+        running.append(name)
+        try:
+            return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
+        finally:
+            running.pop()
 
     def __getitem__(self, index: Any) -> Any:
         return core(wrap(self)[index])
+
+    def __invert__(self) -> Any:
+        return bind(TABLE["invert"], (self,), {})
+
+    def any(self, axis: Any = None) -> Any:
+        return decisions.FUNCTIONS["any"](self, axis)
+
+    def all(self, axis: Any = None) -> Any:
+        return decisions.FUNCTIONS["all"](self, axis)
 
     def reshape(self, *shape: Any) -> Any:
         return decisions.FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
@@ -127,6 +145,9 @@ class TileTrace(Trace):
         return self.capture(value)
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for arg in args:
+            if isinstance(arg, Masked):
+                return arg.through(primitive, args, primitive.name, params)
         args = [self.own(a) for a in args]
         if primitive is scans.scan or primitive is scans.reduce:
             by_tree = scans.scan_by_tree(**params) if primitive is scans.scan else scans.reduce_by_tree(**params)
@@ -162,6 +183,20 @@ class TileTrace(Trace):
         whole = {**params, RULE: tuple(mine)}
         self.operations.append(Operation(primitive, order, whole, tuple(r.variable for r in results), self.places(), inner))
         return results
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two abstract arrays are results of the same operations on the same arrays."""
+        made = {r: o for o in self.operations for r in o.results}
+
+        def equal(x: Any, y: Any) -> bool:
+            if x is y or not (isinstance(x, Variable) and isinstance(y, Variable)):
+                return x is y or (not isinstance(x, Variable) and not isinstance(y, Variable) and frozen(x) == frozen(y))
+            one, other = made.get(x), made.get(y)
+            if one is None or other is None or one.primitive is not other.primitive or one.results.index(x) != other.results.index(y):
+                return False
+            return frozen(one.params) == frozen(other.params) and all(map(equal, one.operands, other.operands))
+
+        return isinstance(b, TileTracer) and b.trace is self and equal(a.variable, b.variable)
 
     def program(self, results: Sequence[Any]) -> Program:
         """What was written down, as far as the results need it."""
@@ -213,12 +248,17 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
 
 
 class Loops:
-    """Loops and branches of the function of a tile."""
+    """What the function of a tile does with loops.
 
-    def loop(self, *args: Any, **kwargs: Any) -> Any:
-        from diffsim.tile.loops import loop
+    Attributes:
+        functions: those of NumPy that are being computed on abstract arrays.
+        loop: traces a loop; `diffsim.tile.loops`, which is built on tracing, sets it.
+    """
 
-        return loop(*args, **kwargs)
+    loop: ClassVar[Callable[..., Any]]
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
 
 
 def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:

@@ -139,8 +139,8 @@ class Writer:
             return kind_of(dtype)
         except KeyError:
             raise TileError(
-                f"{self.place}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 or bool; convert it "
-                "with astype"
+                f"{self.place or 'an argument'}: an array of {np.dtype(dtype)} in a tile program, expected float32, float64, int32, int64 or "
+                "bool; convert it with astype"
             ) from None
 
     def number(self, value: Any, kind: str) -> str:
@@ -167,19 +167,15 @@ class Writer:
             found = f"s_{kept}[s0_{kept} + {place}]"
         elif value.array == "c":
             found = f"V_{kept}(c_{kept}[{place}])"
-        elif value.array[0] == "u":  # an argument that all tiles share
-            entry = f"{value.array}[{place}]"
-            found = f"V_{kept}(ti.cast({entry}, ti.i32))" if value.kind == "b" else f"V_{kept}({entry})"
+        elif value.array.startswith("u"):  # shared by all tiles
+            one = f"{value.array}[{place}]"
+            found = f"V_{kept}(ti.cast({one}, ti.i32))" if value.kind == "b" else f"V_{kept}({one})"
         else:
-            found = self.gathered(
-                [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
-            )
+            entries = [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
             if value.kind == "b":
-                lanes = ", ".join(
-                    f"ti.cast({value.array}[{value.array}_at + {lane} * {value.array}_size + {place}], ti.i32)"
-                    for lane in range(self.lanes)
-                )
-                found = f"ti.Vector([{lanes}])" if self.lanes > 1 else lanes
+                entries = [f"ti.cast({entry}, ti.i32)" for entry in entries]
+            # a register gets a name: compared where it is put together, a register of truth values is all true
+            found = self.variable(self.gathered(entries))
         return f"({found} != 0)" if value.kind == "b" else found
 
     def gathered(self, entries: Sequence[str]) -> str:
@@ -359,13 +355,13 @@ class Writer:
         self.checks.append(message)
         if self.lanes == 1:
             with self.text.block(f"if {bad}"):
-                self.text(f"errors[{number}] = t0 + 1")
+                self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + 1)")
             return
         found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
         with self.text.block(f"if {found}.sum() > 0"):
-            for lane in range(self.lanes):
+            for lane in reversed(range(self.lanes)):  # lanes beyond the last tile repeat it, so the first lane is one of a tile
                 with self.text.block(f"if {found}[{lane}] > 0"):
-                    self.text(f"errors[{number}] = t0 + {lane + 1}")
+                    self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + {lane + 1})")
 
     # programs
 

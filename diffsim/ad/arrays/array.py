@@ -18,6 +18,7 @@ from diffsim.ad.arrays.conversions import Convertible
 from diffsim.ad.arrays.flat import Flat
 from diffsim.ad.arrays.holder import Holder, normalise_index
 from diffsim.ad.arrays.indices import same
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.arrays.namespace import method, named, namespace, own
 from diffsim.ad.arrays.refusals import REFUSALS, raise_refused, refusing
 from diffsim.ad.arrays.views import IndexView, PartView, ReadOnlyView, ReshapeView, TransposeView
@@ -417,7 +418,7 @@ def core(x: Any) -> Any:
     if kind is Array:
         x._owned = False
         return x._current()
-    if kind is float or kind is int or kind is bool or kind is complex or isinstance(x, (Tracer, np.generic)):
+    if kind is float or kind is int or kind is bool or kind is complex or isinstance(x, (Tracer, np.generic, Masked)):
         return x
     if isinstance(x, np.ndarray):
         return guard.private(x) if local.depth else x

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.indices import Index
+from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import places as pl
 from diffsim.ad.ops import structure as st
@@ -22,11 +23,9 @@ def is_computed(index: Index) -> bool:
 
 def read(x: Any, index: Index) -> Any:
     """The entries of a core value at an index."""
-    if _mask(index, x) is not None:
-        raise TileError(
-            "x[mask] with a mask that differs from tile to tile has no static shape, expected positions or a condition; write "
-            "where(mask, x, 0), or assign with x[mask] = value"
-        )
+    mask = _mask(index, x)
+    if mask is not None:
+        return Masked(x, mask)
     return pl.take(_vector(x), _positions(x.shape, index))
 
 
@@ -34,7 +33,9 @@ def written(x: Any, index: Index, value: Any) -> Any:
     """A core value with others at an index."""
     mask = _mask(index, x)
     if mask is not None:
-        if getattr(value, "size", 1) != 1 and value.shape != x.shape[mask.ndim :]:
+        if isinstance(value, Masked):
+            value = value.of(mask)
+        elif getattr(value, "size", 1) != 1 and value.shape != x.shape[mask.ndim :]:
             raise TileError(
                 f"x[mask] = an array of shape {value.shape}, expected a number or one value for each entry; write x[:] = where(mask, a, x)"
             )
@@ -94,7 +95,7 @@ def _positions(shape: tuple[int, ...], index: Index) -> Any:
 
 def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
     """The axis of the array that each part of an index belongs to."""
-    named = sum(part.ndim if getattr(part, "dtype", None) == bool else 1 for part in index if part is not None and part is not Ellipsis)
+    named = sum(_axes_named(part) for part in index)
     if named > len(shape):
         raise IndexError(f"{named} indices were given for an array with {len(shape)} axes; drop the last ones")
     axes, axis = [], 0
@@ -103,5 +104,12 @@ def _axes(shape: tuple[int, ...], index: Index) -> list[int]:
         if part is Ellipsis:
             axis += len(shape) - named
         elif part is not None:
-            axis += part.ndim if getattr(part, "dtype", None) == bool else 1
+            axis += _axes_named(part)
     return axes
+
+
+def _axes_named(part: Any) -> int:
+    """How many axes a part of an index belongs to: a mask belongs to all of its own."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if getattr(part, "dtype", None) == np.dtype(bool) else 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 
 from diffsim import buffers, engine
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import ArrayIndexError, ParameterError, SingularError
+from diffsim.errors import ArrayIndexError, ParameterError, SingularError, TileError
 from diffsim.expr.source import Text
 from diffsim.tile import entries
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.rules import write
-from diffsim.tile.values import TYPES, Value, View, row_strides, stored
+from diffsim.tile.values import TYPES, Affine, Value, View, row_strides, stored
 from diffsim.tile.writer import Writer
 
 SCRATCH_BYTES = 1 << 23
@@ -24,7 +25,9 @@ SCRATCH_BYTES = 1 << 23
 CHUNKS = 64
 """Parts of the tiles whose sums are kept apart: results do not depend on the number of threads."""
 GPU_THREADS = 16_384
-"""Tiles that a GPU works on at a time."""
+"""Tiles of a launch on a GPU: one for each thread."""
+LARGEST = 2**31 - 1
+"""The most entries of an array of a launch: kernels index them with 32 bits."""
 QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
 """Entries of 16 bytes."""
 _ARRAYS = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.uint8}
@@ -37,14 +40,20 @@ class Form:
     Attributes:
         mapped: for each argument whether there is one for each tile; others are shared by all tiles.
         summed: for each result whether it is added up over tiles.
+        wholes: for each argument the shape of the array of which it is a block, at a place of each tile; None for others.
     """
 
     mapped: tuple[bool, ...]
     summed: tuple[bool, ...]
+    wholes: tuple[tuple[int, ...] | None, ...] = ()
+
+    def whole(self, number: int) -> tuple[int, ...] | None:
+        """The shape of the array of which an argument is a block."""
+        return self.wholes[number] if self.wholes else None
 
 
 class Kernel:
-    """A compiled tile program. Calls from several threads take turns, as its scratch memory is there once."""
+    """A compiled tile program. Calls from several threads take turns, as there is one scratch memory."""
 
     def __init__(self, program: Program, form: Form) -> None:
         backend = engine.backend()
@@ -52,7 +61,12 @@ class Kernel:
         self.workers = backend.threads
         floats = [v.dtype for v in _variables(program) if v.dtype.kind == "f"]
         self.lanes = backend.lanes(max(floats, key=lambda d: d.itemsize, default=np.dtype(np.float64))) if backend.on_host else 1
-        self._lock = threading.Lock()
+        self.narrow = np.dtype(np.int64) not in backend.numbers
+        self._types = {**_ARRAYS, **({"n": np.int32, "b": np.int32} if self.narrow else {})}
+        if self.narrow and any(v.dtype == np.float64 for v in _variables(program)):
+            raise TileError(
+                "a tile program with float64 on Vulkan, which has no double precision; convert its arguments with astype(float32)"
+            )
         self._compile()
 
     def _compile(self) -> None:
@@ -65,7 +79,11 @@ class Kernel:
         values: list[Value] = []
         direct = _read_once(program)
         self.quads: set[str] = set()
-        for name, kind, argument, mapped in self.inputs:
+        for number, (name, kind, argument, mapped) in enumerate(self.inputs):
+            shape = form.whole(number)
+            if shape is not None:
+                values.append(self._load_block(w, name, kind, argument.shape, shape))
+                continue
             view = View(name, kind, argument.shape, row_strides(argument.shape))
             if not mapped:
                 view = View(f"u{name}", kind, argument.shape, row_strides(argument.shape))
@@ -93,6 +111,30 @@ class Kernel:
         body = str(text)
         self.source = self._assembled(body, w)
         del sums
+
+    def _load_block(self, w: Writer, name: str, kind: str, block: tuple[int, ...], shape: tuple[int, ...]) -> View:
+        """The block of a whole array at the place of each tile, one tile after the other; 0 beyond the edges."""
+        made = w.allocate(block, kind)
+        kept, text, lanes = stored(kind), w.text, self.lanes
+        index = [Affine(0, ((f"b{axis}", 1),)) for axis in range(len(block))]
+        with ExitStack() as stack:
+            if lanes > 1:
+                stack.enter_context(text.block(f"for lane in range({lanes})"))
+            tile = "t0 + lane" if lanes > 1 else "t0"
+            for axis, (n, length) in enumerate(zip(block, shape, strict=True)):
+                text(f"first{axis} = {name}_places[({tile}) * {len(block)} + {axis}]")
+                stack.enter_context(text.block(f"for b{axis} in range({n})"))
+                text(f"at{axis} = first{axis} + b{axis}")
+                text(f"inside{axis} = ti.select((at{axis} >= 0) & (at{axis} < {length}), 1, 0)")
+            inside = " + ".join(f"inside{axis}" for axis in range(len(block)))
+            position = " + ".join(f"at{axis} * {stride}" for axis, stride in enumerate(row_strides(shape)))
+            text(f"entry = ti.cast(0, {TYPES[kept]})")
+            with text.block(f"if {inside} == {len(block)}"):
+                source = f"{name}[{position}]"
+                text(f"entry = ti.cast({source}, {TYPES[kept]})")
+            place = f"s0_{kept} + {made.at(index)}"
+            text(f"p_{kept}[({place}) * {lanes} + lane] = entry" if lanes > 1 else f"s_{kept}[{place}] = entry")
+        return made
 
     # Entries of one tile lie side by side in an argument, and those of neighbouring tiles in a register. So blocks of as many entries as 16
     # bytes hold, for all tiles of a register, are transposed: twice as many shuffles as registers.
@@ -148,11 +190,14 @@ class Kernel:
         """The whole source."""
         lanes, head, text = self.lanes, Text(), Text()
         arguments = ["control: A_i", "errors: A_i"]
-        letter = {name: "Q" for name in self.quads}
-        arguments += [f"{'' if mapped else 'u'}{name}: {letter.get(name, 'A')}_{kind}" for name, kind, _, mapped in self.inputs]
+        letter = dict.fromkeys(self.quads, "Q")
+        for number, (name, kind, _, mapped) in enumerate(self.inputs):
+            block = self.form.whole(number) is not None
+            arguments.append(f"{'' if mapped or block else 'u'}{name}: {letter.get(name, 'A')}_{kind}")
+            arguments += [f"{name}_places: A_i"] if block else []
         arguments += [f"{name}: {'W' if summed else letter.get(name, 'A')}_{kind}" for name, kind, _, summed in self.outputs]
         for kind in self._sizes:
-            arguments += [f"s_{kind}: W_{kind}", f"p_{kind}: A_{kind}"]
+            arguments += [f"s_{kind}: W_{kind}", *([f"p_{kind}: A_{kind}"] if lanes > 1 else [])]
         arguments += [f"c_{kind}: A_{kind}" for kind in self.constants]
         summed = any(self.form.summed)
         head("@ti.kernel")
@@ -174,10 +219,13 @@ class Kernel:
         if summed:
             head("chunk = g // control[3]")
             for kind in sorted({stored(kind) for _, kind, _, s in self.outputs if s}):
-                own = [f"ti.cast(ti.select(t0 + {lane} >= g * {lanes}, 1, 0), {TYPES[kind]})" for lane in range(lanes)]
+                own = [
+                    f"ti.cast(ti.select((t0 + {lane} >= g * {lanes}) & (t0 + {lane} < control[4]), 1, 0), {TYPES[kind]})"
+                    for lane in range(lanes)
+                ]
                 head(f"own_{kind} = {w.gathered(own)}")
-        for name, kind, argument, mapped in self.inputs:
-            if mapped:
+        for number, (name, kind, argument, mapped) in enumerate(self.inputs):
+            if mapped and self.form.whole(number) is None:
                 size = argument.size // QUAD[kind] if name in self.quads else max(argument.size, 1)
                 head(f"{name}_size = {size}")
                 head(f"{name}_at = t0 * {size}")
@@ -186,7 +234,8 @@ class Kernel:
                 head(f"{name}_at = t0 * {int(np.prod(shape, dtype=np.int64)) // (QUAD[kind] if name in self.quads else 1)}")
         text.lines = head.lines
         whole = str(text) + body
-        return entries.library(body, lanes) + "\n" + whole
+        source = entries.library(body, lanes) + "\n" + whole
+        return source.replace("ti.i64", "ti.i32").replace("ti.u8", "ti.i32") if self.narrow else source
 
     def _kernel(self) -> Any:
         lanes = self.lanes
@@ -194,6 +243,7 @@ class Kernel:
         def names() -> dict[str, Any]:
             ti = engine.taichi()
             types = {"f": ti.f32, "d": ti.f64, "i": ti.i32, "n": ti.i64, "b": ti.u8}
+            types |= {"n": ti.i32, "b": ti.i32} if self.narrow else {}
             found: dict[str, Any] = {}
             for kind, kept in types.items():
                 vector = ti.types.vector(lanes, kept) if lanes > 1 else kept
@@ -204,64 +254,110 @@ class Kernel:
                     found[f"Q_{kind}"] = ti.types.ndarray(dtype=ti.types.vector(QUAD[kind], kept), ndim=1)
             return found
 
-        return engine.shared_kernel(self.source, "tiles", ("tiles", lanes), names)
+        return engine.shared_kernel(self.source, "tiles", ("tiles", lanes, self.narrow), names)
 
-    def __call__(self, arrays: Sequence[np.ndarray], tiles: int) -> list[np.ndarray]:
-        """The results for arrays of the arguments, one after the other for each tile."""
-        lanes = self.lanes
-        count = max(tiles, lanes)
-        given = []
-        for (name, kind, argument, mapped), array in zip(self.inputs, arrays, strict=True):
-            flat: Any = np.ascontiguousarray(array, _NUMPY[kind]).reshape(-1)
-            if mapped and count > tiles and argument.size:
-                flat = np.concatenate([flat, np.tile(flat[-argument.size :], count - tiles)])
-            flat = flat if flat.size else np.zeros(1, flat.dtype)
-            if name in self.quads:
-                if flat.ctypes.data % 16:
-                    aligned = engine.aligned((flat.size,), flat.dtype)
-                    aligned[:] = flat
-                    flat = aligned
-                flat = flat.reshape(-1, QUAD[kind])
-            given.append(flat.view(np.uint8) if kind == "b" else flat)
+    def __call__(self, arrays: Sequence[np.ndarray], tiles: int, places: Sequence[Any] = ()) -> list[np.ndarray]:
+        """The results for arrays of the arguments, one after the other for each tile.
+
+        Args:
+            arrays: of the arguments; whole arrays for those that are blocks.
+            tiles: how many there are.
+            places: for each argument that is a block the index of its first entry, of shape (tiles, axes); None for others.
+        """
+        given: list[Any] = [
+            np.ascontiguousarray(a, _NUMPY[kind]).reshape(-1) for (_, kind, _, _), a in zip(self.inputs, arrays, strict=True)
+        ]
+        sizes = [math.prod(shape) for _, _, shape, _ in self.outputs]
+        found = [
+            np.zeros(size, _NUMPY[kind]) if summed else buffers.empty((tiles * size,), np.dtype(_NUMPY[kind]))
+            for size, (_, kind, _, summed) in zip(sizes, self.outputs, strict=True)
+        ]
+        for first in range(0, tiles, self._most):
+            last = min(first + self._most, tiles)
+            inputs = [
+                g[first * a.size : last * a.size] if m and self.form.whole(k) is None else g
+                for k, (g, (_, _, a, m)) in enumerate(zip(given, self.inputs, strict=True))
+            ]
+            here = [None if p is None else p[first:last] for p in places]
+            whole = [None if s else f[first * n : last * n] for f, n, (_, _, _, s) in zip(found, sizes, self.outputs, strict=True)]
+            for result, made, (_, _, _, summed) in zip(
+                found, self._batch(inputs, here, whole, first, last - first), self.outputs, strict=True
+            ):
+                if summed:
+                    result += made
+        return [f.reshape(shape if s else (tiles, *shape)) for f, (_, _, shape, s) in zip(found, self.outputs, strict=True)]
+
+    @property
+    def _most(self) -> int:
+        """Tiles of a launch."""
+        largest = max([a.size for _, _, a, _ in self.inputs] + [math.prod(shape) for _, _, shape, _ in self.outputs], default=1)
+        most = LARGEST // max(largest, 1)
+        return most if self.workers is not None else min(most, GPU_THREADS)
+
+    def _batch(self, arrays: Sequence[np.ndarray], places: Sequence[Any], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
+        """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
+        lanes, count = self.lanes, max(tiles, self.lanes)
+        given: list[Any] = []
+        for number, ((name, kind, argument, mapped), array) in enumerate(zip(self.inputs, arrays, strict=True)):
+            block = self.form.whole(number) is not None
+            given.append(self._argument(name, kind, argument.size if mapped and not block else 0, array, count - tiles))
+            if block:
+                given.append(
+                    np.concatenate([places[number], np.repeat(places[number][-1:], count - tiles, 0)]).astype(np.int32).reshape(-1)
+                )
         groups = -(-tiles // lanes)
-        per_chunk = max(-(-groups // CHUNKS), 1)
+        per_chunk = max(-(-groups // CHUNKS), 1) if self.workers is not None else 1
         chunks = -(-groups // per_chunk)
         threads = self.workers if self.workers is not None else GPU_THREADS
-        share = -(-chunks // threads) * per_chunk
+        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles], np.int32)
         results = []
-        for _, kind, shape, summed in self.outputs:
-            size = int(np.prod(shape, dtype=np.int64))
+        for (name, kind, shape, summed), target in zip(self.outputs, whole, strict=True):
+            size = max(math.prod(shape), 1)
             if summed:
-                results.append(engine.aligned((max(chunks * size, 1), lanes) if lanes > 1 else (max(chunks * size, 1),), _NUMPY[kind]))
+                memory = engine.aligned((chunks * size * lanes,), self._types[kind])
+                results.append(memory.reshape(-1, lanes) if lanes > 1 else memory)
             else:
-                results.append(buffers.empty((max(count * size, 1),), np.dtype(_ARRAYS[kind])))
+                direct = count == tiles and target.size and self._types[kind] == target.dtype and not target.ctypes.data % 16
+                memory = target if direct else engine.aligned((count * size,), self._types[kind])
+                results.append(memory.reshape(-1, QUAD[kind]) if name in self.quads else memory)
         errors = np.zeros(max(len(self.checks), 1), np.int32)
-        control = np.array([count, share, groups, per_chunk], np.int32)
-        with self._lock:
-            scratch: list[np.ndarray] = []
+        with engine.lock:
+            scratch: list[Any] = []
             for kind, size in self._sizes.items():
-                memory = _scratch(kind, size * threads * lanes)
-                scratch += [memory.reshape(-1, lanes) if lanes > 1 else memory, memory]
-            with engine.lock:
-                outs = [r.reshape(-1, QUAD[k]) if n in self.quads else r for (n, k, _, _), r in zip(self.outputs, results, strict=True)]
-                self._kernel()(control, errors, *given, *outs, *scratch, *self.constants.values())
-        self._refuse(errors)
-        found = []
-        for (_, kind, shape, summed), result in zip(self.outputs, results, strict=True):
-            size = int(np.prod(shape, dtype=np.int64))
+                scratch += _scratch(kind, self._types[kind], size * threads, lanes)
+            constants = [c.astype(self._types[kind], copy=False) for kind, c in self.constants.items()]
+            self._kernel()(control, errors, *given, *results, *scratch, *constants)
+        self._refuse(errors, first)
+        sums: list[Any] = []
+        for (_, kind, shape, summed), result, target in zip(self.outputs, results, whole, strict=True):
+            size = math.prod(shape)
             if summed:
-                total = result.reshape(-1, lanes)[: chunks * size].reshape(chunks, size, lanes).sum(axis=(0, 2))
-                found.append(total.reshape(shape).astype(_NUMPY[kind]))
+                sums.append(result.reshape(chunks, max(size, 1), lanes).sum(axis=(0, 2))[:size].astype(_NUMPY[kind]))
             else:
-                whole = result[: tiles * size].reshape(tiles, *shape)
-                found.append(whole.view(np.bool_) if kind == "b" else whole)
-        return found
+                sums.append(None)
+                if target.size and not np.may_share_memory(result, target):
+                    target[:] = result.reshape(-1)[: target.size]
+        return sums
 
-    def _refuse(self, errors: np.ndarray) -> None:
+    def _argument(self, name: str, kind: str, size: int, flat: Any, missing: int) -> Any:
+        """An argument as the kernel takes it; the last tile is repeated if there are fewer than lanes. `size`: its entries of a tile."""
+        flat = flat.astype(self._types[kind], copy=False)
+        if size and missing:
+            flat = np.concatenate([flat, np.tile(flat[-size:], missing)])
+        flat = flat if flat.size else np.zeros(1, flat.dtype)
+        if name not in self.quads:
+            return flat
+        if flat.ctypes.data % 16:
+            moved = engine.aligned((flat.size,), flat.dtype)
+            moved[:] = flat
+            flat = moved
+        return flat.reshape(-1, QUAD[kind])
+
+    def _refuse(self, errors: np.ndarray, first: int) -> None:
         for tile, message in zip(errors.tolist(), self.checks, strict=False):
             if tile:
                 kind = ArrayIndexError if "index" in message else ParameterError if "while_loop" in message else SingularError
-                raise kind(f"{message} (tile {tile - 1})")
+                raise kind(f"{message} (tile {first + tile - 1})")
 
 
 def _transposed(w: Writer, rows: list[str]) -> list[str]:
@@ -284,15 +380,20 @@ def _transposed(w: Writer, rows: list[str]) -> list[str]:
 
 
 _NUMPY = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.bool_}
-_memory: dict[str, np.ndarray] = {}
+_memory: dict[Any, Any] = {}
 
 
-def _scratch(kind: str, size: int) -> np.ndarray:
-    """Scratch memory, kept from call to call. The caller holds the engine's lock while it is used."""
+def _scratch(kind: str, dtype: Any, size: int, lanes: int) -> list[Any]:
+    """Scratch memory as registers and as numbers, kept from call to call. The caller holds the engine's lock while it is used."""
     found = _memory.get(kind)
-    if found is None or found.size < size:
-        found = _memory[kind] = engine.aligned((size,), _NUMPY[kind])
-    return found[:size]
+    if not engine.backend().on_host:
+        if found is None or found.shape[0] < size:
+            found = _memory[kind] = engine.backend().memory.allocate((size,), dtype, flat=True)
+        return [found.data]
+    if found is None or found.size < size * lanes:
+        found = _memory[kind] = engine.aligned((size * lanes,), dtype)
+    part = found[: size * lanes]
+    return [part.reshape(-1, lanes), part] if lanes > 1 else [part]
 
 
 def _variables(program: Program) -> list[Variable]:

@@ -1,0 +1,190 @@
+"""What a tile program cannot do is refused with the line of the program, and with what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as np
+from diffsim.errors import ArrayIndexError, DerivativeError, ParameterError, ShapeError, SingularError, TileError
+
+GENERATOR = numpy.random.default_rng(0)
+TILES = 5
+X = GENERATOR.normal(size=(TILES, 4))
+M = GENERATOR.normal(size=(TILES, 4, 4))
+K = numpy.arange(4) + 10 * (numpy.arange(TILES) == 3)[:, None]
+"""Positions that are out of range in tile 3."""
+
+
+def gather(x, k):
+    return x[k]  # here
+
+
+def scatter(x, k):
+    a = x.copy()
+    a[k] = 1.0  # here
+    return a
+
+
+def singular(m, x):
+    return np.linalg.solve(m * (x[0] < 1e9) * 0, x)  # here
+
+
+def singular_inverse(m):
+    return np.linalg.inv(m * 0)  # here
+
+
+def indefinite(m):
+    return np.linalg.cholesky(m - 10 * np.eye(4))  # here
+
+
+def branch(x):
+    if x[0] > 0:  # here
+        return x
+    return -x
+
+
+def turns_of_a_python_loop(x):
+    for _ in range(x[0] > 0):  # here
+        x = x * 2
+    return x
+
+
+def shape_that_differs(x, k):
+    return np.zeros(k[0]) + x[0]  # here
+
+
+def slice_that_differs(x, k):
+    return x[: k[0]]  # here
+
+
+def positions_of_a_condition(x):
+    return np.nonzero(x > 0)[0]  # here
+
+
+def without_a_rule(k):
+    return np.gcd(k, k + 1)  # here
+
+
+def function_that_looks_at_values(x):
+    return np.median(x)  # here
+
+
+def single_byte(x):
+    return x.astype(np.int8) + 1  # here
+
+
+def too_large(x):
+    return np.cumsum(np.cumsum(np.outer(x, x), 0), 1)  # here
+
+
+def too_many_operations(x):
+    for _ in range(3000):
+        x = x * 0.9 + np.sin(x)  # here
+    return x
+
+
+def mean_of_masked(x):
+    return np.mean(x[x > 0])  # here
+
+
+def length_of_masked(x):
+    return len(x[x > 0]) * x  # here
+
+
+def masked_by_two(x):
+    a = x.copy()
+    a[x > 0] = x[x < 0]  # here
+    return a
+
+
+def many_turns(x, k):
+    return ds.fori_loop(0, 500 * k[0], lambda _, s: 0.5 * s, x)  # here
+
+
+def endless(x):
+    return ds.while_loop(lambda y: y[0] < 1e9, lambda y: 0.5 * y, x)  # here
+
+
+CASES: dict[Callable[..., Any], tuple[type[Exception], str, tuple[Any, ...]]] = {
+    gather: (ArrayIndexError, r"axis of length 4; use positions from -4 to 3.*\(tile 3\)", (X, K)),
+    scatter: (ArrayIndexError, r"axis of length 4; use positions from -4 to 3.*\(tile 3\)", (X, K)),
+    singular: (SingularError, r"solve of a singular matrix.*multiple of the unit matrix", (M, X)),
+    singular_inverse: (SingularError, "singular matrix.*multiple of the unit matrix", (M,)),
+    indefinite: (SingularError, "not positive definite.*multiple of the unit matrix", (M,)),
+    branch: (TileError, r"truth value.*write where\(condition, a, b\) or ds.cond", (X,)),
+    turns_of_a_python_loop: (TileError, "Python number.*ranges are known numbers", (X,)),
+    shape_that_differs: (TileError, "Python number.*lengths, slices and ranges are known", (X, K)),
+    slice_that_differs: (TileError, "Python number.*lengths, slices and ranges are known", (X, K)),
+    positions_of_a_condition: (TileError, r"numpy.nonzero.*write where", (X,)),
+    without_a_rule: (TileError, "gcd of whole numbers has no rule.*convert", (K,)),
+    function_that_looks_at_values: (TileError, "truth value.*write where", (X,)),
+    single_byte: (TileError, "an array of int8.*expected float32.*convert it with astype", (X,)),
+    too_large: (TileError, "bytes of scratch memory.*expected at most 8388608; use smaller tiles", (GENERATOR.normal(size=(2, 1200)),)),
+    too_many_operations: (TileError, "9000 operations, expected at most 4000.*ds.fori_loop", (X,)),
+    mean_of_masked: (TileError, "whose number of entries differs.*where", (X,)),
+    length_of_masked: (TileError, r"len\(x\[mask\]\).*where", (X,)),
+    masked_by_two: (TileError, "expected one mask.*where", (X,)),
+    many_turns: (ParameterError, r"more than 1000 turns; give it a known bound.*\(tile 3\)", (X, K)),
+    endless: (ParameterError, "more than 1000 turns; give a larger max_steps", (X,)),
+}
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_says_where_and_what_to_write(function: Callable[..., Any]) -> None:
+    kind, message, args = CASES[function]
+    lines, first = inspect.getsourcelines(function)
+    (line,) = [first + k for k, text in enumerate(lines) if text.rstrip().endswith(("# here", "# here\n"))]
+    with pytest.raises(kind, match=message) as raised:
+        ds.tile.map(function)(*args)
+    assert re.match(rf".*test_errors\.py:{line}: ", str(raised.value)), str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "axes", "kind", "message"),
+    [
+        ((X, M[:3]), 0, ShapeError, "3, 5 tiles, expected one number"),
+        ((X, M), (0, 5), ShapeError, "argument 1 has the shape .* no axis 5"),
+        ((X, M), (None, None), ParameterError, "axes has no axis, expected one"),
+        ((X, M), (0,), ParameterError, r"axes = \(0,\) for 2 arguments, expected"),
+        ((X, numpy.zeros((TILES, 1, 1, 1, 1, 1))), 0, TileError, "5 axes in each tile, expected 4 at most"),
+        ((X, numpy.zeros((TILES, 2), numpy.int8)), 0, TileError, "an argument: an array of int8.*convert it with astype"),
+    ],
+)
+def test_arguments(args: tuple[Any, ...], axes: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        ds.tile.map(lambda x, m: x * 1.0, axes=axes)(*args)
+
+
+def test_a_result_is_made_of_arrays() -> None:
+    with pytest.raises(TileError, match="returned str, expected arrays"):
+        ds.tile.map(lambda x: "text")(X)
+    with pytest.raises(TileError, match="number of entries differs"):
+        ds.tile.map(lambda x: x[x > 0])(X)
+
+
+def test_a_value_stays_in_its_program() -> None:
+    kept = []
+    ds.tile.map(lambda x: kept.append(x * 2) or x)(X)
+    with pytest.raises(TileError, match="used outside of it"):
+        ds.tile.map(lambda x: x + kept[0])(X)
+
+
+def test_conversions_are_refused() -> None:
+    with pytest.raises((TileError, DerivativeError), match="float"):
+        ds.tile.map(lambda x: x * float(x[0]))(X)
+
+
+def test_the_states_of_a_long_loop_do_not_fit() -> None:
+    def long(x):
+        return np.sum(ds.while_loop(lambda y: y[0] > 0.1, lambda y: 0.9 * y, x, max_steps=10**6))
+
+    pullback = ds.vjp(ds.tile.map(long), X)[1]
+    with pytest.raises(TileError, match=r"test_errors\.py:\d+: the derivative of a loop.*smaller max_steps"):
+        pullback(numpy.ones(TILES))
