@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-WORKED = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "shallow_water", "maxwell", "navier_stokes")]
+WORKED = [
+    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes")
+]
 """Worked examples: they state what they print, and draw their figure."""
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)

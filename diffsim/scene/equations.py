@@ -11,7 +11,7 @@ from diffsim.grid import Grid
 from diffsim.scene.model import CountOrNone, Mask, Model, Positive
 from diffsim.scene.rules import Boundary, build_boundary
 from diffsim.scene.shown import shown
-from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
 
@@ -118,4 +118,53 @@ class HeatModel(Model):
         return 1 / finer**2
 
 
-EquationModel: TypeAlias = Annotated[LongWaveModel | AcousticModel | HeatModel, Field(discriminator="type")]
+class DGModel(Model):
+    """What the equations with discontinuous Galerkin elements share.
+
+    Attributes:
+        order: degree of the polynomials. Cells along each axis, also those of the data, are a multiple of order + 1.
+    """
+
+    order: Literal[1, 2, 3, 4] = 3
+
+    def metres(self, grid: Grid) -> tuple[float, ...]:
+        return grid.spacing
+
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
+        return None
+
+    def finer_step(self, finer: float) -> float:
+        return 1 / finer
+
+
+class DGAdvectionModel(DGModel):
+    """A tracer in a wind (`diffsim.solvers.DGAdvection`): known `wind_x` and, in two dimensions, `wind_y`, state `u`.
+
+    Attributes:
+        boundary: of all sides.
+    """
+
+    type: Literal["dg_advection"]
+    boundary: Literal["periodic", "outflow"] = "periodic"
+
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        return DGAdvection(grid, dt, self.order, self.boundary)
+
+
+class DGAcousticModel(DGModel):
+    """Acoustics in pressure and velocity (`diffsim.solvers.DGAcoustic`): `c` and `rho`, states `p`, `vx` and, in two dimensions, `vy`.
+
+    Attributes:
+        boundary: of all sides.
+    """
+
+    type: Literal["dg_acoustic"]
+    boundary: Literal["periodic", "wall", "outflow"] = "outflow"
+
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        return DGAcoustic(grid, dt, self.order, self.boundary)
+
+
+EquationModel: TypeAlias = Annotated[
+    LongWaveModel | AcousticModel | HeatModel | DGAdvectionModel | DGAcousticModel, Field(discriminator="type")
+]

@@ -1,7 +1,8 @@
 """Equations that are ready to use, one a file."""
 
 from diffsim.solvers.acoustic import Acoustic
+from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 
-__all__ = ["Acoustic", "Heat", "LongWave"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave"]

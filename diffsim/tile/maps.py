@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -174,6 +174,16 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
     return mapped
 
 
+Known: TypeAlias = dict[Any, tuple[Program, Any]]
+"""The programs of a function and the trees of their results, by the trees, shapes and types of its arguments."""
+
+
+def map_fixed(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
+    """`map` of a function that reads nothing from around it but constants: it is run once for arguments of the same shapes."""
+    known: Known = {}
+    return lambda *args: _mapped(function, args, axes, known)
+
+
 def _axis_of(axes: Any, count: int) -> list[Any]:
     given = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
     if len(given) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in given):
@@ -185,7 +195,7 @@ def _axis_of(axes: Any, count: int) -> list[Any]:
     return given
 
 
-def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> Any:
+def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, known: Known | None = None) -> Any:
     leaves, trees, cores, lines = [], [], [], []
     for number, (arg, axis) in enumerate(zip(args, _axis_of(axes, len(args)), strict=True)):
         found, tree = flatten(arg)
@@ -222,8 +232,15 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any) -> A
         return tuple(_result(r) for r in results)
 
     examples = [aval(cores[k]) if not lines[k] else _Tile(cores[k].shape[1:], cores[k].dtype) for k in traceable]
-    program, captured = traced(run, examples)
-    program = _complete(program)
+    key = tuple(tree for tree, _ in trees), tuple(lines), tuple((e.shape, np.dtype(e.dtype).str) for e in examples)
+    captured: list[Any] = []
+    if known is not None and key in known and len(traceable) == len(cores):
+        program, kinds["tree"] = known[key]
+    else:
+        program, captured = traced(run, examples)
+        program = _complete(program)
+        if known is not None and not captured and len(traceable) == len(cores):
+            known[key] = program, kinds["tree"]
     form = Form((*(lines[k] for k in traceable), *(False for _ in captured)), (False,) * len(program.results))
     if not count:
         results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)

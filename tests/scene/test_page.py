@@ -30,6 +30,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "Grid": schema.GridModel,
     "Time": schema.Time,
     "Equation acoustic": equations.AcousticModel,
+    "Equation dg_acoustic": equations.DGAcousticModel,
+    "Equation dg_advection": equations.DGAdvectionModel,
     "Equation heat": equations.HeatModel,
     "Equation long_wave": equations.LongWaveModel,
     "Boundary": rules.RuleModel,
@@ -201,7 +203,13 @@ def test_links_lead_to_headings() -> None:
 
 def test_equations_have_the_names_and_units_of_the_page() -> None:
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in section("Equation").splitlines() if line.startswith("| `")]
-    made = {"acoustic": equations.AcousticModel, "heat": equations.HeatModel, "long_wave": equations.LongWaveModel}
+    made = {
+        "acoustic": equations.AcousticModel,
+        "dg_acoustic": equations.DGAcousticModel,
+        "dg_advection": equations.DGAdvectionModel,
+        "heat": equations.HeatModel,
+        "long_wave": equations.LongWaveModel,
+    }
     assert [line[0] for line in lines[1:]] == [f"`{name}`" for name in made]
     for name, parameters, initials, forcings, states in lines[1:]:
         equation = made[name.strip("`")](type=name.strip("`")).build(Grid((8, 8), 10.0), 1e-6)
