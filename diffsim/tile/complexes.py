@@ -5,6 +5,7 @@ Derivatives are taken before: the rules of the reverse-mode layer hold for compl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ def is_complex(x: Any) -> bool:
     return np.dtype(x.dtype).kind == "c" if hasattr(x, "dtype") else isinstance(x, complex)
 
 
+@functools.lru_cache(maxsize=1000)  # programs are compared by identity
 def has_complex(program: Program) -> bool:
     """Whether any value of a program is complex."""
     values = [*program.arguments, *program.results, *(r for o in program.operations for r in o.results)]
