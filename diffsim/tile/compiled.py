@@ -26,6 +26,8 @@ CHUNKS = 64
 """Parts of the tiles whose sums are kept apart: results do not depend on the number of threads."""
 GPU_THREADS = 16_384
 """Tiles of a launch on a GPU: one for each thread."""
+GPU_SCRATCH = 1 << 28
+"""The most bytes of scratch memory of all tiles of a launch on a GPU."""
 LARGEST = 2**31 - 1
 """The most entries of an array of a launch: kernels index them with 32 bits."""
 QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
@@ -207,8 +209,7 @@ class Kernel:
             head("ti.loop_config(serialize=True)")
         elif self.workers is not None:
             head("ti.loop_config(block_dim=1)")
-        count = self.workers if self.workers is not None else GPU_THREADS
-        head(f"for w in range({count}):")
+        head(f"for w in range({self.workers if self.workers is not None else 'control[5]'}):")
         head.depth = 2
         for kind, size in self._sizes.items():
             head(f"s0_{kind} = w * {size}")
@@ -292,7 +293,9 @@ class Kernel:
         """Tiles of a launch."""
         largest = max([a.size for _, _, a, _ in self.inputs] + [math.prod(shape) for _, _, shape, _ in self.outputs], default=1)
         most = LARGEST // max(largest, 1)
-        return most if self.workers is not None else min(most, GPU_THREADS)
+        if self.workers is not None:
+            return most
+        return max(min(most, GPU_THREADS, GPU_SCRATCH // max(8 * sum(self._sizes.values()), 1)), 1)
 
     def _batch(self, arrays: Sequence[np.ndarray], places: Sequence[Any], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
         """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
@@ -308,8 +311,8 @@ class Kernel:
         groups = -(-tiles // lanes)
         per_chunk = max(-(-groups // CHUNKS), 1) if self.workers is not None else 1
         chunks = -(-groups // per_chunk)
-        threads = self.workers if self.workers is not None else GPU_THREADS
-        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles], np.int32)
+        threads = self.workers if self.workers is not None else groups
+        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles, threads], np.int32)
         results = []
         for (name, kind, shape, summed), target in zip(self.outputs, whole, strict=True):
             size = max(math.prod(shape), 1)

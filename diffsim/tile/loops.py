@@ -190,6 +190,7 @@ def loop(
     state = tuple(c if hasattr(c, "dtype") else np.asarray(c) for c in init)
 
     def turn(cores: Cores) -> Cores:
+        cores[0].weak = True
         return tuple(c if hasattr(c, "dtype") else np.asarray(c) for c in body(cores[0], cores[1:]))
 
     program, captured = traced(turn, (np.zeros((), np.intp), *map(_blank, state)))

@@ -19,6 +19,7 @@ from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.arrays.namespace import named
 from diffsim.ad.core import Primitive, Trace, Tracer, bind, is_inexact, local, running
 from diffsim.ad.ops.elementwise import TABLE
+from diffsim.ad.ops.structure import astype
 from diffsim.ad.scans import scans
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.sweep import swept
@@ -41,13 +42,18 @@ _computing = _Computing()
 
 
 class TileTracer(Tracer):
-    """An abstract array of a tile program. `primal` is an example: its entries are never read."""
+    """An abstract array of a tile program. `primal` is an example: its entries are never read.
 
-    __slots__ = ("variable",)
+    Attributes:
+        variable: of the program.
+        weak: whether it stands for a number of Python, such as the number of a turn, which takes the type of what it meets.
+    """
+
+    __slots__ = ("variable", "weak")
     abstract = True
 
-    def __init__(self, trace: TileTrace, primal: Any, variable: Variable) -> None:
-        self.trace, self.primal, self.variable = trace, primal, variable
+    def __init__(self, trace: TileTrace, primal: Any, variable: Variable, weak: bool = False) -> None:
+        self.trace, self.primal, self.variable, self.weak = trace, primal, variable, weak
 
     def __bool__(self) -> bool:
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
@@ -94,8 +100,6 @@ class TileTracer(Tracer):
         return decisions.FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        from diffsim.ad.ops.structure import astype
-
         return astype(self, dtype=np.dtype(dtype))
 
     def __repr__(self) -> str:
@@ -105,6 +109,22 @@ class TileTracer(Tracer):
 
     def __format__(self, spec: str) -> str:
         return repr(self)
+
+
+def _is_strong(x: Any) -> bool:
+    return hasattr(x, "dtype") and not (isinstance(x, TileTracer) and x.weak)
+
+
+def _of_one_type(args: Sequence[Any]) -> list[Any]:
+    """Arguments of an elementwise operation, with numbers of Python in the type that NumPy's promotion gives them."""
+    types = [a.dtype for a in args if _is_strong(a)]
+    out = []
+    for a in args:
+        if isinstance(a, TileTracer) and a.weak:
+            dtype = np.result_type(*types, 0.0 if a.dtype.kind == "f" else 0)
+            a = a if a.dtype == dtype else bind(astype, (a,), {"dtype": dtype})
+        out.append(a)
+    return out
 
 
 def _undecided(what: str, remedy: str) -> TileError:
@@ -165,10 +185,14 @@ class TileTrace(Trace):
         if primitive.record is not None:
             return self._with_own_rule(primitive, args, params)
         params = {name: value for name, value in params.items() if name not in UNNEEDED}
+        weak = any(isinstance(a, TileTracer) and a.weak for a in args) and primitive.name in TABLE
+        if weak and any(_is_strong(a) for a in args):
+            args, weak = _of_one_type(args), False
         examples = [a.primal if isinstance(a, TileTracer) else a for a in args]
         with np.errstate(all="ignore"):
             found = decisions.example(primitive, examples, params)
         results = tuple(map(self._new, found)) if primitive.multiple else (self._new(found),)
+        results[0].weak = weak
         operands = tuple(a.variable if isinstance(a, TileTracer) else a for a in args)
         self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places()))
         return results if primitive.multiple else results[0]
