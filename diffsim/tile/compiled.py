@@ -180,7 +180,9 @@ class Kernel:
             source = w.read(value, index)
             if summed:
                 source = w.variable(source)
-                w.text(f"{name}[chunk * {size} + {place}] = {name}[chunk * {size} + {place}] + {source} * own_{stored(value.kind)}")
+                kept = stored(value.kind)
+                own = f"ti.select(own_{kept} == {w.number(1, kept)}, {source}, {w.number(0, kept)})"  # 0 * inf is no number
+                w.text(f"{name}[chunk * {size} + {place}] = {name}[chunk * {size} + {place}] + {own}")
                 return
             source = w.variable(f"ti.select({source}, V_i(F_i(1)), V_i(F_i(0)))" if value.kind == "b" else source)
             for lane in range(self.lanes):

@@ -72,7 +72,13 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    return ew.absolute(a - b) <= atol + rtol * ew.absolute(b)
+    isnan, isfinite = ew.TABLE["isnan"], ew.TABLE["isfinite"]
+    near = ew.less_equal(ew.absolute(a - b), atol + rtol * ew.absolute(b))
+    found = bind(ew.TABLE["logical_or"], (ew.equal(a, b), bind(ew.TABLE["logical_and"], (near, bind(isfinite, (b,), {})), {})), {})
+    if not equal_nan:
+        return found
+    both = bind(ew.TABLE["logical_and"], (bind(isnan, (a,), {}), bind(isnan, (b,), {})), {})
+    return bind(ew.TABLE["logical_or"], (found, both), {})
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: None = None) -> Any:

@@ -36,9 +36,9 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
     "abs": ("return ti.max(x, {0} - x)",),
     "trunc": ("return ti.select(x < {0}, {0} - ti.floor({0} - x), ti.floor(x))",),
     "rint": (
-        "r = ti.floor(x + {half})",
-        "h = ti.floor(r * {half}) * {two}",
-        "return ti.select((r - x == {half}) & (r != h), r - {1}, r)",
+        "r = ti.floor(x)",
+        "even = r == ti.floor(r * {half}) * {two}",
+        "return ti.select((x - r > {half}) | ((x - r == {half}) & (even == 0)), r + {1}, r)",
     ),
     "sign": ("return ti.select(x > {0}, {1}, ti.select(x < {0}, {0} - {1}, x))",),
     "log1p": ("u = {1} + x", "return ti.select(u == {1}, x, ti.select(u - u == {0}, x * log_{k}(u) / (u - {1}), log_{k}(u)))"),
@@ -50,14 +50,19 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
     ),
     "sinh": ("m = expm1_{k}(abs_{k}(x))", "s = {half} * (m + m / (m + {1}))", "return ti.select(m - m == {0}, sign_{k}(x) * s, x * m)"),
     "cosh": ("e = exp_{k}(abs_{k}(x))", "return {half} * (e + {1} / e)"),
-    "asinh": ("a = abs_{k}(x)", "return sign_{k}(x) * log1p_{k}(a + a * a / ({1} + ti.sqrt({1} + a * a)))"),
+    "asinh": (
+        "a = abs_{k}(x)",
+        "b = ti.select(a > {big}, {1}, a)",
+        "found = log1p_{k}(b + b * b / ({1} + ti.sqrt({1} + b * b)))",
+        "return sign_{k}(x) * ti.select(a > {big}, log_{k}(a) + {log2}, found)",
+    ),
     "acosh": ("return log_{k}(x + ti.sqrt(x - {1}) * ti.sqrt(x + {1}))",),
     "atanh": ("return {half} * log1p_{k}({two} * x / ({1} - x))",),
     "cbrt": (
         "a = abs_{k}(x)",
         "r = exp_{k}(log_{k}(ti.select(a == {0}, {1}, a)) / {three})",
         "r = r - (r * r * r - a) / ({three} * r * r)",
-        "return ti.select(a == {0}, x, sign_{k}(x) * r)",
+        "return ti.select((a == {0}) | ((a - a == {0}) == 0), x, sign_{k}(x) * r)",
     ),
     "hypot": (
         "a = abs_{k}(x)",
@@ -74,7 +79,7 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Functions of registers: lines with numbers of the type in braces and `{{k}}`, the letter of the type. They call one another."""
-_NUMBERS = {"0": 0.0, "1": 1.0, "two": 2.0, "three": 3.0, "half": 0.5, "log2": float(np.log(2.0))}
+_NUMBERS = {"0": 0.0, "1": 1.0, "two": 2.0, "three": 3.0, "half": 0.5, "big": 1e9, "log2": float(np.log(2.0))}
 _TWO = ("atan2", "pow", "hypot", "logaddexp")
 
 
@@ -126,7 +131,7 @@ ARITHMETIC: Mapping[str, str] = {
     "add": "({0} + {1})",
     "subtract": "({0} - {1})",
     "multiply": "({0} * {1})",
-    "negative": "({zero} - {0})",
+    "negative": "({0} * ({zero} - {one}))",
     "positive": "{0}",
     "square": "({0} * {0})",
     "maximum": "ti.select(({0} >= {1}) | (({0} == {0}) == 0), {0}, {1})",

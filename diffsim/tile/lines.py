@@ -71,6 +71,15 @@ def _rows(w: Writer, value: Value) -> tuple[View, tuple[int, ...]]:
     return w.in_memory(value), value.shape[:-1]
 
 
+def _numbers(w: Writer, value: Value) -> tuple[View, tuple[int, ...]]:
+    """`_rows`, of truth values as whole numbers."""
+    if value.kind == "b":
+        source = w.allocate(value.shape, "i")
+        converted_copy(w, value, source)
+        value = source
+    return _rows(w, value)
+
+
 def _along(view: View, outer: Sequence[Affine], k: str, reverse: bool) -> View:
     """The entry `k` of a row, from the end if `reverse`."""
     n, stride = view.shape[-1], view.strides[-1]
@@ -140,12 +149,7 @@ def _better(largest: bool, new: str, best: str) -> str:
 @rule("winners", "running_winners")
 def _winners(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
-    value = w.operand(x)
-    if value.kind == "b":
-        source = w.allocate(value.shape, "i")
-        converted_copy(w, value, source)
-        value = source
-    view, rest = _rows(w, value)
+    view, rest = _numbers(w, w.operand(x))
     w.hold(view)
     reverse, running = operation.params.get("reverse", False), operation.primitive.name == "running_winners"
     made, n = w.allocate(result.shape, "n"), view.shape[-1]
@@ -174,7 +178,7 @@ def _winners(w: Writer, operation: Operation) -> None:
 @rule("argsort")
 def _argsort(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
-    view, rest = _rows(w, w.operand(x))
+    view, rest = _numbers(w, w.operand(x))
     w.hold(view)
     made, n = w.allocate(result.shape, "n"), view.shape[-1]
     with w.loops(rest) as outer, w.text.block(f"for i in range({n})"):
@@ -184,7 +188,7 @@ def _argsort(w: Writer, operation: Operation) -> None:
             with w.text.block(f"for j in range({bounds})"):
                 other = w.variable(w.read(_along(view, outer, "j", False), ()))
                 lost = f"(({own} == {own}) == 0)" if less == "<=" else f"((({own} == {own}) == 0) & ({other} == {other}))"
-                before = f"(({other} {less} {own}) | {lost})" if view.kind != "b" else "0"
+                before = f"(({other} {less} {own}) | {lost})"
                 w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
         row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
         for place in lanes_at(w, "p_n", row, rank):

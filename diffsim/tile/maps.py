@@ -112,7 +112,9 @@ _derivatives: dict[tuple[Any, ...], Any] = {}
 
 
 def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """A derived program, made once."""
+    """A derived program, made once; each time for functions with rules of their own, which may read other values by then."""
+    if program.has_own_rules:
+        return make()
     whole = (program.signature, *key)
     if whole not in _derivatives:
         if len(_derivatives) > 1000:

@@ -81,7 +81,8 @@ class Program:
             for result in operation.results:
                 names[result] = len(names)
             kinds = tuple((r.shape, r.dtype.str) for r in operation.results)
-            described.append((operation.primitive.name, operands, frozen(operation.params), kinds))
+            inner = None if operation.inner is None else operation.inner.signature
+            described.append((operation.primitive.name, operands, frozen(operation.params), kinds, inner))
         arguments = tuple((a.shape, a.dtype.str) for a in self.arguments)
         return arguments, tuple(described), tuple(_described(r, names) for r in self.results)
 
@@ -90,6 +91,12 @@ class Program:
         """How many operations are written out, those of loops once."""
         bodies = [o.inner if o.inner is not None else o.params.get("body") for o in self.operations]
         return len(self.operations) + sum(body.size for body in bodies if isinstance(body, Program))
+
+    @cached_property
+    def has_own_rules(self) -> bool:
+        """Whether it calls functions with derivative rules of their own, which the signature does not tell apart."""
+        bodies = [o.params.get("body") for o in self.operations]
+        return any(o.inner is not None for o in self.operations) or any(b.has_own_rules for b in bodies if isinstance(b, Program))
 
     def constants(self) -> Iterator[np.ndarray]:
         """The arrays among its operands."""
@@ -128,6 +135,7 @@ def pruned(arguments: Sequence[Variable], operations: Sequence[Operation], resul
             operation.primitive.name,
             tuple(("variable", id(o)) if isinstance(o, Variable) else frozen(o) for o in operands),
             frozen(operation.params),
+            None if operation.inner is None else (operation.primitive.evaluate, operation.inner.signature),
         )
         found = known.get(key)
         if found is not None:

@@ -75,10 +75,21 @@ def _elementwise(w: Writer, operation: Operation) -> None:
             w.join(*found)
             return
     kind = w.kind(result.dtype)
+    if name in entries.COMPARED:
+        kinds = _compared(kinds, operation.operands)
     template, computed = entries.template(name, kinds, kind, operation.place)
     numbers = entries.numbers(computed, w.number) if computed != "b" else {"k": "b"}
     final = "b" if name in entries.COMPARED or computed == "b" else computed
     _join(w, operation, [computed] * len(kinds), lambda *s: entries.converted(template.format(*s, **numbers), final, kind))
+
+
+def _compared(kinds: Sequence[str], operands: Sequence[Any]) -> list[str]:
+    """Types of operands that are compared: a Python number has a type of its own where that of the others does not hold it."""
+    if "f" in kinds or "d" in kinds:
+        return list(kinds)
+    return [
+        k if k != "number" else "d" if isinstance(o, float) else "n" if abs(o) >= 2**31 else k for k, o in zip(kinds, operands, strict=True)
+    ]
 
 
 def _join(w: Writer, operation: Operation, wanted: Sequence[str], entry: Callable[..., str]) -> None:

@@ -20,6 +20,8 @@ def _repeat(w: Writer, operation: Operation) -> None:
     w.close_all()
     values = [number_of(w, o, "d") for o in operands]
     turns = w.operand(count) if isinstance(count, Variable) else None
+    if turns is not None:
+        w.hold(turns)  # each turn reads it
     state = [w.allocate(v.shape, v.kind) for v in values[:states]]
     for made, value in zip(state, values, strict=False):
         w.hold(made)
@@ -71,7 +73,7 @@ def _repeat(w: Writer, operation: Operation) -> None:
             f"{operation.place}: a while_loop of a tile program takes more than {most} turns; give a larger max_steps, or check "
             "the condition",
         )
-    for value in (*constants, *stacked):
+    for value in (*constants, *stacked, *([] if turns is None else [turns])):
         w.release(value)
     for variable, made in zip(operation.results, (*state, *outs), strict=True):
         w.give(variable, made)

@@ -123,7 +123,7 @@ class Writer:
         array = np.asarray(array)
         kind = self.kind(array.dtype)
         first = array.flat[0] if array.size else array.dtype.type(0)
-        if array.size <= 1 or (array == first).all():
+        if array.size <= 1 or ((array == first).all() and (kind not in "fd" or (np.signbit(array) == np.signbit(first)).all())):
             return Uniform(self.number(first, kind), kind, array.shape)
         kept = stored(kind)
         data = np.ascontiguousarray(array, {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64}[kept])
