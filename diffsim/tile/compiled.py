@@ -211,7 +211,7 @@ class Kernel:
             head("ti.loop_config(serialize=True)")
         elif self.workers is not None:
             head("ti.loop_config(block_dim=1)")
-        head(f"for w in range({self.workers if self.workers is not None else 'control[5]'}):")
+        head(f"for w in range({self._threads}):")
         head.depth = 2
         for kind, size in self._sizes.items():
             head(f"s0_{kind} = w * {size}")
@@ -295,9 +295,14 @@ class Kernel:
         """Tiles of a launch."""
         largest = max([a.size for _, _, a, _ in self.inputs] + [math.prod(shape) for _, _, shape, _ in self.outputs], default=1)
         most = LARGEST // max(largest, 1)
+        return most if self.workers is not None else min(most, self._threads)
+
+    @property
+    def _threads(self) -> int:
+        """Workers of a CPU, or tiles of a launch on a GPU: as many as have scratch memory."""
         if self.workers is not None:
-            return most
-        return max(min(most, GPU_THREADS, GPU_SCRATCH // max(8 * sum(self._sizes.values()), 1)), 1)
+            return self.workers
+        return max(min(GPU_THREADS, GPU_SCRATCH // max(8 * sum(self._sizes.values()), 1)), 1)
 
     def _batch(self, arrays: Sequence[np.ndarray], places: Sequence[Any], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
         """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
@@ -313,8 +318,8 @@ class Kernel:
         groups = -(-tiles // lanes)
         per_chunk = max(-(-groups // CHUNKS), 1) if self.workers is not None else 1
         chunks = -(-groups // per_chunk)
-        threads = self.workers if self.workers is not None else groups
-        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles, threads], np.int32)
+        threads = self._threads
+        control = np.array([count, -(-chunks // threads) * per_chunk, groups, per_chunk, tiles], np.int32)
         results = []
         for (name, kind, shape, summed), target in zip(self.outputs, whole, strict=True):
             size = max(math.prod(shape), 1)

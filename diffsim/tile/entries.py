@@ -138,7 +138,7 @@ ARITHMETIC: Mapping[str, str] = {
     "minimum": "ti.select(({0} <= {1}) | (({0} == {0}) == 0), {0}, {1})",
     "fmax": "ti.select(({0} >= {1}) | (({1} == {1}) == 0), {0}, {1})",
     "fmin": "ti.select(({0} <= {1}) | (({1} == {1}) == 0), {0}, {1})",
-    "absolute": "ti.max({0}, {zero} - {0})",
+    "absolute": "ti.select({0} < {zero}, {zero} - {0}, {0} + {zero})",
     "sign": "ti.select({0} > {zero}, {one}, ti.select({0} < {zero}, {zero} - {one}, {0}))",
 }
 """On all numbers, in the type of the result."""

@@ -231,6 +231,8 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
             whole.append(unflatten(tree, values[position : position + size]))
             position += size
         results, kinds["tree"] = flatten(function(*whole))
+        if not any(hasattr(r, "dtype") for r in results) and all(r is None for r in results):
+            raise TileError("the function of a tile returned nothing, expected arrays; add a return")
         return tuple(_result(r) for r in results)
 
     examples = [aval(cores[k]) if not lines[k] else _Tile(cores[k].shape[1:], cores[k].dtype) for k in traceable]

@@ -54,6 +54,14 @@ class Whole:
         self._run.references[id(made)] = made, (self, at)
         return made
 
+    def _refused(self, *_: Any) -> Any:
+        raise TileError(
+            f"{caller()}: a whole array of shape {self.shape} is used as that of one tile; read a block by ds.tile.load(x, shape, at=...), "
+            "and return blocks by ds.tile.store"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = __setitem__ = __array__ = _refused
+
 
 class _Stored:
     """What a program returns for an array of its results."""
@@ -212,6 +220,8 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         assert y.shape == (32, 48) and means.shape == (4, 6)
         assert numpy.isclose(y[5, 5], 1.0) and numpy.isclose(y[0, 0], 0.6)  # 0 beyond the edge
     """
+    if callable(tiles):
+        raise TileError("@ds.tile.kernel without the number of tiles; write @ds.tile.kernel(tiles=(4, 6))")
     counts = tuple(operator.index(n) for n in (tiles if isinstance(tiles, (tuple, list)) else (tiles,)))
     if not counts or min(counts) < 1:
         raise ShapeError(f"tiles = {tiles!r}, expected numbers of at least 1; give the number of tiles along each axis")
@@ -241,6 +251,8 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
             wholes = [Whole(run, k, v) if hasattr(v, "shape") and len(v.shape) else v for k, v in enumerate(values)]
             found = function(*(Array(t, scalar=True) for t in tracers), *unflatten(tree, wholes))
             stored, shape = flatten(found)
+            if found is None or not stored:
+                raise TileError("a tile program returned nothing, expected what ds.tile.store or ds.tile.add gives; return that")
         for leaf in stored:
             if not isinstance(leaf, _Stored):
                 raise TileError(
@@ -293,7 +305,7 @@ def _assembled(stored: _Stored, parts: Any, places: np.ndarray, arrays: Sequence
         tile = int(np.argwhere(((places < 0) | (places + np.asarray(block) > np.asarray(shape))).any(axis=1))[0, 0])
         raise ArrayIndexError(
             f"the block of tile {tile}, of shape {block} at {tuple(places[tile].tolist())}, does not fit into a result of shape {shape}; "
-            "give a larger shape=, or fewer tiles"
+            "give a larger shape= (and cut the result), or cut the block; loads beyond the edges give 0, stores there are refused"
         )
     if stored.adds:
         total = add_blocks(parts, places=places, shape=shape)

@@ -118,3 +118,27 @@ def test_blocks_are_read_inside_a_program_only() -> None:
         ds.tile.load(X, (1, 1), at=(0, 0))
     with pytest.raises(ShapeError, match="at least 1"):
         ds.tile.kernel(tiles=0)
+
+
+def test_a_program_returns_something_and_takes_blocks() -> None:
+    with pytest.raises(TileError, match="returned nothing"):
+        ds.tile.kernel(tiles=3)(lambda i, x: None)(X)
+    with pytest.raises(TileError, match="returned nothing"):
+        ds.tile.map(lambda x: None)(X)
+    with pytest.raises(TileError, match="used as that of one tile"):
+        ds.tile.kernel(tiles=3)(lambda i, x: ds.tile.store(i, x + 1))(X)
+    with pytest.raises(TileError, match="without the number of tiles"):
+        ds.tile.kernel(lambda i, x: None)
+    with pytest.raises(TileError, match="differs from tile to tile"):
+        ds.tile.map(lambda x: float(x[0]))(X)
+
+
+def test_the_number_of_a_turn_takes_the_type_of_what_it_meets() -> None:
+    single = numpy.float32
+    found = ds.tile.map(lambda x: ds.fori_loop(0, 4, lambda k, y: y + k * single(0.5) + 0.25 * k, x))(X.astype(single))
+    assert found.dtype == single
+    numpy.testing.assert_allclose(found, X + 4.5, rtol=1e-6)
+
+
+def test_an_absolute_value_has_no_sign() -> None:
+    assert not numpy.signbit(ds.tile.map(np.abs)(numpy.array([[-0.0]]))).any()

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.holder import Holder
 from diffsim.ad.arrays.refusals import refusing
-from diffsim.ad.core import Tracer, bottom
+from diffsim.ad.core import Tracer, bottom, is_known
 from diffsim.errors import DerivativeError
 
 
@@ -30,6 +30,8 @@ class Convertible(Holder):
 
     def _plain(self, name: str) -> Any:
         value = self._current()
+        if not is_known(value):
+            return float(bottom(value))  # which says what to do where values differ from tile to tile
         if isinstance(value, Tracer) and value.dtype.kind in "fc":
             raise DerivativeError(
                 f"{name} of a differentiated value, as math.sin(x) and storing it in an array of NumPy's need, would lose its derivative; "
