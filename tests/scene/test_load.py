@@ -96,7 +96,11 @@ PROBLEMS = [
     ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),
     ({"grid__axes": ["time", "x"]}, "grid: expected axes of space, found time", "rename them"),
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
-    ({"equation__type": "waves"}, "equation.type: expected one of 'long_wave', 'acoustic', 'heat', found 'waves'", "choose one of these"),
+    (
+        {"equation__type": "waves"},
+        "equation.type: expected one of 'long_wave', 'acoustic', 'heat', 'dg_advection', 'dg_acoustic', found 'waves'",
+        "choose one of these",
+    ),
     ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),
     ({"equation__order": 3}, "equation.order: expected 2, 4, 6, 8, 10 or 12, found 3", "choose one of these"),
     ({"unknowns__c__start": {"floor": 1.0}}, "unknowns.c.start: expected at least one of constant, layers", "add one"),
