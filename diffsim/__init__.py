@@ -1,7 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
-from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, solvers, tile
+from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, records, solvers, tile
 from diffsim.ad import (
     check_grads,
     check_kernel,
@@ -97,6 +97,7 @@ __all__ = [
     "numpy",
     "optimize",
     "plan",
+    "records",
     "reduce",
     "reduce_by_index",
     "register_pytree",

@@ -24,6 +24,7 @@ from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
+from diffsim.messages import message_shown, path_shown
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
@@ -31,7 +32,6 @@ from diffsim.scene.model import file_name
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
-from diffsim.scene.shown import message_shown, path_shown
 from diffsim.scene.versions import versions
 from diffsim.start import ENDINGS, exit_code, how
 

@@ -81,6 +81,10 @@ class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is invalid."""
 
 
+class DataError(DiffsimError, ValueError):
+    """A file of records or of a field that cannot be read, or whose contents do not fit."""
+
+
 class DivergenceError(DiffsimError, ArithmeticError):
     """A loss, a state or a gradient is no longer finite."""
 

@@ -33,6 +33,7 @@ PACKAGES = (
     "diffsim.solvers",
     "diffsim.losses",
     "diffsim.optimize",
+    "diffsim.records",
     "diffsim.checkpoint",
     "diffsim.tile",
 )

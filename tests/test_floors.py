@@ -13,7 +13,7 @@ from tests.import_graph import circles, import_graph
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
-    {"arguments", "copies", "kinds"},
+    {"arguments", "copies", "kinds", "messages"},
     {"system"},
     {"engine", "buffers"},
     {"grid", "field", "boundary"},
@@ -24,7 +24,7 @@ FLOORS = [
     {"numpy"},
     {"tile"},
     {"simulation"},
-    {"solvers", "losses"},
+    {"solvers", "losses", "records"},
     {"certificate"},
     {"optimize"},
     {"scene"},

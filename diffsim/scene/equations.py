@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from diffsim.grid import Grid
+from diffsim.messages import shown
 from diffsim.scene.model import CountOrNone, Mask, Model, Positive
 from diffsim.scene.rules import Boundary, build_boundary
-from diffsim.scene.shown import shown
 from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Heat, LongWave
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from diffsim.arguments import plural
-from diffsim.scene.shown import name_shown, shown
+from diffsim.messages import name_shown, shown
 from diffsim.scene.suggest import nearest
 
 MOST_LINES = 10

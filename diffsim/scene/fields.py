@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
-from diffsim.errors import SceneError
+from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
-from diffsim.scene.arrays import ArrayError, MemberError, load_array
+from diffsim.messages import cut, path_shown
+from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.model import Mask
@@ -32,7 +34,6 @@ from diffsim.scene.parts import (
     Where,
 )
 from diffsim.scene.rules import TIME
-from diffsim.scene.shown import path_shown
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
 
@@ -200,10 +201,10 @@ def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
     key, path, shape = place.key, Path(part.path), place.base.shape
     try:
-        loaded = load_array(path, part.key, shape, longer=place.base.axes[0] == TIME)
+        loaded = load_array(path, part.key, partial(_require_shape, shape, place.base.axes[0] == TIME))
     except MemberError as error:
         raise SceneError(f"{key}.key: {error}") from None
-    except ArrayError as error:
+    except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
     bad = np.argwhere(~np.isfinite(loaded))
     if len(bad):
@@ -214,6 +215,19 @@ def read_array(part: DataFile, place: Place) -> Array:
         )
     with np.errstate(over="ignore"):  # from extended precision
         return loaded.astype(float)
+
+
+def _require_shape(shape: tuple[int, ...], longer: bool, where: str, found: tuple[int, ...], fortran: bool) -> tuple[int, ...]:
+    """Refuse an array of another shape; if `longer`, more entries along the first axis are accepted, and not read."""
+    more = longer and len(found) == len(shape) and found[0] > shape[0] and found[1:] == shape[1:]
+    if found != shape and not more:
+        claimed = cut(str(tuple(int(n) for n in found)) if max(map(abs, found), default=0) < 10**18 else f"{len(found)} axes")
+        if longer:
+            raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
+        raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; resample it, or change grid.shape")
+    if more and fortran and len(shape) > 1:
+        raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")
+    return shape
 
 
 def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:

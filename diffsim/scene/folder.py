@@ -17,11 +17,11 @@ from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.lock import PathLock
 from diffsim.engine import lanes, settings
 from diffsim.errors import SceneError
+from diffsim.messages import cut, printable
 from diffsim.optimize.journal import recorded
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME
 from diffsim.scene.schema import Checkpoint, Description
-from diffsim.scene.shown import cut, printable
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
+from diffsim.messages import cut, name_shown, path_shown, printable, shown
 from diffsim.scene.explain import explained
 from diffsim.scene.schema import Description
-from diffsim.scene.shown import cut, name_shown, path_shown, printable, shown
 from diffsim.scene.suggest import nearest
 
 if sys.version_info >= (3, 11):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from diffsim.errors import ReadOnlyError, SceneError
+from diffsim.messages import name_shown, path_shown, shown
 from diffsim.scene.explain import explained
-from diffsim.scene.shown import name_shown, path_shown, shown
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass

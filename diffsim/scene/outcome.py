@@ -19,10 +19,10 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
-from diffsim.scene.arrays import UNREADABLE
+from diffsim.messages import cut, printable
+from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask
-from diffsim.scene.shown import cut, printable
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from diffsim.messages import shown
 from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Widths, whole
-from diffsim.scene.shown import shown
 
 
 class Gaussian(Model):

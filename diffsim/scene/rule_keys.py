@@ -13,8 +13,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from diffsim.boundary import KINDS, Rule, Value
 from diffsim.errors import SceneError
+from diffsim.messages import shown
 from diffsim.scene.model import LONGEST_NAME, MOST, Flag, Name, Real, moderate
-from diffsim.scene.shown import shown
 from diffsim.scene.suggest import nearest
 
 

@@ -20,9 +20,9 @@ from pydantic import (
 from diffsim.boundary import KINDS, Rule
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.grid import Grid
+from diffsim.messages import shown
 from diffsim.scene.model import Model, Name
 from diffsim.scene.rule_keys import checked
-from diffsim.scene.shown import shown
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.equation import Variable
 

@@ -12,6 +12,7 @@ from diffsim.certificate import Certificate, Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import settings
 from diffsim.errors import SceneError
+from diffsim.messages import path_shown
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.load import find_scene, read_scene, validated
@@ -21,7 +22,6 @@ from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Watcher
 from diffsim.scene.run import run_scene
 from diffsim.scene.schema import Description
-from diffsim.scene.shown import path_shown
 from diffsim.scene.truth import observe
 from diffsim.typing import Array
 

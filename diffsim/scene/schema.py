@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from diffsim.checkpoint.schedule import AUTO, KINDS
+from diffsim.messages import shown
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
 from diffsim.scene.model import (
@@ -28,7 +29,6 @@ from diffsim.scene.model import (
 )
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
 from diffsim.scene.rules import TIME
-from diffsim.scene.shown import shown
 from diffsim.scene.suggest import nearest
 
 ROUND_OFF = 1e-6

@@ -24,10 +24,10 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.errors import DiffsimError
+from diffsim.messages import LONGEST_MESSAGE, message_shown
 from diffsim.scene import Scene
 from diffsim.scene.assemble import assemble
 from diffsim.scene.folder import identify
-from diffsim.scene.shown import LONGEST_MESSAGE, message_shown
 from diffsim.scene.truth import prepared, true_fields
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
 

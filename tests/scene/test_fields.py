@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from diffsim.errors import SceneError
+from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
-from diffsim.scene.arrays import ArrayError, load_array
+from diffsim.records.numpy_files import load_array
 from diffsim.scene.data import topobathy
 from diffsim.scene.fields import BUILDERS, Place, build_field, build_mask, build_points
 from diffsim.scene.parts import FieldModel, PointSet, Where
@@ -161,5 +161,5 @@ def test_points():
 
 
 def test_a_name_that_is_too_long_is_told(tmp_path):
-    with pytest.raises(ArrayError, match="File name too long"):
-        load_array(tmp_path / f"{'n' * 300}.npy", None, (3,))
+    with pytest.raises(DataError, match="File name too long"):
+        load_array(tmp_path / f"{'n' * 300}.npy", None)

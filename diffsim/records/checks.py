@@ -1,0 +1,128 @@
+"""What is wrong with records, in one line for each trace: the file, the trace, a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from diffsim.errors import DataError
+from diffsim.records.records import MOST_PROBLEMS, Records
+from diffsim.typing import Array
+
+CLIPPED = 4
+"""A trace is clipped if it stays at its greatest or least value for this many samples."""
+SHORT, ZERO, CLIP = "short", "zero", "clipped"
+ALLOWED = (SHORT, ZERO, CLIP)
+"""What can be allowed: records that end before the run, traces that are zero, and traces that are clipped."""
+
+
+def require_sound(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> None:
+    """Refuse records that cannot be compared with a run.
+
+    Args:
+        records: of one shot; time 0 is the start of the run.
+        end: end of the run, s.
+        allow: some of `ALLOWED`.
+        spacing: records may end this many seconds before the run.
+
+    Raises:
+        DataError: with a line for each problem, at most `MOST_PROBLEMS` of them.
+    """
+    lines = list(problems(records, end, allow, spacing))
+    if lines:
+        left = len(lines) - MOST_PROBLEMS
+        raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))
+
+
+def problems(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> Iterator[str]:
+    """A line for each problem; see `require_sound`."""
+    times = records.times
+    last = float(times[np.isfinite(records.values).any(axis=1)][-1]) if np.isfinite(records.values).any() else float(times[-1])
+    inside = (times >= 0) & (times <= end)
+    if SHORT not in allow and last < end - max(spacing, _spacing(times)):
+        yield (
+            f"{records.where}: expected records up to the end of the run at {end:g} s, found their last sample at {last:g} s; run shorter, "
+            f'correct start, or allow = ["{SHORT}"]'
+        )
+    for number in range(len(records.names)):
+        found = _problem(records, number, inside, end, allow)
+        if found is not None:
+            yield f"{records.trace(number)}: {found}"
+
+
+def _problem(records: Records, number: int, inside: np.ndarray, end: float, allow: Collection[str]) -> str | None:
+    """What is wrong with one trace."""
+    values, name = records.values[:, number], records.names[number]
+    there = np.isfinite(values)
+    if np.isinf(values).any():
+        k = int(np.flatnonzero(np.isinf(values))[0])
+        return f"expected numbers, or gaps as NaN, found {values[k]} at {records.times[k]:g} s; write NaN where there is no sample"
+    if not there.any():
+        return f'expected samples, found gaps only; drop = ["{name}"]'
+    if not (there & inside).any():
+        first, last = records.times[there][[0, -1]]
+        return f"expected samples during the run (0 to {end:g} s), found them from {first:g} to {last:g} s; correct start or time_unit"
+    if ZERO not in allow and not values[there].any():
+        return f'expected a signal, found zeros only; drop = ["{name}"], or allow = ["{ZERO}"]'
+    if CLIP not in allow and (limit := clipped_at(values[there])) is not None:
+        return (
+            f"expected a trace that is not clipped, found {CLIPPED} or more samples on end at {limit:g}; "
+            f'drop = ["{name}"], or allow = ["{CLIP}"]'
+        )
+    for what, numbers, least in (("deviation", records.deviation, "above 0"), ("weight", records.weight, "of at least 0")):
+        if numbers is not None:
+            own = numbers[there, number]
+            bad = ~np.isfinite(own) | ((own <= 0) if what == "deviation" else (own < 0))
+            if bad.any():
+                return f"expected a {what} {least} for each sample, found {own[bad][0]:g}; correct it"
+    return None
+
+
+def clipped_at(values: Array) -> float | None:
+    """The greatest or least value of a trace if it stays there, as an amplifier at its limit does; None: it does not.
+
+    A trace that rests at 0, or never changes, is not clipped.
+    """
+    for limit in (values.max(), values.min()):
+        if limit == 0 or (values == limit).all():
+            continue
+        run = longest = 0
+        for at in values == limit:
+            run = run + 1 if at else 0
+            longest = max(longest, run)
+        if longest >= CLIPPED:
+            return float(limit)
+    return None
+
+
+def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str, ...]) -> None:
+    """Refuse receivers outside of a grid.
+
+    Args:
+        records: with coordinates.
+        lower: coordinates of the first cell centre.
+        upper: coordinates of the last cell centre.
+        axes: names of the axes.
+
+    Raises:
+        DataError: with a line for each such receiver, at most `MOST_PROBLEMS` of them.
+    """
+    assert records.coordinates is not None
+    lines = []
+    for number, place in enumerate(records.coordinates):
+        for axis, x, low, high in zip(axes, place, lower, upper, strict=True):
+            if not low <= x <= high:
+                lines.append(
+                    f"{records.trace(number)}: expected a receiver on the grid, {axis} from {low:g} to {high:g}, found {axis} = {x:g}; "
+                    f'enlarge the grid, or drop = ["{records.names[number]}"]'
+                )
+                break
+    if lines:
+        left = len(lines) - MOST_PROBLEMS
+        raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))
+
+
+def _spacing(times: Array) -> float:
+    """The largest distance of neighbouring samples, s."""
+    return float(np.diff(times).max()) if len(times) > 1 else 0.0

@@ -1,0 +1,74 @@
+"""Read records from a file of any format that is known, by its extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from diffsim.errors import DataError
+from diffsim.messages import path_shown
+from diffsim.records.csv_files import read_csv
+from diffsim.records.hdf5 import Hdf5File
+from diffsim.records.netcdf import NetcdfFile
+from diffsim.records.numpy_files import NumpyFile
+from diffsim.records.records import Layout, Records
+from diffsim.records.segy import read_segy
+from diffsim.records.variables import Variables, records_of
+
+ARRAYS: dict[str, Callable[[Path], Variables]] = {
+    **dict.fromkeys((".npy", ".npz"), NumpyFile.open),
+    **dict.fromkeys((".h5", ".hdf5"), Hdf5File.open),
+    **dict.fromkeys((".nc", ".nc4", ".cdf", ".grd"), NetcdfFile.open),
+}
+"""Extension -> what opens files of named arrays."""
+SEGY = (".sgy", ".segy")
+CSV = (".csv", ".tsv", ".txt")
+
+
+def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Records, ...]:
+    """Read records from a NumPy, HDF5, NetCDF, CSV or SEG-Y file.
+
+    Args:
+        path: the file. Its extension says the format.
+        layout: where the parts of the records are in the file; None: under the usual names.
+
+    Returns:
+        The records of each shot.
+
+    Raises:
+        DataError: the file cannot be read, has no such part, or its parts do not fit. The message names the file and a remedy.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        np.savez("gauges.npz", values=[[0.0, 0.1], [0.2, np.nan]], times=[0.0, 60.0])
+        (records,) = ds.records.read_records("gauges.npz")
+        assert records.values.shape == (2, 2) and records.times[1] == 60
+    """
+    path, layout = Path(path), layout or Layout()
+    kind = path.suffix.lower()
+    require_file(path, (*ARRAYS, *CSV, *SEGY))
+    if kind in CSV:
+        return read_csv(path, layout)
+    if kind in SEGY:
+        return read_segy(path, layout)
+    return records_of(ARRAYS[kind](path), layout)
+
+
+def require_file(path: Path, kinds: tuple[str, ...]) -> None:
+    """Refuse what is no file of one of these extensions.
+
+    Raises:
+        DataError: the message lists the extensions.
+    """
+    where = path_shown(path)
+    if path.suffix.lower() not in kinds:
+        raise DataError(f"expected a file that ends in {', '.join(kinds)}, found {where}; convert it, or rename it")
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise DataError(f"expected a file, found {where} ({error.strerror}); correct the path") from None
+    if not there:
+        raise DataError(f"expected a file, found no {where}; correct the path (in a scene it starts at the scene's folder)")

@@ -1,0 +1,174 @@
+"""Records of one shot: what receivers measured, when and where, and how to find it in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from diffsim.errors import DataError
+from diffsim.messages import name_shown
+from diffsim.typing import Array
+
+MOST_PROBLEMS = 10
+"""Problems that one message lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What the receivers of one shot measured.
+
+    Attributes:
+        values: shape (samples, receivers), f64. NaN where a receiver has no sample.
+        times: of the samples, s, rising, shape (samples,). Receivers with times of their own have NaN at the times of others.
+        names: names of the receivers; their numbers, from 0, if the file has none.
+        coordinates: shape (receivers, axes), in the units of the file; None: the file has none.
+        unit: of the values; "": the file does not say.
+        deviation: standard deviation of each sample, in the unit of the values, shape (samples, receivers); None: not known.
+        weight: weight of each sample, at least 0, same shape; None: 1.
+        where: the file, for messages.
+
+    Raises:
+        DataError: shapes do not fit, or times do not rise.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        records = ds.records.Records(np.array([[0.1, np.nan], [0.2, 0.4]]), times=np.array([0.0, 60.0]), names=("north", "south"))
+        assert records.without(["north"]).values[1, 0] == 0.4
+    """
+
+    values: Array
+    times: Array
+    names: tuple[str, ...]
+    coordinates: Array | None = None
+    unit: str = ""
+    deviation: Array | None = None
+    weight: Array | None = None
+    where: str = "records"
+
+    def __post_init__(self) -> None:
+        shape = (len(self.times), len(self.names))
+        if self.values.shape != shape:
+            raise DataError(
+                f"{self.where}: expected values of shape (samples, receivers) = {shape}, found {self.values.shape}; transpose or crop them"
+            )
+        require_rising(self.times, self.where)
+        if self.coordinates is not None and self.coordinates.shape[:1] != shape[1:]:
+            found = len(self.coordinates)
+            raise DataError(f"{self.where}: expected coordinates of {shape[1]} receivers, found {found}; give one row for each trace")
+        for what, numbers in (("deviation", self.deviation), ("weight", self.weight)):
+            if numbers is not None and numbers.shape != shape:
+                raise DataError(
+                    f"{self.where}: expected {what} of shape {shape}, found {numbers.shape}; give one for each sample or receiver"
+                )
+
+    def trace(self, number: int) -> str:
+        """A trace in a message."""
+        return f"{self.where}, trace {name_shown(self.names[number])}"
+
+    def at(self, receivers: Sequence[int]) -> Records:
+        """The records of some receivers."""
+        keep = list(receivers)
+        return replace(
+            self,
+            values=self.values[:, keep],
+            names=tuple(self.names[number] for number in keep),
+            coordinates=None if self.coordinates is None else self.coordinates[keep],
+            deviation=None if self.deviation is None else self.deviation[:, keep],
+            weight=None if self.weight is None else self.weight[:, keep],
+        )
+
+    def without(self, names: Sequence[str]) -> Records:
+        """The records of all receivers but those of these names.
+
+        Raises:
+            DataError: there is no receiver of a name, or none is left.
+        """
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise DataError(f"{self.where}: expected traces of the names {_few(self.names)}, found no {name_shown(missing[0])}; correct it")
+        keep = [number for number, name in enumerate(self.names) if name not in names]
+        if not keep:
+            raise DataError(f"{self.where}: expected at least one trace, found that all are left out; keep some")
+        return self.at(keep)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of records are in a file, and what the file does not say itself.
+
+    Attributes:
+        values: name of the variable, array or column of values; None: "values" ("value" of a CSV file in long form).
+        times: name of the times; None: "times" or "time".
+        receiver: name of the column of receivers of a CSV file in long form, and of its file of stations; None: "receiver".
+        deviations: name of the standard deviations; None: there are none.
+        weights: name of the weights; None: there are none.
+        axes: names of the coordinates of receivers, in the order of the axes of the grid.
+        stations: a CSV file with the coordinates of the receivers; None: they are in the file of records.
+        unit: of the values; None: as the file says.
+        time_unit: of the times; None: as the file says, else s.
+        dt: time between samples, s, where a file has no times.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        np.save("traces.npy", np.zeros((4, 2)))
+        layout = ds.records.Layout(dt=0.5, unit="cm")
+        assert ds.records.read_records("traces.npy", layout)[0].times[-1] == 1.5
+    """
+
+    values: str | None = None
+    times: str | None = None
+    receiver: str | None = None
+    deviations: str | None = None
+    weights: str | None = None
+    axes: tuple[str, ...] = ()
+    stations: Path | None = None
+    unit: str | None = None
+    time_unit: str | None = None
+    dt: float | None = None
+
+
+def require_rising(times: Array, where: str) -> None:
+    """Refuse times that are not finite or do not rise.
+
+    Raises:
+        DataError: the message has the first such time.
+    """
+    if times.ndim != 1 or not len(times):
+        raise DataError(f"{where}: expected a list of times, found the shape {times.shape}; give one for each sample")
+    bad = np.flatnonzero(~np.isfinite(times))
+    if len(bad):
+        raise DataError(f"{where}: expected finite times, found {times[bad[0]]} at sample {bad[0]}; correct it")
+    falls = np.flatnonzero(np.diff(times) <= 0)
+    if len(falls):
+        k = falls[0]
+        raise DataError(f"{where}: expected times that rise, found {times[k]:g} and then {times[k + 1]:g} at sample {k + 1}; sort them")
+
+
+def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """All traces at the times of any of them.
+
+    Args:
+        traces: times and values of each, shapes (samples,) and (samples, ...).
+
+    Returns:
+        The times, and the values, shape (samples, traces, ...): NaN where a trace has no sample.
+    """
+    times = np.unique(np.concatenate([own for own, _ in traces]))
+    values = np.full((len(times), len(traces), *traces[0][1].shape[1:]), np.nan)
+    for number, (own, found) in enumerate(traces):
+        values[np.searchsorted(times, own), number] = found
+    return times, values
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = [name_shown(name) for name in names[:MOST_PROBLEMS]]
+    return ", ".join(shown + ["..."] * (len(names) > MOST_PROBLEMS))

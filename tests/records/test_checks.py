@@ -1,0 +1,115 @@
+"""Mismatches between records and a run: one line each, with the file, the trace and a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffsim.errors import DataError
+from diffsim.records import Records
+from diffsim.records.checks import problems, require_inside, require_sound
+from diffsim.records.units import factor
+
+TIMES = np.arange(12.0)
+GOOD = np.stack([np.sin(TIMES), np.cos(TIMES), np.sin(2 * TIMES)], axis=1)
+GOOD[3:5, 1] = np.nan
+
+
+def records(*changes: tuple[Any, int, float], **more: Any) -> Records:
+    values = GOOD.copy()
+    for samples, trace, value in changes:
+        values[samples, trace] = value
+    return replace(Records(values, TIMES, ("A", "B", "C"), where="g.csv"), **more)
+
+
+ONES = np.ones_like(GOOD)
+EVERY = slice(None)
+CASES: dict[str, tuple[Records, str]] = {
+    "inf": (records((2, 1, np.inf)), "g.csv, trace B: expected numbers, or gaps as NaN, found inf at 2 s; write NaN"),
+    "gaps only": (records((EVERY, 2, np.nan)), 'g.csv, trace C: expected samples, found gaps only; drop = ["C"]'),
+    "zero": (records((EVERY, 0, 0.0)), 'g.csv, trace A: expected a signal, found zeros only; drop = ["A"], or allow = ["zero"]'),
+    "clipped": (
+        records((slice(4, 9), 0, 7.5)),
+        "trace A: expected a trace that is not clipped, found 4 or more samples on end at 7.5",
+    ),
+    "clipped below": (
+        records((slice(4, 8), 2, -7.5)),
+        "trace C: expected a trace that is not clipped, found 4 or more samples on end at -7",
+    ),
+    "short": (
+        records(times=TIMES / 2),
+        "g.csv: expected records up to the end of the run at 10 s, found their last sample at 5.5 s",
+    ),
+    "elsewhere": (records((slice(0, 11), 1, np.nan)), "trace B: expected samples during the run (0 to 10 s), found them from 11 to 11 s"),
+    "deviation": (records(deviation=0 * ONES), "g.csv, trace A: expected a deviation above 0 for each sample, found 0; correct it"),
+    "weight": (records(weight=-ONES), "g.csv, trace A: expected a weight of at least 0 for each sample, found -1; correct it"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mismatch_is_one_line(name: str) -> None:
+    given, message = CASES[name]
+    lines = list(problems(given, end=10.0))
+    assert message in lines[0]
+    assert len(lines) == (3 if name in ("deviation", "weight") else 1)
+    with pytest.raises(DataError) as caught:
+        require_sound(given, end=10.0)
+    assert str(caught.value).splitlines()[0] == lines[0]
+
+
+def test_sound_records_have_no_problem() -> None:
+    """A trace that rests at zero, at a constant level, or at its greatest value for a moment, is sound."""
+    given = records((slice(0, 6), 0, 0.0), (EVERY, 1, 3.0), (slice(4, 7), 2, 2.0), weight=0 * ONES, deviation=ONES)
+    assert list(problems(given, end=10.0)) == []
+    assert list(problems(records(), end=11.9)) == []
+
+
+@pytest.mark.parametrize("name", ["zero", "clipped", "short"])
+def test_what_is_allowed(name: str) -> None:
+    assert list(problems(CASES[name][0], 10.0, allow=[name])) == []
+
+
+def test_many_problems_are_counted() -> None:
+    many = Records(np.zeros((12, 30)), TIMES, tuple(map(str, range(30))), where="g.csv")
+    with pytest.raises(DataError) as caught:
+        require_sound(many, 10.0)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 11 and lines[-1] == "and 20 more"
+
+
+def test_receivers_outside_of_the_grid() -> None:
+    places = np.array([[1.0, 2.0], [5.0, 9.0], [-1.0, 3.0]])
+    with pytest.raises(DataError) as caught:
+        require_inside(records(coordinates=places), np.zeros(2), np.array([6.0, 8.0]), ("z", "x"))
+    assert str(caught.value).splitlines() == [
+        'g.csv, trace B: expected a receiver on the grid, x from 0 to 8, found x = 9; enlarge the grid, or drop = ["B"]',
+        'g.csv, trace C: expected a receiver on the grid, z from 0 to 6, found z = -1; enlarge the grid, or drop = ["C"]',
+    ]
+
+
+def test_traces_are_left_out_by_name() -> None:
+    left = records(coordinates=np.arange(6.0).reshape(3, 2)).without(["A", "C"])
+    assert left.names == ("B",)
+    np.testing.assert_array_equal(left.values, GOOD[:, [1]])
+    np.testing.assert_array_equal(left.coordinates, [[2.0, 3.0]])
+    with pytest.raises(DataError, match="expected traces of the names A, B, C, found no D"):
+        records().without(["D"])
+    with pytest.raises(DataError, match="found that all are left out"):
+        records().without(["A", "B", "C"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted", "expected"),
+    [("cm", "m", 0.01), ("metres", "m", 1.0), ("kPa", "Pa", 1e3), ("minutes", "s", 60.0), ("km s-1", "m/s", 1e3), ("kg m⁻³", "kg/m³", 1.0)],
+)
+def test_units_convert(unit: str, wanted: str, expected: float) -> None:
+    assert factor(unit, wanted) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(("unit", "wanted"), [("Pa", "m"), ("knots", "m/s"), ("V", "A")])
+def test_units_that_do_not_convert(unit: str, wanted: str) -> None:
+    with pytest.raises(DataError, match=rf"{wanted}.*found '{unit}'; "):
+        factor(unit, wanted)

@@ -1,0 +1,245 @@
+"""Records out of files that other libraries wrote, and messages for files that are broken."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import segyio
+import xarray
+
+from diffsim.errors import DataError
+from diffsim.records import Layout, Records, read_records
+from tests.records import surveys
+from tests.records.surveys import AXES, LONG, PLACES, SIGMA, TIMES, VALUES
+
+ALL = Layout(axes=AXES, deviations="sigma")
+WRITERS: dict[str, tuple[Callable[[Path], Path], Layout]] = {
+    "a.npz": (surveys.npz, ALL),
+    "a.h5": (surveys.hdf5, ALL),
+    "a.nc": (surveys.netcdf, ALL),
+    "turned.nc": (lambda path: surveys.netcdf(path, turned=True), ALL),
+    "long.csv": (surveys.long, ALL),
+}
+
+
+def require_same(found: Records) -> None:
+    np.testing.assert_array_equal(found.values, VALUES)
+    np.testing.assert_allclose(found.times, TIMES, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_everything_is_read(name: str, tmp_path: Path) -> None:
+    write, layout = WRITERS[name]
+    (found,) = read_records(write(tmp_path / name), layout)
+    require_same(found)
+    np.testing.assert_array_equal(found.coordinates, PLACES)
+    assert found.deviation is not None
+    np.testing.assert_array_equal(found.deviation[2], SIGMA)
+    assert found.unit == ("cm" if name.endswith(("h5", "nc")) else "")
+    assert found.names == (("north", "south") if name == "long.csv" else ("0", "1"))
+
+
+def test_an_array_alone(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", VALUES)
+    (found,) = read_records(tmp_path / "a.npy", Layout(dt=0.5, unit="mm"))
+    require_same(found)
+    assert found.unit == "mm" and found.coordinates is None
+    np.save(tmp_path / "shots.npy", [VALUES, 2 * VALUES, 3 * VALUES])
+    shots = read_records(tmp_path / "shots.npy", Layout(dt=0.5))
+    assert len(shots) == 3
+    np.testing.assert_array_equal(shots[2].values, 3 * VALUES)
+
+
+@pytest.mark.parametrize("split", [",", ";", "\t"])
+def test_a_wide_table_with_its_stations(split: str, tmp_path: Path) -> None:
+    path = surveys.wide(tmp_path / "a.csv")
+    path.write_text("# metres\n" + path.read_text().replace(",", split).replace("\r\n", "\r\n\r\n", 1))
+    stations = surveys.wide(
+        tmp_path / "stations.csv", ("receiver", "y", "x"), [["south", 45.5, 30.0], ["other", 0, 0], ["north", 25.0, 10.0]]
+    )
+    (found,) = read_records(path, Layout(axes=AXES, stations=stations, time_unit="min"))
+    np.testing.assert_array_equal(found.times, 60 * TIMES)
+    np.testing.assert_array_equal(found.values, VALUES)
+    np.testing.assert_array_equal(found.coordinates, PLACES)
+    assert found.names == ("north", "south")
+
+
+def test_a_long_table_with_unequal_sampling_and_shots(tmp_path: Path) -> None:
+    rows = [["a", "A", 0.0, 1.0], ["a", "A", 1.0, 2.0], ["a", "B", 0.25, 3.0], ["b", "A", 0.5, 4.0], ["b", "B", 0.5, ""]]
+    one, two = read_records(surveys.wide(tmp_path / "a.csv", ("shot", "gauge", "t", "value"), rows), Layout(receiver="gauge"))
+    np.testing.assert_array_equal(one.times, [0.0, 0.25, 1.0])
+    np.testing.assert_array_equal(one.values, [[1.0, np.nan], [np.nan, 3.0], [2.0, np.nan]])
+    np.testing.assert_array_equal(two.times, [0.5])
+    np.testing.assert_array_equal(two.values, [[4.0, np.nan]])
+
+
+def test_segy(tmp_path: Path) -> None:
+    """Shots by field record, coordinates with their scalar, z downwards."""
+    one, two = read_records(surveys.segy(tmp_path / "a.sgy", shots=(7, 3)), Layout(axes=("z", "x", "y"), unit="Pa"))
+    clean = np.nan_to_num(VALUES)
+    np.testing.assert_array_equal(one.values, clean)
+    np.testing.assert_array_equal(two.values, 2 * clean)
+    np.testing.assert_allclose(one.times, 1e-3 * TIMES, rtol=1e-12, atol=1e-18)
+    np.testing.assert_allclose(one.coordinates, np.column_stack([[25.0, 25.0], PLACES]))
+    assert "field record 3" in two.where and one.unit == "Pa"
+
+
+def test_packed_numbers_and_those_that_are_missing(tmp_path: Path) -> None:
+    dataset = xarray.Dataset({"values": (("time", "gauge"), VALUES), "time": ("time", TIMES)})
+    packed = {"values": {"dtype": "int16", "scale_factor": 0.125, "_FillValue": -999}}
+    dataset.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding=packed)
+    (found,) = read_records(tmp_path / "a.nc", Layout())
+    require_same(found)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["shot/eta"] = np.nan_to_num(VALUES, nan=-999.0)
+        file["shot/eta"].attrs["_FillValue"] = -999.0
+    (found,) = read_records(tmp_path / "a.h5", Layout(values="shot/eta", dt=0.5))
+    require_same(found)
+
+
+def test_minutes_of_a_file(tmp_path: Path) -> None:
+    (found,) = read_records(surveys.netcdf(tmp_path / "a.nc", clock="minutes since 2011-03-11 05:46"), Layout())
+    np.testing.assert_array_equal(found.times, 60 * TIMES)
+
+
+@pytest.mark.parametrize(("name", "needs"), [("a.h5", "h5py"), ("a.nc", "netCDF4"), ("a.sgy", "segyio")])
+def test_a_package_that_is_missing(name: str, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, needs, None)
+    with pytest.raises(DataError, match=rf"expected the package {needs}, .*python -m pip install 'diffsim\[formats\]'"):
+        read_records(tmp_path / name)
+
+
+FALLING = TIMES[::-1].copy()
+ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "no values": ({"values": None}, r"expected one of the variables .*coordinates.*, found no values; name one"),
+    "no times": ({"times": None}, r"found no times; name them, or give dt"),
+    "no sigma": ({"sigma": None}, r"found no sigma; name one"),
+    "times fall": ({"times": FALLING}, r"expected times that rise, found 2.5 and then 2 at sample 1; sort them"),
+    "a time twice": ({"times": np.array([0, 1, 1, 2, 3, 4.0])}, r"found 1 and then 1 at sample 2"),
+    "a time that is none": ({"times": np.array([0, 1, np.nan, 2, 3, 4])}, r"expected finite times, found nan at sample 2"),
+    "more times": ({"times": np.arange(7.0)}, r"expected 7 samples, one for each time, found values of shape \(6, 2\)"),
+    "one coordinate too few": ({"coordinates": PLACES[:, :1]}, r"expected the shape \(receivers, 2\), found \(2, 1\); reshape"),
+    "one place too many": ({"coordinates": np.ones((3, 2))}, r"expected coordinates of 2 receivers, found 3"),
+    "sigma of others": ({"sigma": np.ones(3)}, r"expected one number for each receiver or sample"),
+    "no numbers": ({"values": np.array([[b"a", b"b"]] * 6)}, r"expected numbers"),
+}
+"""Files of named arrays -> what is wrong with them."""
+
+
+@pytest.mark.parametrize("problem", ARRAYS)
+@pytest.mark.parametrize("kind", ["npz", "h5", "nc"])
+def test_broken_arrays(kind: str, problem: str, tmp_path: Path) -> None:
+    change, message = ARRAYS[problem]
+    if kind == "nc":  # arrays of other lengths have axes of their own there
+        change = {
+            name: None if values is None else (tuple(f"{name}{k}" for k in range(values.ndim)), values) for name, values in change.items()
+        }
+        write: Callable[..., Path] = _netcdf_of_others
+    else:
+        write = {"npz": surveys.npz, "h5": surveys.hdf5}[kind]
+    with pytest.raises(DataError, match=message) as caught:
+        read_records(write(tmp_path / f"a.{kind}", **change), ALL)
+    assert f"a.{kind}" in str(caught.value)
+
+
+def _netcdf_of_others(path: Path, **change: Any) -> Path:
+    made = {"values": (("time", "gauge"), VALUES), "times": ("time", TIMES), "coordinates": (("gauge", "axis"), PLACES)}
+    made |= {"sigma": ("gauge", SIGMA), **change}
+    xarray.Dataset({name: values for name, values in made.items() if values is not None}).to_netcdf(path, engine="netcdf4")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "nc", "sgy", "csv"])
+@pytest.mark.parametrize("damage", ["cut", "other", "empty", "none", "folder", "binary"])
+def test_damaged_files(kind: str, damage: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    writers: dict[str, Callable[[Path], Any]] = {
+        "npy": lambda p: np.save(p, VALUES),
+        "npz": surveys.npz,
+        "h5": surveys.hdf5,
+        "nc": surveys.netcdf,
+        "sgy": surveys.segy,
+        "csv": surveys.wide,
+    }
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "cut":
+        writers[kind](path)
+        path.write_bytes(path.read_bytes()[: -7 if kind != "csv" else -1 - len(path.read_bytes().rsplit(b",", 1)[1])])
+    elif damage != "none":
+        path.write_bytes({"other": b"<html>not found</html>\n" * 9, "empty": b"", "binary": bytes(range(256)) * 20}[damage])
+    with pytest.raises(DataError, match=rf"a\.{kind}"):
+        read_records(path, Layout(dt=1.0))
+
+
+TABLES: dict[str, tuple[tuple[str, ...], list[list[Any]] | None, str]] = {
+    "no time": (("when", "a"), [[0, 1]], r"expected one of the columns when, a, found no times; name one"),
+    "no number": (("time", "a"), [[0, 1], [1, "high"]], r"line 3, column a: expected a number, found 'high'; correct it \(a gap"),
+    "a time that is a gap": (("time", "a"), [[0, 1], ["", 2]], r"line 3, column time: expected a number, found ''"),
+    "times fall": (("time", "a"), [[1, 1], [0, 2]], r"expected times that rise, found 1 and then 0"),
+    "a short row": (("time", "a", "b"), [[0, 1, 2], [1, 2]], r"line 3: expected 3 cells, as the first line has, found 2"),
+    "a name twice": (("time", "a", "a"), [[0, 1, 2]], r"a name of its own for each column, found 'a' twice"),
+    "no receiver": (("time",), [[0], [1]], r"expected a column for each receiver beside time, found none"),
+    "no row": (("time", "a"), [], r"expected a line of names and at least one row, found 1 lines"),
+    "long, no value": (("time", "receiver", "a"), [[0, "A", 1]], r"found no value; name one"),
+    "long, times fall": (("time", "receiver", "value"), [[1, "A", 1], [0, "A", 1]], r"trace A: expected times that rise"),
+    "long, no sigma": (("time", "receiver", "value"), [[1, "A", 1]], r"found no sigma; name one"),
+    "long, a place that moves": (LONG, [[0, "A", 1, 1, 5, 5], [1, "A", 1, 1, 5, 6]], r"trace A: expected one place in all rows, found two"),
+    "wide, sigma": (("time", "a"), [[0, 1]], r"deviations = sigma is asked for; write a row for each sample"),
+}
+
+
+@pytest.mark.parametrize("problem", TABLES)
+def test_broken_tables(problem: str, tmp_path: Path) -> None:
+    header, rows, message = TABLES[problem]
+    layout = ALL if "sigma" in problem or "moves" in problem else Layout(axes=AXES)
+    with pytest.raises(DataError, match=message):
+        read_records(surveys.wide(tmp_path / "a.csv", header, rows), layout)
+
+
+def test_stations_that_are_missing(tmp_path: Path) -> None:
+    stations = surveys.wide(tmp_path / "s.csv", ("receiver", "x", "y"), [["north", 0, 0]])
+    with pytest.raises(DataError, match=r"s\.csv: expected a row for each receiver, found none for south; add it"):
+        read_records(surveys.wide(tmp_path / "a.csv"), Layout(axes=AXES, stations=stations))
+    surveys.wide(tmp_path / "s.csv", ("receiver", "x"), [["north", 0], ["south", 0]])
+    with pytest.raises(DataError, match=r"expected one of the columns receiver, x, found no y"):
+        read_records(surveys.wide(tmp_path / "a.csv"), Layout(axes=AXES, stations=stations))
+
+
+def test_segy_with_several_delays(tmp_path: Path) -> None:
+    path = surveys.segy(tmp_path / "a.sgy")
+    with segyio.open(str(path), "r+", ignore_geometry=True) as file:
+        file.header[1].update({segyio.TraceField.DelayRecordingTime: 5})
+    with pytest.raises(DataError, match=r"a\.sgy: expected one delay of recording for its traces, found several"):
+        read_records(path)
+
+
+def test_an_extension_that_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"expected a file that ends in \.npy, .*\.sgy, .*found .*a\.xlsx; convert it"):
+        read_records(tmp_path / "a.xlsx")
+
+
+def test_times_in_a_unit_that_is_no_time(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"expected a unit that converts to s \(s, us, ms, min, h, d\), found 'metres'"):
+        read_records(surveys.netcdf(tmp_path / "a.nc", clock="metres"), Layout())
+
+
+def test_a_data_set_in_another_file_is_not_read(tmp_path: Path) -> None:
+    """A file must not lead to others, which a scene may not be allowed to read."""
+    surveys.hdf5(tmp_path / "b.h5")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["values"] = h5py.ExternalLink("b.h5", "values")
+        layout = h5py.VirtualLayout((6, 2), float)
+        layout[:] = h5py.VirtualSource(str(tmp_path / "b.h5"), "values", (6, 2))
+        file.create_virtual_dataset("virtual", layout)
+    for name in ("values", "virtual"):
+        with pytest.raises(DataError, match=rf"expected one of the variables \(none\), found no {name}"):
+            read_records(tmp_path / "a.h5", Layout(values=name, dt=1.0))
