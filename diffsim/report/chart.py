@@ -104,7 +104,7 @@ class Chart:
 
     def free(self, found: UnknownField) -> Cells:
         """Cells of an unknown that may change."""
-        shape = found.truth.shape
+        shape = found.start.shape
         free = np.ones(shape, bool) if found.mask is None else np.asarray(found.mask, bool)
         return free if self.land is None else free & ~self.land
 

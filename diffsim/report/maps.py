@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.lines import Line2D
 
 from diffsim.report.chart import Chart, middle, which_shot
@@ -22,33 +23,45 @@ ROBUST, GRAIN = 0.99, 0.999
 
 
 def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
-    """Truth, start, answer, and answer - truth."""
+    """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start."""
     hidden, free = chart.land, chart.free(found)
     outline = chart.outline(found)
-    shown = [v if hidden is None else v[~hidden] for v in (found.truth, found.start, found.answer)]
+    fields = {"start": found.start, "answer": found.answer}
+    first, other, left = "start", found.start, "the change"
+    if found.truth is not None:
+        fields = {"truth": found.truth, **fields}
+        first, other, left = "truth", found.truth, "what remains wrong"
+    shown = [v if hidden is None else v[~hidden] for v in fields.values()]
     colours = common(name, *shown[:2], zero_is_rest=not np.any(found.start))
-    scale = value_scale(found.unit, found.truth, found.start)
-    difference = found.answer - found.truth
-    error_scale = value_scale(found.unit, difference)
-    panels = [
-        Panel(title, values, colours, scale, name, hidden, outline)
-        for title, values in (("truth", found.truth), ("start", found.start), ("answer", found.answer))
-    ]
-    panels.append(Panel("answer - truth", difference, diverging(difference[free]), error_scale, f"{name}, error", hidden, outline))
+    scale = value_scale(found.unit, *(values for title, values in fields.items() if title != "answer" or found.truth is None))
+    difference = found.answer - other
+    label = f"{name}, {'error' if first == 'truth' else 'change'}"
+    panels = [Panel(title, values, colours, scale, name, hidden, outline) for title, values in fields.items()]
+    own = value_scale(found.unit, difference)
+    panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, outline))
     figure, _ = draw_panels(chart, panels)
-    before, after = (_rms((values - found.truth)[free]) for values in (found.start, found.answer))
-    if chart.views:
-        grey = " Grey is land." if hidden is not None else ""
-        dashed = " The dashed line encloses the cells that may change." if outline is not None else ""
-        how = f"Truth, start and answer share one colour scale; the last panel, what remains wrong, has its own.{grey}{dashed}"
-    else:
-        how = "Truth, start and answer share one vertical scale; the last panel, what remains wrong, has its own."
-    caption = (
+    grey = " Grey is land." if chart.views and hidden is not None else ""
+    dashed = " The dashed line encloses the cells that may change." if chart.views and outline is not None else ""
+    kind = "colour" if chart.views else "vertical"
+    *most, last = [title if number else title.capitalize() for number, title in enumerate(fields)]
+    how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}"
+    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {', '.join(most).lower()} and {last}", _found(found, free, how), figure)
+
+
+def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str) -> str:
+    """The caption of an unknown."""
+    if found.truth is None:
+        change = quantity(_rms((found.answer - found.start)[free]), found.unit)
+        return (
+            f"Where the search began, what it found, and the difference. {how} Over the cells that may change, the root mean square "
+            f"change is {change}. The data are records, so nobody knows the truth."
+        )
+    before, after = (quantity(_rms((values - found.truth)[free]), found.unit) for values in (found.start, found.answer))
+    return (
         f"The hidden truth, where the search began, what it found, and how far that is from the truth. {how} "
-        f"Over the cells that may change, the root mean square distance from the truth is {quantity(before, found.unit)} at the start "
-        f"and {quantity(after, found.unit)} at the answer."
+        f"Over the cells that may change, the root mean square distance from the truth is {before} at the start "
+        f"and {after} at the answer."
     )
-    return Picture(f"unknown_{name}", f"The unknown {words(name)}: truth, start and answer", caption, figure)
 
 
 def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture:

@@ -42,19 +42,23 @@ BROADER = 8
 def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Picture:
     """Data, start and answer at a few receivers that are spread over the array."""
     shot, chosen = middle(pair), chart.close[state]
-    clock, scale = time_scale(outcome.times), value_scale(pair.unit, pair.data[shot][:, chosen])
+    clock, scale = time_scale(outcome.times), value_scale(pair.unit, np.nan_to_num(pair.data[shot][:, chosen]))
     columns = 2 if len(chosen) > 1 else 1
     rows = -(-len(chosen) // columns)
     figure = new_figure(rows * PANEL + 0.8)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
     positions = chart.receivers[state]
-    times = outcome.times * clock.factor
+    handles: list[Any] = []
+    times = (outcome.times if pair.times is None else pair.times) * clock.factor
+    deviation = np.full(pair.data.shape, pair.noise) if pair.deviation is None else pair.deviation
     for ax, k in zip(axes.flat, chosen, strict=False):
-        traces = [values[shot, :, k] * scale.factor for values in (pair.data, pair.start, pair.end)]
-        handles = _draw_traces(ax, times, traces, pair.noise * scale.factor)
+        there = np.isfinite(pair.data[shot, :, k])
+        traces = [values[shot, there, k] * scale.factor for values in (pair.data, pair.start, pair.end)]
+        drawn = _draw_traces(ax, times[there], traces, deviation[shot, there, k] * scale.factor, dots=pair.times is not None)
+        handles = drawn if there.any() else handles
         dress(ax, grid=True)
         ax.set_title(plain(f"{k + 1}: {place_name(outcome.axes, positions[k])}"), fontsize=TICK + 1, loc="left", color=INK)
-        ax.set_xlim(times[0], times[-1])
+        ax.set_xlim(*(outcome.times[[0, -1]] * clock.factor))
     for ax in axes.flat[len(chosen) :]:
         ax.set_axis_off()
     for ax in axes[-1]:
@@ -78,8 +82,8 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
 def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
     """All receivers of a shot as images: data, prediction, and what the start and the answer leave unexplained."""
     shot = middle(pair)
-    data, start, end = pair.data[shot], pair.start[shot], pair.end[shot]
-    clock, scale = time_scale(outcome.times), value_scale(pair.unit, data)
+    data, start, end = (_evenly(pair, values[shot], outcome.times) for values in (pair.data, pair.start, pair.end))
+    clock, scale = time_scale(outcome.times), value_scale(pair.unit, np.nan_to_num(data))
     colours = diverging(data, reach=REACH)
     first, last = (float(t) * clock.factor for t in (outcome.times[0], outcome.times[-1]))
     figure = new_figure(GATHER)
@@ -104,12 +108,26 @@ def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
     return Picture(f"gather_{state}", f"All records of {words(state)}", caption, figure)
 
 
-def _draw_traces(ax: Axes, times: Array, traces: list[Array], noise: float) -> list[Any]:
+def _evenly(pair: Compared, values: Array, times: Array) -> Array:
+    """Traces of a shot at the times of the run. Between the samples of records they are straight lines; before and after, NaN."""
+    if pair.times is None:
+        return values
+    out = np.full((len(times), values.shape[1]), np.nan)
+    for k, trace in enumerate(values.T):
+        there = np.isfinite(pair.data[middle(pair), :, k])
+        if there.any():
+            out[:, k] = np.interp(times, pair.times[there], trace[there], np.nan, np.nan)
+    return out
+
+
+def _draw_traces(ax: Axes, times: Array, traces: list[Array], noise: Array, dots: bool) -> list[Any]:
+    """Data with their noise, and the predictions; data are dots if they have gaps."""
     data, start, end = traces
     handles: list[Any] = []
-    if noise:
+    if np.any(noise):
         handles.append(ax.fill_between(times, data - noise, data + noise, color=FAINT, alpha=0.35, linewidth=0, label="noise, ± one σ"))
-    handles += ax.plot(times, data, color=INK, linewidth=1.1, label="data")
+    look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3} if dots else {"linewidth": 1.1}
+    handles += ax.plot(times, data, color=INK, label="data", **look)
     handles += ax.plot(times, start, color=START, linewidth=1.1, linestyle=(0, (4, 2)), label="start")
     handles += ax.plot(times, end, color=ANSWER, linewidth=1.1, label="answer")
     return handles

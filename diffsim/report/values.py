@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -33,16 +34,23 @@ def unknown(name: str, found: UnknownField) -> Picture:
     chart = Chart.over(found.axes)
     if len(found.axes) > 1:
         return maps.unknown(name, found, chart)
-    free, scale = chart.free(found), value_scale(found.unit, found.truth, found.start)
+    known = [] if found.truth is None else [found.truth]
+    free, scale = chart.free(found), value_scale(found.unit, *known, found.start, *([] if known else [found.answer]))
+    curves = [("truth", truth, TRUE) for truth in known] + [("start", found.start, BEFORE), ("answer", found.answer, AFTER)]
+    figure = _figure(chart, [curves], [scale], name, free)
+    title = "truth, start and answer" if known else "start and answer"
+    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {title}", f"{_found(found, free)}{_held(free)}", figure)
+
+
+def _found(found: UnknownField, free: npt.NDArray[np.bool_]) -> str:
+    """The caption of an unknown."""
+    if found.truth is None:
+        return "Blue, dashed: where the search began. Orange: what it found. The data are records, so nobody knows the truth."
     before, after = (float(np.sqrt(np.mean(np.square((values - found.truth)[free])))) for values in (found.start, found.answer))
-    caption = (
+    return (
         "Black: the hidden truth. Blue, dashed: where the search began. Orange: what it found; it should lie on the truth. The root mean "
         f"square distance from the truth is {quantity(before, found.unit)} at the start and {quantity(after, found.unit)} at the answer."
-        f"{_held(free)}"
     )
-    curves = [("truth", found.truth, TRUE), ("start", found.start, BEFORE), ("answer", found.answer, AFTER)]
-    figure = _figure(chart, [curves], [scale], name, free)
-    return Picture(f"unknown_{name}", f"The unknown {words(name)}: truth, start and answer", caption, figure)
 
 
 def gradient(name: str, found: UnknownField, last: int) -> Picture:

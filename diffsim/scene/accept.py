@@ -40,8 +40,7 @@ def _judge(
     elif accept.quantity == "misfit_over_noise":
         state = accept.of or problem.scene.misfit[0].state
         kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
-        residual = float(np.sqrt(np.mean((pair.end - pair.data) ** 2)))
-        name, value = f"residual over noise, {kind} of {state}", residual / pair.noise if pair.noise else float("inf")
+        name, value = f"residual over noise, {kind} of {state}", pair.over_noise
     else:
         of = accept.of or next(iter(unknowns))
         counts = problem.free[of]
@@ -71,5 +70,6 @@ def relative_error(found: UnknownField, counts: Mask) -> float:
     return float(np.linalg.norm(answer - truth)) / size if size else float("inf")
 
 
-def _departure(values: Array, found: UnknownField, counts: Mask) -> Array:
+def _departure(values: Array | None, found: UnknownField, counts: Mask) -> Array:
+    assert values is not None  # without a truth there is no such figure; `assemble` refuses it
     return values[counts].astype(float) - found.start[counts].astype(float)

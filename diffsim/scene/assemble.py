@@ -18,6 +18,7 @@ from diffsim.scene.domains import lengths
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
+from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, prefix_error, require_input
 from diffsim.scene.sizes import require_memory
@@ -75,22 +76,24 @@ class Problem:
         return variables[name].unit if name in variables else ""
 
 
-def assemble(scene: Description, precision: str, folder: Path | None = None) -> Problem:
+def assemble(scene: Description, precision: str, folder: Path | None = None, data: Mapping[str, Recorded] | None = None) -> Problem:
     """Build everything that a scene describes except its data.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
         folder: folder for states on disk; None: the system's folder for temporary files.
+        data: state -> records, read before; None: they are read here.
 
     Raises:
         SceneError: an entry of the scene is invalid. The message names the key.
     """
     _check_names(scene)
+    _check_data(scene)
     require_memory(scene, precision)
-    setup = build_setup(scene, precision, wrt=tuple(scene.unknowns))
+    setup = build_setup(scene, precision, wrt=tuple(scene.unknowns), data=data)
     for name in scene.unknowns:
-        if name not in scene.truth.fields:
+        if scene.truth is not None and name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
     for name in scene.fields:
         require_input(f"fields.{name}", name, scene, setup.equation)
@@ -98,6 +101,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None) -> 
         if misfit.state not in setup.equation.states:
             states = ", ".join(setup.equation.states)
             raise SceneError(f"misfit[{number}].state: expected one of {states}, found {misfit.state!r}; choose one of these")
+    _check_noise(scene, setup)
     known = build_inputs({name: (f"fields.{name}", m) for name, m in scene.fields.items() if name not in scene.unknowns}, setup)
     starts = {name: _start_of(scene, name) for name in scene.unknowns}
     start = build_inputs(starts, setup)
@@ -137,8 +141,8 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
 def _check_names(scene: Description) -> None:
     """Check the names by which one part of the scene refers to another."""
     for number, misfit in enumerate(scene.misfit):
-        if misfit.of == "traces" and misfit.state not in scene.receivers:
-            known = ", ".join(scene.receivers) or "none"
+        if misfit.of == "traces" and misfit.state not in {*scene.receivers, *scene.data}:
+            known = ", ".join(dict.fromkeys((*scene.receivers, *scene.data))) or "none"
             raise SceneError(
                 f"misfit[{number}].state: expected a state with receivers ({known}), found {misfit.state!r}; add [receivers.{misfit.state}]"
             )
@@ -151,6 +155,38 @@ def _check_names(scene: Description) -> None:
         if accept.quantity != "loss_reduction" and (accept.of not in known_names if accept.of else len(set(known_names)) > 1):
             found = repr(accept.of) if accept.of else "none"
             raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {found}; name one")
+
+
+def _check_data(scene: Description) -> None:
+    """Check that all records are compared, that each misfit has data, and that the acceptance has a truth where it needs one."""
+    compared = list(dict.fromkeys(misfit.state for misfit in scene.misfit if misfit.of == "traces"))
+    for name in scene.data:
+        if name not in compared:
+            known = ", ".join(compared) or "none"
+            raise SceneError(
+                f"data.{name}: expected a state with a misfit of its traces ({known}), found {name!r}; add that misfit, or drop this"
+            )
+    if scene.truth is not None:
+        return
+    for number, misfit in enumerate(scene.misfit):
+        if misfit.of == "final":
+            raise SceneError(f'misfit[{number}].of: expected [truth], since records are of traces, found none; use of = "traces"')
+        if misfit.state not in scene.data:
+            raise SceneError(f"misfit[{number}].state: expected records in [data.{misfit.state}], or [truth], found neither; add one")
+    for number, accept in enumerate(scene.accept):
+        if accept.quantity in ("correlation", "relative_error"):
+            raise SceneError(
+                f"accept[{number}].quantity: expected [truth], which {accept.quantity} compares the answer with, found none; use "
+                '"loss_reduction" or "misfit_over_noise"'
+            )
+
+
+def _check_noise(scene: Description, setup: Setup) -> None:
+    """Check that the noise of records is known where the acceptance needs it."""
+    for number, accept in enumerate(scene.accept):
+        state = accept.of or scene.misfit[0].state
+        if scene.truth is None and accept.quantity == "misfit_over_noise" and setup.data[state].deviation is None:
+            raise SceneError(f"data.{state}.deviation: expected the noise of the records, which accept[{number}] needs, found none; add it")
 
 
 def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> None:

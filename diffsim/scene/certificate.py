@@ -55,7 +55,8 @@ def _checked(scene: Description) -> _Checked:
         raise SceneError(f"certificate.steps: expected at most the {run} steps of the run, found {steps}; lower it")
     shorter = scene.model_copy(update={"time": scene.time.model_copy(update={"steps": steps, "duration": None})})
     precision = "f64" if "f64" in backend().precisions else "f32"
-    problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision)
+    data = assemble(scene, precision).setup.data if scene.data and steps < run else None  # checked against the whole run
+    problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision, data=data)
     objective = Objective(problem, observe(shorter, problem.setup))
     return _Checked(problem, objective, np.random.default_rng(scene.seed), precision, scene.certificate.directions)
 

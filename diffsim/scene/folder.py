@@ -31,6 +31,8 @@ FREE = ("title", "summary", "accept", "certificate", "checkpoint")
 
 DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
 """Packages that can change bits of the search. Matplotlib has data sets."""
+NAMING = ("path", "stations")
+"""Keys that name data files."""
 LEFT = ("sweep-*", "shots-*", "states-*")
 """Files that an interrupted gradient leaves."""
 
@@ -179,7 +181,8 @@ def _read(record: Path) -> Identity:
 def _files(value: Any) -> list[str]:
     """Digests of all data files that a scene names."""
     if isinstance(value, dict):
-        own = [_file_digest(Path(value["path"]))] if isinstance(value.get("path"), str) and Path(value["path"]).is_file() else []
+        named = [name for key in NAMING for name in (value[key] if isinstance(value.get(key), list) else [value.get(key)])]
+        own = [_file_digest(Path(name)) for name in named if isinstance(name, str) and Path(name).is_file()]
         return own + [digest for part in value.values() for digest in _files(part)]
     return [digest for part in value for digest in _files(part)] if isinstance(value, list) else []
 

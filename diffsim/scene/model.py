@@ -66,6 +66,10 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+def _texts(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
 def moderate(number: float) -> float:
     if number and not LEAST <= abs(number) <= GREATEST:
         raise ValueError(f"expected 0 or a size from {LEAST:g} to {GREATEST:g}, found {shown(number)}; correct it")
@@ -136,6 +140,8 @@ Flag: TypeAlias = Annotated[bool, Field(strict=True)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_plain)]
 FileName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(file_name)]
 PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH), AfterValidator(_plain)]
+Paths: TypeAlias = Annotated[tuple[PathName, ...], Field(min_length=1), BeforeValidator(_texts)]
+"""Files; one may be given without a list."""
 Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_lines)]
 """A text of one or more lines."""
 Point: TypeAlias = Annotated[tuple[Real, ...], Field(min_length=1, max_length=3)]

@@ -11,14 +11,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+import diffsim.numpy as dnp
 from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
-from diffsim.errors import SceneError
+from diffsim.errors import ParameterError
 from diffsim.losses import L2Misfit, Misfit
+from diffsim.records import Resampling
 from diffsim.scene.assemble import Problem
 from diffsim.scene.folder import identify
-from diffsim.scene.shots import ShotFile, ShotSums, Where, digest_of
-from diffsim.scene.truth import Observed
+from diffsim.scene.schema import Misfit as MisfitModel
+from diffsim.scene.setup import prefix_error
+from diffsim.scene.shots import ShotFile, ShotSums, digest_of
+from diffsim.scene.truth import Observed, Where
 from diffsim.simulation import Solution
 from diffsim.typing import Array
 
@@ -69,20 +73,9 @@ class Objective:
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
         self._misfits: dict[str, tuple[Where, list[Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
-            measured = observed.of(model.of, model.state)
-            weight = model.weight
-            if model.normalise:
-                energy = 0.5 * float(np.sum(measured**2))
-                if energy == 0:
-                    raise SceneError(
-                        f"misfit[{number}]: expected data that are not all zero, found none; run longer, or set normalise = false"
-                    )
-                weight /= energy
-            label = f"{model.of} of {model.state}"
-            self._misfits[f"{label} [{number}]" if label in self._misfits else label] = (
-                (model.of, model.state),
-                [L2Misfit(shot, weight) for shot in measured],
-            )
+            label, where = f"{model.of} of {model.state}", (model.of, model.state)
+            with prefix_error(f"misfit[{number}]"):
+                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, _misfits(model, observed)
 
     def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
         found = self.evaluate(theta)
@@ -103,7 +96,8 @@ class Objective:
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
         gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
-        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, sums.predicted)
+        predicted = {where: self._at_records(where, rows) for where, rows in sums.predicted.items()}
+        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
@@ -134,6 +128,11 @@ class Objective:
     def _compared(self, solution: Solution) -> dict[Where, Array]:
         """The part of a solution that has data."""
         return {(of, state): getattr(solution, of)[state] for (of, state), _ in self._misfits.values()}
+
+    def _at_records(self, where: Where, predicted: Array) -> Array:
+        """Predictions of the run at the times of the records, if there are some."""
+        sampling = self.observed.sampling.get(where[1]) if where[0] == "traces" else None
+        return predicted if sampling is None else np.stack([sampling(shot) for shot in predicted])
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
@@ -172,6 +171,38 @@ class Objective:
             tell(whole, left)
 
         return told
+
+
+def _misfits(model: MisfitModel, observed: Observed) -> list[Misfit]:
+    """The misfit of each shot."""
+    measured, each = observed.of(model.of, model.state), observed.weight(model.of, model.state)
+    there, weight = np.isfinite(measured), model.weight
+    if model.normalise:
+        energy = 0.5 * float(np.sum((each * measured**2)[there]))
+        if energy == 0:
+            raise ParameterError("expected data that are not all zero, found none; run longer, or set normalise = false")
+        weight /= energy
+    if observed.recorded(model.of, model.state) is None:
+        return [L2Misfit(shot, weight) for shot in measured]
+    weights = np.broadcast_to(weight * each, measured.shape)
+    sampling = observed.sampling.get(model.state)
+    return [AtRecords(L2Misfit(shot, own, mask), sampling) for shot, own, mask in zip(measured, weights, there, strict=True)]
+
+
+@dataclass(frozen=True)
+class AtRecords:
+    """A misfit of the traces of a run at the times of records.
+
+    Attributes:
+        misfit: of the traces at those times.
+        sampling: brings the traces to those times; None: there is no such time during the run.
+    """
+
+    misfit: L2Misfit
+    sampling: Resampling | None
+
+    def __call__(self, traces: Any) -> Any:
+        return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))
 
 
 def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:

@@ -53,7 +53,7 @@ class UnknownField:
         gradient_first: gradient of the loss with respect to the value of each cell at the start, 1/unit. The parametrisation is not
             applied: it is not smoothed and not masked.
         gradient_last: the same at the answer.
-        truth: the truth that made the data, over the cells.
+        truth: the truth that made the data, over the cells; None: the data are records, and nobody knows it.
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
@@ -63,7 +63,7 @@ class UnknownField:
     answer: Array
     gradient_first: Array
     gradient_last: Array
-    truth: Array
+    truth: Array | None = None
     mask: Mask | None = None
     unit: str = ""
     axes: tuple[Axis, ...] = ()
@@ -74,11 +74,13 @@ class Compared:
     """Data and the predictions of the start and of the answer, all of one shape, shots first.
 
     Attributes:
-        data: with noise. Traces: shape (shots, times, receivers); final fields: (shots, *grid shape).
+        data: with noise. Traces: shape (shots, times, receivers), NaN in gaps; final fields: (shots, *grid shape).
         start: predicted at the start.
         end: predicted by the answer.
-        noise: standard deviation of the noise in the data, in `unit`.
+        noise: standard deviation of the noise in the data, in `unit`, the root mean square of those of all samples; 0: not known.
         unit: of all of them.
+        times: of the samples of traces, s; None: those of the run.
+        deviation: standard deviation of each sample, in the shape of the data; None: `noise` for all.
     """
 
     data: Array
@@ -86,6 +88,21 @@ class Compared:
     end: Array
     noise: float = 0.0
     unit: str = ""
+    times: Array | None = None
+    deviation: Array | None = None
+
+    @property
+    def residual(self) -> Array:
+        """Data - prediction of the answer, where there are data, as a list."""
+        return (self.data - self.end)[np.isfinite(self.data)]
+
+    @property
+    def over_noise(self) -> float:
+        """Root mean square of the residual, each sample over its standard deviation; infinite without noise."""
+        noise = self.noise if self.deviation is None else self.deviation[np.isfinite(self.data)]
+        if not np.all(noise):
+            return float("inf")
+        return float(np.sqrt(np.mean((self.residual / noise) ** 2)))
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,7 @@ class Outcome:
         background_units: their units.
         sources: forcing -> positions, shape (sources, axes).
         receivers: state -> positions, shape (receivers, axes).
-        times: of the traces' samples, seconds.
+        times: of the run, seconds; traces whose data are records have times of their own.
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.

@@ -10,6 +10,12 @@ from diffsim.messages import shown
 from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Widths, whole
 
 
+def located(path: str, info: ValidationInfo) -> str:
+    """The full path of a file that a scene names; see `whole`."""
+    context = info.context or {}
+    return whole(path, context.get("folder"), context.get("read_below"))
+
+
 class Gaussian(Model):
     """A bump, amplitude · exp(-½ Σ (x_a - centre_a)²/width_a²).
 
@@ -121,8 +127,7 @@ class DataFile(Resampled):
     @field_validator("path")
     @classmethod
     def _absolute(cls, path: str, info: ValidationInfo) -> str:
-        context = info.context or {}
-        return whole(path, context.get("folder"), context.get("read_below"))
+        return located(path, info)
 
 
 class Ricker(Model):

@@ -53,7 +53,8 @@ def wanted(problem: Problem) -> dict[str, int]:
     numbers = FIELDS * unknown + sum(values.size for values in problem.known.values())
     seen = 0
     for of, state in {(misfit.of, misfit.state) for misfit in scene.misfit}:
-        seen += shots * ((setup.steps + 1) * len(setup.receivers[state]) if of == "traces" else cells)
+        times = max(setup.steps + 1, len(setup.data[state].times) if state in setup.data else 0)
+        seen += shots * (times * len(setup.receivers[state]) if of == "traces" else cells)
     found = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * min(scene.optimise.iterations + 1, EVALUATIONS)}
     if problem.policy.resume:
         found["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next

@@ -99,7 +99,7 @@ def _run(
     """Run the scene in a folder that this process has locked."""
     scene, seconds = problem.scene, {}
     truth = true_fields(scene, problem.setup)
-    watcher.phase(f"{scene.name}: making the data")
+    watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     observed = observe(scene, problem.setup)
     seconds["data"] = time.perf_counter() - began
     lines: tuple[Line, ...] = ()
@@ -210,17 +210,14 @@ def _outcome(
             answer=answer[name],
             gradient_first=first.by_cell[name],
             gradient_last=last.by_cell[name],
-            truth=truth[name],
+            truth=truth.get(name),
             mask=problem.free[name],
             unit=problem.unit(name),
             axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
         )
         for name in answer
     }
-    compared = {
-        where: Compared(observed.of(*where), first.predicted[where], last.predicted[where], observed.noise[where], problem.unit(where[1]))
-        for where in first.predicted
-    }
+    compared = {where: _compared(where, observed, (first, last), problem.unit(where[1])) for where in first.predicted}
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
     sources = {
         name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points
@@ -256,6 +253,14 @@ def _outcome(
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
     )
+
+
+def _compared(where: tuple[str, str], observed: Observed, ends: tuple[Evaluation, Evaluation], unit: str) -> Compared:
+    """The data of a misfit beside the predictions of the start and of the answer."""
+    first, last = (evaluation.predicted[where] for evaluation in ends)
+    records = observed.recorded(*where)
+    own = {} if records is None else {"times": records.times, "deviation": records.deviation}
+    return Compared(observed.of(*where), first, last, observed.noise[where], unit, **own)
 
 
 def _axes(grid: Grid, scene: Description) -> tuple[Axis, ...]:

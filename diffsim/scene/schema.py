@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from diffsim.checkpoint.schedule import AUTO, KINDS
 from diffsim.messages import shown
@@ -21,13 +21,15 @@ from diffsim.scene.model import (
     Model,
     Name,
     NotNegative,
+    PathName,
+    Paths,
     Point,
     Positive,
     Real,
     Text,
     Widths,
 )
-from diffsim.scene.parts import FieldModel, PointSet, Sources, Where
+from diffsim.scene.parts import FieldModel, PointSet, Sources, Where, located
 from diffsim.scene.rules import TIME
 from diffsim.scene.suggest import nearest
 
@@ -120,6 +122,58 @@ class Truth(Model):
     refine: Annotated[float, Field(strict=True, ge=1, le=8)] = 1.5
     dt_factor: Positive | None = None
     noise: NotNegative = 0.0
+
+
+class Data(Model):
+    """Records of a state, from files.
+
+    Attributes:
+        path: one file for all shots, or one for each.
+        values: name of the variable or column of values.
+        times: name of the variable or column of times.
+        receiver: name of the column of receivers of a CSV file in long form, and in `stations`.
+        stations: a CSV file with the coordinates of the receivers.
+        unit: of the values; None: as the file says, else that of the state.
+        time_unit: of the times; None: as the file says, else s.
+        dt: time between samples where a file has no times, s.
+        start: time of the file at which the run starts, s.
+        deviation: standard deviation of the noise, in the unit of the values.
+        deviations: name of the variable or column of standard deviations, in place of `deviation`.
+        weights: name of the variable or column of weights.
+        drop: names of traces that are left out.
+        allow: mismatches that are no error.
+    """
+
+    path: Paths
+    values: Name | None = None
+    times: Name | None = None
+    receiver: Name | None = None
+    stations: PathName | None = None
+    unit: Name | None = None
+    time_unit: Name | None = None
+    dt: Positive | None = None
+    start: Real = 0.0
+    deviation: Positive | None = None
+    deviations: Name | None = None
+    weights: Name | None = None
+    drop: tuple[Name, ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped"], ...] = ()
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, paths: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(located(path, info) for path in paths)
+
+    @field_validator("stations")
+    @classmethod
+    def _absolute_stations(cls, path: str | None, info: ValidationInfo) -> str | None:
+        return None if path is None else located(path, info)
+
+    @model_validator(mode="after")
+    def _one_deviation(self) -> Data:
+        if self.deviation is not None and self.deviations is not None:
+            raise ValueError("expected either deviation or deviations, found both; drop one")
+        return self
 
 
 class Misfit(Model):
@@ -325,7 +379,8 @@ class Description(Model):
     fields: dict[Name, FieldModel] = Field(default_factory=dict)
     sources: dict[Name, Sources] = Field(default_factory=dict)
     receivers: dict[Name, PointSet] = Field(default_factory=dict)
-    truth: Truth
+    truth: Truth | None = None
+    data: dict[Name, Data] = Field(default_factory=dict)
     unknowns: dict[Name, UnknownModel] = Field(min_length=1)
     misfit: tuple[Misfit, ...] = Field(min_length=1)
     penalty: tuple[Penalty, ...] = ()
@@ -341,3 +396,9 @@ class Description(Model):
         if len(turns) > 1:
             raise ValueError(f'expected at most one forcing that fires "in turn", found {" and ".join(turns)}; let one fire together')
         return sources
+
+    @model_validator(mode="after")
+    def _has_data(self) -> Description:
+        if self.truth is None and not self.data:
+            raise ValueError("expected [truth], [data.STATE] or both, found neither; add what the answer is to be compared with")
+        return self

@@ -14,8 +14,9 @@ from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import domain, everywhere
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
 from diffsim.scene.parts import FieldModel, Sources
-from diffsim.scene.schema import Description, GridModel
-from diffsim.scene.sizes import fine_steps
+from diffsim.scene.recorded import Recorded, read_data
+from diffsim.scene.schema import Description, GridModel, Truth
+from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
@@ -50,6 +51,7 @@ class Setup:
         steps: time steps.
         shots: at least one, possibly without sources.
         receivers: state -> positions.
+        data: state -> its records from files.
     """
 
     base: Grid
@@ -58,6 +60,7 @@ class Setup:
     steps: int
     shots: tuple[Shot, ...]
     receivers: Mapping[str, Array]
+    data: Mapping[str, Recorded]
 
     @property
     def grid(self) -> Grid:
@@ -110,7 +113,7 @@ def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[
     except SceneError:
         raise
     except kind as error:
-        raise SceneError(f"{key}: {error}") from error
+        raise SceneError("\n".join(f"{key}: {line}" for line in str(error).splitlines())) from error
 
 
 def build_grid(model: GridModel) -> Grid:
@@ -146,31 +149,41 @@ def refined(grid: Grid, factor: float) -> Grid:
     return Grid(shape, spacing, origin, grid.axes)
 
 
-def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: bool = False) -> Setup:
-    """The scene on its own grid, or with `fine` on the grid and with the time steps of its data.
+def build_setup(
+    scene: Description, precision: str, wrt: Collection[str], truth: Truth | None = None, data: Mapping[str, Recorded] | None = None
+) -> Setup:
+    """The scene on its own grid, or on the grid and with the time steps of the data that its truth makes.
 
     Args:
         scene: the scene.
         precision: "f32" or "f64".
         wrt: inputs to differentiate for.
-        fine: see above.
+        truth: the truth of the scene, to make data; None: the scene's own grid.
+        data: state -> records, read before; None: they are read here.
     """
     base = build_grid(scene.grid)
     grid, dt, steps, finer = base, scene.time.dt, scene.time.count, 1.0
-    if fine:
-        finer, steps = scene.truth.refine, fine_steps(scene)
+    if truth is not None:
+        finer, steps = truth.refine, fine_steps(scene, truth)
         grid = refined(base, finer)
         dt = dt * scene.time.count / steps  # both runs end at the same time
     with prefix_error("equation"):
         equation = scene.equation.build(grid, dt, finer)
-        own = (scene.equation.build(base, scene.time.dt, 1.0) if fine else equation), scene.time.count
+        own = (scene.equation.build(base, scene.time.dt, 1.0) if truth is not None else equation), scene.time.count
     place = Place(grid, base, "sources")
-    for kind, given, known in (("sources", scene.sources, equation.forcings), ("receivers", scene.receivers, equation.states)):
+    states = equation.states
+    for kind, given, known in (
+        ("sources", scene.sources, equation.forcings),
+        ("receivers", scene.receivers, states),
+        ("data", scene.data, states),
+    ):
         for name in given:
             if name not in known:
                 raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
     positions = {name: build_points(model, place.under(f"sources.{name}")) for name, model in scene.sources.items()}
     receivers = {name: build_points(model, place.under(f"receivers.{name}")) for name, model in scene.receivers.items()}
+    data = _read(scene, equation, base, receivers) if data is None else data
+    receivers |= {name: recorded.positions for name, recorded in data.items()}
     shots = _shots(scene.sources, positions, dt * np.arange(steps))
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
@@ -180,7 +193,17 @@ def build_setup(scene: Description, precision: str, wrt: Collection[str], fine: 
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
-    return Setup(base, own, simulation, steps, shots, receivers)
+    return Setup(base, own, simulation, steps, shots, receivers, data)
+
+
+def _read(scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array]) -> dict[str, Recorded]:
+    """The records of every state that has some."""
+    found = {}
+    for name, model in scene.data.items():
+        with prefix_error(f"data.{name}"):
+            unit, points = equation.states[name].unit, receivers.get(name)
+            found[name] = read_data(model, unit, base, points, shots_of(scene), scene.time.dt, scene.time.count)
+    return found
 
 
 def field_inputs(equation: Equation) -> tuple[str, ...]:

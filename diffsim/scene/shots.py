@@ -9,12 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from diffsim.checkpoint import Policy, SweepFile
+from diffsim.scene.truth import Where
 from diffsim.simulation import Solution
 from diffsim.typing import Array
-
-Where = tuple[str, str]
-"""("traces" or "final", state)"""
-
 
 DIGITS = 12
 """Digits of a key in the name of its file."""

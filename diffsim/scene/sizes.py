@@ -12,7 +12,7 @@ from diffsim.grid import AXES
 from diffsim.scene.model import MOST
 from diffsim.scene.parts import PointSet
 from diffsim.scene.rules import TIME, RuleModel, named
-from diffsim.scene.schema import Description
+from diffsim.scene.schema import Description, Truth
 from diffsim.system import available_memory
 
 NUMBER = 8
@@ -59,15 +59,12 @@ def require_memory(scene: Description, precision: str) -> None:
 def shares(scene: Description, precision: str) -> list[Share]:
     """The least memory in use while the data are made: the scene's own arrays, and those of the finer grid."""
     item = NUMBER if precision == "f64" else NUMBER // 2
-    ndim, steps, finer = len(scene.grid.shape), scene.time.count, fine_steps(scene)
-    cells = math.prod(scene.grid.shape)
-    fine_cells = math.prod(round(n * scene.truth.refine) for n in scene.grid.shape)
+    ndim, steps, cells = len(scene.grid.shape), scene.time.count, math.prod(scene.grid.shape)
     shots, sources, receivers = shots_of(scene), points_of(scene.sources), points_of(scene.receivers)
     at_once = sum(n if scene.sources[name].fire == "together" else 1 for name, n in sources.items())
     length = "time.duration" if scene.time.steps is None else "time.steps"
     alone = given_times(scene)
     own = dict.fromkeys(scene.fields, 1) | dict.fromkeys(scene.unknowns, 3)  # start, truth and gradient of an unknown
-    fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
     found = [Share("grid.shape", NUMBER * cells * sum(n for name, n in own.items() if name not in alone), "make the grid smaller")]
     for kind, counts in (("sources", sources), ("receivers", receivers)):
         found += [Share(f"{kind}.{name}", 2 * NUMBER * ndim * count, "give fewer points") for name, count in counts.items()]
@@ -75,6 +72,10 @@ def shares(scene: Description, precision: str) -> list[Share]:
     driven = sum(times * own.get(name, 0) for name, times in alone.items())
     series = steps * (NUMBER * (1 + driven + shots * at_once) + NUMBER * shots * sum(receivers.values()))
     found.append(Share(length, series, "run fewer steps, or record at fewer points"))
+    if scene.truth is None:
+        return found
+    finer, fine_cells = fine_steps(scene, scene.truth), math.prod(round(n * scene.truth.refine) for n in scene.grid.shape)
+    fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
     series = finer * (NUMBER * (1 + sum(alone.values()) + shots * at_once) + item * shots * sum(receivers.values()))
     found.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
     found.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
@@ -89,13 +90,17 @@ def given_times(scene: Description) -> dict[str, int]:
     return {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
 
 
-def fine_steps(scene: Description) -> int:
+def fine_steps(scene: Description, truth: Truth) -> int:
     """Number of time steps of the data.
+
+    Args:
+        scene: the scene.
+        truth: its truth.
 
     Raises:
         SceneError: there are too many.
     """
-    factor = scene.truth.dt_factor or scene.equation.finer_step(scene.truth.refine)
+    factor = truth.dt_factor or scene.equation.finer_step(truth.refine)
     if scene.time.count / factor > MOST:
         raise SceneError(f"truth.dt_factor: expected at most {MOST:g} steps, found {scene.time.count / factor:g}; raise it")
     return math.ceil(scene.time.count / factor - 1e-9) or 1

@@ -1,18 +1,24 @@
-"""Synthetic data: the observations of the hidden truth, from a finer grid with another time step, with noise."""
+"""The data of an inversion: records from files, or observations of the hidden truth, from a finer grid with another time step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from diffsim.grid import Grid
+from diffsim.records import Resampling
 from diffsim.scene.fields import build_field
-from diffsim.scene.schema import Description
+from diffsim.scene.recorded import Recorded
+from diffsim.scene.schema import Description, Truth
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input
+from diffsim.simulation import Solution
 from diffsim.typing import Array
+
+Where = tuple[str, str]
+"""("traces" or "final", state)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,32 +26,62 @@ class Observed:
     """Data with noise, for the inversion.
 
     Attributes:
-        traces: state -> shape (shots, steps + 1, receivers), at the inversion's times.
+        traces: state -> shape (shots, samples, receivers), at the times of its records, else at those of the run (steps + 1). NaN in gaps.
         finals: state -> shape (shots, *grid), over the inversion's cells.
-        noise: ("traces" or "final", state) -> standard deviation.
+        noise: ("traces" or "final", state) -> root mean square of the standard deviations; 0: not known.
+        records: state -> its records, from the start to the end of the run.
+        sampling: state -> the resampling of a run's traces to the times of its records.
     """
 
     traces: Mapping[str, Array]
     finals: Mapping[str, Array]
-    noise: Mapping[tuple[str, str], float]
+    noise: Mapping[Where, float]
+    records: Mapping[str, Recorded] = field(default_factory=dict)
+    sampling: Mapping[str, Resampling] = field(default_factory=dict)
 
     def of(self, kind: str, state: str) -> Array:
         """The data of a misfit."""
         return self.traces[state] if kind == "traces" else self.finals[state]
 
+    def recorded(self, kind: str, state: str) -> Recorded | None:
+        """The records of a misfit; None: its data have the times of the run."""
+        return self.records.get(state) if kind == "traces" else None
+
+    def weight(self, kind: str, state: str) -> Array | float:
+        """Weight of each sample: its weight in the file over the square of its standard deviation; 1 in gaps."""
+        found = self.recorded(kind, state)
+        if found is None or (found.deviation is None and found.weight is None):
+            return 1.0
+        there = np.isfinite(self.of(kind, state))
+        weight = np.ones(there.shape) if found.weight is None else np.where(there, found.weight, 1.0)
+        return weight if found.deviation is None else weight / np.where(there, found.deviation, 1.0) ** 2
+
 
 def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
-    """The truth of each unknown, over its domain on the scene's own grid."""
+    """The truth of each unknown, over its domain on the scene's own grid; empty without a truth."""
+    if scene.truth is None:
+        return {}
     return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in scene.unknowns}
 
 
 def observe(scene: Description, setup: Setup) -> Observed:
-    """Make the data.
+    """Take the data from the records; with a truth, make them from that, at the places and times of the records if there are some.
 
     Args:
         scene: the scene.
         setup: the scene on its own grid. The data are interpolated to it.
     """
+    end = setup.equation.dt * setup.steps
+    records = {name: recorded.until(end) for name, recorded in setup.data.items()}
+    sampling = {name: Resampling(setup.equation.dt, setup.steps, found.times) for name, found in records.items() if len(found.times)}
+    if scene.truth is None:
+        noise = {("traces", name): _noise(found.deviation, found.values) for name, found in records.items()}
+        return Observed({name: found.values for name, found in records.items()}, {}, noise, records, sampling)
+    return _made(scene, scene.truth, setup, records, sampling)
+
+
+def _made(scene: Description, truth: Truth, setup: Setup, records: Mapping[str, Recorded], sampling: Mapping[str, Resampling]) -> Observed:
+    """Data of the truth."""
     fine, inputs = prepared(scene, setup)
     solutions = fine.predict(inputs)
 
@@ -53,25 +89,43 @@ def observe(scene: Description, setup: Setup) -> Observed:
     rng = np.random.default_rng(scene.seed)
     traces: dict[str, Array] = {}
     finals: dict[str, Array] = {}
-    noise: dict[tuple[str, str], float] = {}
+    noise: dict[Where, float] = {}
     for kind, state in sorted(wanted):
-        if kind == "traces":
-            clean = np.stack([CubicSpline(fine.times(), s.traces[state].astype(float))(setup.times()) for s in solutions])
-        else:
+        if kind == "final":
             clean = np.stack([averaged(s.final[state].astype(float), fine.grid, setup.grid) for s in solutions])
-        deviation = scene.truth.noise * float(np.sqrt(np.mean(clean**2)))
-        noise[kind, state] = deviation
-        (traces if kind == "traces" else finals)[state] = clean + deviation * rng.standard_normal(clean.shape)
-    return Observed(traces, finals, noise)
+        else:
+            clean = _sampled(fine, solutions, state, records[state].times if state in records else setup.times())
+        deviation: float | Array = truth.noise * float(np.sqrt(np.mean(clean**2))) if clean.size else 0.0
+        data = clean
+        if kind == "traces" and state in records:
+            found = records[state]
+            data = np.where(np.isfinite(found.values), clean, np.nan)
+            deviation = deviation if found.deviation is None else found.deviation
+        noise[kind, state] = deviation if isinstance(deviation, float) else _noise(deviation, data)
+        (traces if kind == "traces" else finals)[state] = data + deviation * rng.standard_normal(clean.shape)
+    return Observed(traces, finals, noise, records, sampling)
+
+
+def _sampled(fine: Setup, solutions: list[Solution], state: str, times: Array) -> Array:
+    """Traces of the finer run at other times, shots first."""
+    return np.stack([CubicSpline(fine.times(), s.traces[state].astype(float))(times) for s in solutions])
+
+
+def _noise(deviation: Array | None, data: Array) -> float:
+    """Root mean square of the standard deviations where there are data; 0 if they are not known."""
+    there = np.isfinite(data)
+    return 0.0 if deviation is None or not there.any() else float(np.sqrt(np.mean(deviation[there] ** 2)))
 
 
 def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]:
     """The scene on the grid of its data, and the checked inputs: everything except the run."""
+    truth = scene.truth
+    assert truth is not None  # data are made of it
     keyed = {name: (f"fields.{name}", model) for name, model in scene.fields.items()}
-    keyed |= {name: (f"truth.fields.{name}", model) for name, model in scene.truth.fields.items()}
+    keyed |= {name: (f"truth.fields.{name}", model) for name, model in truth.fields.items()}
     for name, (key, _) in keyed.items():
         require_input(key, name, scene, setup.equation)
-    fine = build_setup(scene, setup.simulation.precision, wrt=(), fine=True)
+    fine = build_setup(scene, setup.simulation.precision, wrt=(), truth=truth, data=setup.data)
     inputs = build_inputs(keyed, fine)
     check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
     return fine, inputs

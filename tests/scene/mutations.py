@@ -232,7 +232,8 @@ def examine(path: Path) -> str | None:
         problem = assemble(scene, "f64")
         identify(scene, "f64")
         true_fields(scene, problem.setup)
-        prepared(scene, problem.setup)
+        if scene.truth is not None:
+            prepared(scene, problem.setup)
         return None
     except DiffsimError as error:
         message = str(error)

@@ -49,6 +49,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Wavelet ricker": parts.Ricker,
     "Wavelet pulse": parts.Pulse,
     "Truth": schema.Truth,
+    "Data": schema.Data,
     "Unknowns": schema.UnknownModel,
     "Misfit": schema.Misfit,
     "Penalty tikhonov": schema.TikhonovModel,
@@ -67,7 +68,7 @@ WHOLE, FLUX = (block for block in BLOCKS if "[grid]" in block)
 """Scenes that can be run."""
 PARTS = [block for block in BLOCKS if "[grid]" not in block]
 """Parts of the first."""
-NAMED = {"fields", "sources", "receivers", "unknowns", "truth"}
+NAMED = {"fields", "sources", "receivers", "unknowns", "truth", "data"}
 """Tables of tables."""
 
 

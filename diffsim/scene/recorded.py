@@ -1,0 +1,150 @@
+"""The records of a scene: read from its files, in the unit of the state, on the clock of the run, at receivers that all shots share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from diffsim.arguments import plural
+from diffsim.errors import DataError
+from diffsim.grid import Grid
+from diffsim.records.checks import require_inside, require_sound
+from diffsim.records.read import read_records
+from diffsim.records.records import Layout, Records
+from diffsim.records.units import factor
+from diffsim.scene.schema import Data
+from diffsim.typing import Array
+
+SNAP = 1e-9
+"""A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Records of a state.
+
+    Attributes:
+        positions: of the receivers, shape (receivers, axes).
+        times: of the samples, s after the start of the run, shape (samples,).
+        values: shape (shots, samples, receivers), in the unit of the state; NaN where there is no sample.
+        deviation: standard deviation of their noise, same shape and unit; None: not known.
+        weight: of each sample, same shape; None: 1.
+    """
+
+    positions: Array
+    times: Array
+    values: Array
+    deviation: Array | None
+    weight: Array | None
+
+    def until(self, end: float) -> Recorded:
+        """The samples from the start of the run to `end`."""
+        inside = np.flatnonzero((self.times >= 0) & (self.times <= end))
+        deviation, weight = (None if numbers is None else numbers[:, inside] for numbers in (self.deviation, self.weight))
+        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight)
+
+
+def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: int, dt: float, steps: int) -> Recorded:
+    """Read and check the records of a state.
+
+    Args:
+        model: its table in the scene.
+        unit: of the state.
+        grid: the scene's own grid.
+        points: positions of the receivers; None: as the files say.
+        shots: number of shots.
+        dt: time step, s.
+        steps: number of steps.
+
+    Raises:
+        DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
+    """
+    end = dt * steps
+    every = [_prepared(records, model, unit, dt, end) for path in model.path for records in read_records(path, _layout(model, grid))]
+    if len(every) != shots:
+        raise DataError(
+            f'expected records of {plural(shots, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
+            f"{plural(len(model.path), 'file')}; give one file for all shots, or one for each"
+        )
+    for records in every:
+        require_sound(records, end, model.allow, dt)
+    return _together(every, grid, points)
+
+
+def _layout(model: Data, grid: Grid) -> Layout:
+    return Layout(
+        values=model.values,
+        times=model.times,
+        receiver=model.receiver,
+        deviations=model.deviations,
+        weights=model.weights,
+        axes=grid.axes,
+        stations=None if model.stations is None else Path(model.stations),
+        unit=model.unit,
+        time_unit=model.time_unit,
+        dt=model.dt,
+    )
+
+
+def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
+    """Records without the dropped traces, in the unit of the state, on the clock of the run."""
+    kept = records.without(model.drop) if model.drop else records
+    try:
+        scale = factor(records.unit or unit, unit)
+    except DataError as error:
+        raise DataError(f"{records.where}: {error}") from None
+    times = kept.times - model.start
+    for place in (0.0, end):
+        times = np.where(np.abs(times - place) <= SNAP * dt, place, times)
+    deviation = kept.deviation
+    if model.deviation is not None:
+        deviation = np.full(kept.values.shape, model.deviation)
+    return replace(kept, values=scale * kept.values, times=times, deviation=None if deviation is None else scale * deviation)
+
+
+def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Recorded:
+    """All shots on one clock, and at the receivers of any of them."""
+    columns, positions = _columns(every, grid, points)
+    times = np.unique(np.concatenate([records.times for records in every]))
+    shape = (len(every), len(times), len(positions))
+    out = {"values": np.full(shape, np.nan), "deviation": np.ones(shape), "weight": np.ones(shape)}
+    for name, filled in out.items():
+        for shot, (records, column) in enumerate(zip(every, columns, strict=True)):
+            given = getattr(records, name)
+            if given is not None:
+                filled[shot][np.ix_(np.searchsorted(times, records.times), np.array(column))] = given
+    known = {name: all(getattr(records, name) is not None for records in every) for name in out}
+    return Recorded(positions, times, out["values"], *(out[name] if known[name] else None for name in ("deviation", "weight")))
+
+
+def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
+    """For each shot the receivers of its traces, and the positions of all receivers."""
+    if points is not None:
+        for records in every:
+            if len(records.names) != len(points):
+                raise DataError(
+                    f"{records.where}: expected {plural(len(points), 'trace')}, one for each point of receivers, found "
+                    f"{len(records.names)}; correct the points, or drop traces"
+                )
+        return [list(range(len(points)))] * len(every), points
+    lower, upper = (np.array([grid.coordinates(axis)[end] for axis in range(grid.ndim)]) for end in (0, -1))
+    numbers: dict[tuple[float, ...], int] = {}
+    columns = []
+    for records in every:
+        if records.coordinates is None:
+            raise DataError(
+                f"{records.where}: expected coordinates of its traces under the names {', '.join(grid.axes)}, found none; give the "
+                "points of receivers in the scene, or stations"
+            )
+        require_inside(records, lower, upper, grid.axes)
+        here = [numbers.setdefault(tuple(place), len(numbers)) for place in records.coordinates.tolist()]
+        twice = next((k for k, number in enumerate(here) if number in here[:k]), None)
+        if twice is not None:
+            raise DataError(
+                f'{records.trace(twice)}: expected a place of its own, found that of another trace; drop = ["{records.names[twice]}"]'
+            )
+        columns.append(here)
+    return columns, np.array(list(numbers))

@@ -1,0 +1,320 @@
+"""Scenes whose data are records from files: what is compared, what is refused, and what a run without a truth gives."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from diffsim.cli import main
+from diffsim.errors import SceneError
+from diffsim.report import write_report
+from diffsim.scene import Scene
+from diffsim.scene.certificate import certify
+from diffsim.scene.folder import identify
+from diffsim.scene.objective import Objective
+from diffsim.scene.outcome import Outcome
+from diffsim.scene.toml import to_toml
+from tests.records.surveys import wide
+from tests.scene.tiny import ACOUSTIC, WAVE
+
+PLACES = WAVE["receivers"]["eta"]["points"]
+NAMES = ("north", "middle", "south")
+HEADER = ("minutes", "gauge", "height", "sigma", "y", "x")
+
+
+def waves(wave: Objective) -> np.ndarray:
+    """The synthetic traces of the small long-wave scene, m."""
+    return wave.observed.traces["eta"][0]
+
+
+def gauges(path: Path, wave: Objective, seed: int = 2) -> Path:
+    """The same in cm at times of their own in minutes, some of them lost, the clock 30 s ahead of the run's."""
+    rng, times, rows = np.random.default_rng(seed), wave.problem.setup.times(), []
+    for k, (name, place) in enumerate(zip(NAMES, PLACES, strict=True)):
+        own = np.append(np.sort(rng.uniform(0, 60, 20 + 5 * k)), 60.0)
+        values = 100 * np.interp(own, times, waves(wave)[:, k])
+        lost = rng.random(len(own)) < 0.1
+        rows += [[(t + 30) / 60, name, "" if gap else v, 1 + k, *place] for t, v, gap in zip(own, values, lost, strict=True)]
+    return wide(path, HEADER, rows)
+
+
+DATA: dict[str, Any] = {
+    "path": "g.csv",
+    "times": "minutes",
+    "time_unit": "min",
+    "receiver": "gauge",
+    "values": "height",
+    "unit": "cm",
+    "start": 30.0,
+    "deviations": "sigma",
+}
+
+
+def tables(folder: Path, **more: Any) -> dict[str, Any]:
+    """The small scene with the gauges in a folder in place of receivers and truth."""
+    found = {key: value for key, value in copy.deepcopy(WAVE).items() if key not in ("truth", "receivers")}
+    data = {name: value for name, value in (DATA | more).items() if value is not None}
+    paths = data["path"] if isinstance(data["path"], list) else [data["path"]]
+    return found | {"data": {"eta": data | {"path": [str(folder / path) for path in paths]}}}
+
+
+def seismogram(path: Path, shots: int = 2, samples: int = 30, receivers: int = 5) -> Path:
+    np.save(path, np.random.default_rng(4).standard_normal((shots, samples, receivers)))
+    return path
+
+
+def seismic(folder: Path, **data: Any) -> dict[str, Any]:
+    """The small acoustic scene of two shots with records of its five receivers."""
+    found = {key: value for key, value in copy.deepcopy(ACOUSTIC).items() if key not in ("truth", "accept")}
+    paths = data.pop("path", ["a.npy"])
+    return found | {"data": {"p": {"dt": 2.0e-3, **data, "path": [str(folder / path) for path in paths]}}}
+
+
+def test_the_loss_is_that_of_the_samples_at_their_own_times(wave: Objective, tmp_path: Path) -> None:
+    """Worked out by hand from the rows of the file: unit, clock, deviations, gaps, weight of the misfit."""
+    gauges(tmp_path / "g.csv", wave)
+    misfit = [{"of": "traces", "state": "eta", "weight": 3.0, "normalise": False}]
+    objective = Scene(**tables(tmp_path) | {"misfit": misfit}).objective("f64")
+    problem = objective.problem
+    theta = 0.1 * np.random.default_rng(1).standard_normal(problem.theta.size)
+    (solution,) = problem.setup.predict(problem.inputs(problem.unknowns.split(theta)))
+    predicted, times = solution.traces["eta"], problem.setup.times()
+    expected = 0.0
+    for line in (tmp_path / "g.csv").read_text().splitlines()[1:]:
+        minutes, name, height, sigma, *_ = line.split(",")
+        if height:
+            at = np.interp(60 * float(minutes) - 30, times, predicted[:, NAMES.index(name)])
+            expected += 0.5 * 3.0 * ((100 * at - float(height)) / float(sigma)) ** 2
+    found = objective.evaluate(theta)
+    assert found.value == pytest.approx(expected, rel=1e-12)
+    assert objective.value(theta) == pytest.approx(expected, rel=1e-12)
+    assert np.isfinite(found.gradient).all() and np.isfinite(found.predicted["traces", "eta"]).all()
+    np.testing.assert_allclose(problem.setup.receivers["eta"], PLACES)
+    normalised = Scene(**tables(tmp_path)).objective("f64")
+    assert normalised.value(0 * theta) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_certificate_of_records(wave: Objective, tmp_path: Path) -> None:
+    """Dot products, slopes and checkpoints, also of a few steps, during which few samples were taken."""
+    gauges(tmp_path / "g.csv", wave)
+    scene = Scene(**tables(tmp_path), certificate={"steps": 9})
+    assert all(line.passed for line in certify(scene) if line.needed)
+
+
+def test_a_run_without_a_truth(wave: Objective, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command runs it, writes a report, and notices on --resume that a file of records has changed."""
+    gauges(tmp_path / "g.csv", wave)
+    accept = [{"quantity": "misfit_over_noise", "at_most": 2.0}, {"quantity": "loss_reduction", "at_least": 2.0}]
+    scene = Scene(**tables(tmp_path) | {"accept": accept, "optimise": {"iterations": 12}})
+    (tmp_path / "s.toml").write_text(to_toml(scene), encoding="utf-8")
+    assert Scene.load(tmp_path / "s.toml").data == scene.data
+    command = ["run", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out")]
+    assert main(command) == 0, capsys.readouterr()
+    outcome = Outcome.load(tmp_path / "out")
+    pair = outcome.traces["eta"]
+    assert outcome.unknowns["eta0"].truth is None and pair.times is not None and np.isnan(pair.data).any()
+    assert pair.deviation is not None
+    assert {float(sigma) for sigma in pair.deviation[np.isfinite(pair.data)]} == {0.01, 0.02, 0.03}
+    assert "nobody knows the truth" in (tmp_path / "out" / "report.html").read_text()
+    assert main([*command, "--resume"]) == 0
+    gauges(tmp_path / "g.csv", wave, seed=3)
+    assert main([*command, "--resume"]) == 2
+    assert "expected in" in capsys.readouterr().err
+
+
+def test_a_rehearsal_has_the_times_and_the_gaps_of_the_records(wave: Objective, tmp_path: Path) -> None:
+    """With a truth too the values of the file are not used, and the answer is compared with the truth."""
+    gauges(tmp_path / "g.csv", wave)
+    real, rehearsed = (Scene(**tables(tmp_path) | more).objective("f64").observed for more in ({}, {"truth": WAVE["truth"]}))
+    data, made = real.traces["eta"], rehearsed.traces["eta"]
+    np.testing.assert_array_equal(np.isnan(data), np.isnan(made))
+    np.testing.assert_array_equal(rehearsed.records["eta"].times, real.records["eta"].times)
+    deviation = rehearsed.records["eta"].deviation
+    there = np.isfinite(data)
+    assert deviation is not None
+    assert 0.7 < np.sqrt(np.mean(((data - made)[there] / deviation[there]) ** 2)) < 1.4  # the same waves, noise of the file's deviations
+    outcome = Scene(**tables(tmp_path) | {"truth": WAVE["truth"], "accept": [{"quantity": "correlation", "at_least": 0.2}]}).run()
+    assert outcome.passed and outcome.unknowns["eta0"].truth is not None
+
+
+def test_shots_in_one_file_or_in_one_each(tmp_path: Path) -> None:
+    both = np.load(seismogram(tmp_path / "a.npy"))
+    for shot in range(2):
+        np.save(tmp_path / f"{shot}.npy", both[shot])
+    one, each = (Scene(**seismic(tmp_path, path=paths)).objective("f64") for paths in (["a.npy"], ["0.npy", "1.npy"]))
+    np.testing.assert_array_equal(one.observed.traces["p"], both[:, :25])  # what was recorded after the run is left out
+    np.testing.assert_array_equal(each.observed.traces["p"], both[:, :25])
+    theta = one.problem.theta
+    first, second = one.evaluate(theta), each.evaluate(theta)
+    assert first.value == second.value
+    np.testing.assert_array_equal(first.gradient, second.gradient)
+
+
+def test_shots_at_receivers_of_their_own(tmp_path: Path) -> None:
+    """The receivers of a scene are those of any shot; a shot has gaps at those of others."""
+    rng = np.random.default_rng(6)
+    for shot in range(2):
+        places = np.column_stack([np.linspace(30, 100, 3), np.full(3, 60.0 + 10 * shot)])
+        np.savez(tmp_path / f"{shot}.npz", values=rng.standard_normal((25, 3)), coordinates=places)
+    made = {key: value for key, value in seismic(tmp_path, path=["0.npz", "1.npz"]).items() if key != "receivers"}
+    objective = Scene(**made).objective("f64")
+    data = objective.observed.traces["p"]
+    assert data.shape == (2, 25, 6) and np.isnan(data[0, :, 3:]).all() and np.isfinite(data[1, :, 3:]).all()
+    assert np.isfinite(objective.evaluate(objective.problem.theta).gradient).all()
+
+
+def sized(shots: int = 2, samples: int = 30, receivers: int = 5) -> Any:
+    return lambda path: seismogram(path, shots, samples, receivers)
+
+
+def changed(change: Any) -> Any:
+    def write(path: Path) -> None:
+        values = np.load(seismogram(path))
+        change(values)
+        np.save(path, values)
+
+    return write
+
+
+def put(where: Any, value: float) -> Any:
+    return changed(lambda values: values.__setitem__(where, value))
+
+
+EVERY = slice(None)
+MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "shots": (
+        sized(shots=3),
+        {},
+        'expected records of 2 shots (one for each source that fires "in turn"), found 3 in 1 file',
+    ),
+    "receivers": (
+        sized(receivers=4),
+        {},
+        "expected 5 traces, one for each point of receivers, found 4; correct the points",
+    ),
+    "short": (sized(samples=20), {}, "expected records up to the end of the run at 0.048 s, found their last sample at 0.038 s"),
+    "unit": (sized(), {"unit": "cm"}, "expected a unit that converts to Pa (Pa, hPa, kPa, MPa, mbar, dbar, bar), found 'cm'"),
+    "drop": (sized(), {"drop": ["9"]}, "expected traces of the names 0, 1, 2, 3, 4, found no 9"),
+    "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["3"], or allow = ["zero"]'),
+    "inf": (put((0, 4, 2), np.inf), {}, "shot 0, trace 2: expected numbers, or gaps as NaN, found inf at 0.008 s"),
+    "gaps only": (put((0, EVERY, 2), np.nan), {}, "shot 0, trace 2: expected samples, found gaps only"),
+    "clipped": (put((0, slice(3, 8), 2), 99.0), {}, "shot 0, trace 2: expected a trace that is not clipped"),
+    "clock": (
+        sized(),
+        {"start": 0.06},
+        "shot 0, trace 4: expected samples during the run (0 to 0.048 s), found them from -0.06",
+    ),
+    "variable": (sized(), {"values": "p"}, "expected one of the variables values, found no p; name one of them"),
+    "no times": (sized(), {"dt": None}, "found no times; name them, or give dt"),
+}
+"""Name -> what writes the file, what the scene says, and the message after the key and the file."""
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_a_mismatch_names_the_key_the_file_and_the_trace(name: str, tmp_path: Path) -> None:
+    write, more, message = MISMATCHES[name]
+    write(tmp_path / "a.npy")
+    with pytest.raises(SceneError) as caught:
+        Scene(**seismic(tmp_path, **more)).problem("f64")
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith("data.p: ") for line in lines)
+    assert any(message in line and (name == "shots" or "a.npy" in line) for line in lines), lines
+
+
+def without(*keys: str) -> Any:
+    return lambda made: {key: value for key, value in made.items() if key not in keys}
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "neither": (
+        without("data"),
+        "scene: expected [truth], [data.STATE] or both, found neither; add what",
+    ),
+    "state": (
+        lambda made: made | {"data": {"q": made["data"]["p"]}},
+        "data.q: expected a state with a misfit of its traces (p), found 'q'",
+    ),
+    "unused": (
+        lambda made: made | {"data": made["data"] | {"p_prev": made["data"]["p"]}},
+        "data.p_prev: expected a state with",
+    ),
+    "final": (
+        lambda made: made | {"misfit": [*made["misfit"], {"of": "final", "state": "p"}]},
+        "misfit[1].of: expected [truth]",
+    ),
+    "correlation": (
+        lambda made: made | {"accept": [{"quantity": "correlation", "at_least": 0.5}]},
+        "accept[0].quantity: expected [truth], which correlation compares the answer with, found none",
+    ),
+    "noise": (
+        lambda made: made | {"accept": [{"quantity": "misfit_over_noise", "at_most": 2.0}]},
+        "data.p.deviation: expected the noise of the records, which accept[0] needs, found none; add it",
+    ),
+    "places": (without("receivers"), "expected coordinates of its traces under the names z, x, found none; give the points of receivers"),
+    "both deviations": (
+        lambda made: made | {"data": {"p": made["data"]["p"] | {"deviation": 1.0, "deviations": "sigma"}}},
+        "data.p: expected either deviation or deviations, found both; drop one",
+    ),
+    "key": (lambda made: made | {"data": {"p": made["data"]["p"] | {"devation": 1.0}}}, "did you mean deviation"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_scene_that_says_too_little_or_too_much(name: str, tmp_path: Path) -> None:
+    seismogram(tmp_path / "a.npy")
+    change, message = WRONG[name]
+    with pytest.raises(SceneError) as caught:
+        Scene(**change(seismic(tmp_path))).problem("f64")
+    assert message in str(caught.value)
+
+
+def test_a_receiver_outside_of_the_grid(wave: Objective, tmp_path: Path) -> None:
+    path = gauges(tmp_path / "g.csv", wave)
+    path.write_text(path.read_text().replace("5100.0", "51000.0"))
+    with pytest.raises(SceneError, match=r"^data\.eta: .*g\.csv, trace middle: .* the grid, x from 0 to 7500, found x = 51000"):
+        Scene(**tables(tmp_path)).problem("f64")
+
+
+def test_files_outside_of_a_folder_are_refused(wave: Objective, tmp_path: Path) -> None:
+    gauges(tmp_path / "g.csv", wave)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "s.toml").write_text(to_toml(Scene(**tables(tmp_path))))
+    with pytest.raises(SceneError, match=r"data\.eta\.path: expected a file below"):
+        Scene.load(tmp_path / "inner" / "s.toml", read_below=tmp_path / "inner")
+
+
+def test_a_run_is_another_with_other_stations(wave: Objective, tmp_path: Path) -> None:
+    times = wave.problem.setup.times()
+    wide(tmp_path / "w.csv", ("time", *NAMES), [[t, *row] for t, row in zip(times, waves(wave), strict=True)])
+    made = []
+    for shift in (0.0, 100.0):
+        rows = [[name, y + shift, x] for name, (y, x) in zip(NAMES, PLACES, strict=True)]
+        wide(tmp_path / "stations.csv", ("receiver", "y", "x"), rows)
+        scene = Scene(
+            **WAVE
+            | {
+                "truth": None,
+                "receivers": {},
+                "data": {"eta": {"path": str(tmp_path / "w.csv"), "stations": str(tmp_path / "stations.csv")}},
+            }
+        )
+        assert scene.problem("f64").setup.receivers["eta"][0, 0] == PLACES[0][0] + shift
+        made.append(identify(scene, "f64").search)
+    assert made[0] != made[1]
+
+
+def test_a_gather_of_many_records_is_drawn(wave: Objective, tmp_path: Path) -> None:
+    """Twelve receivers, each with times of its own, and one that a shot does not have."""
+    gauges(tmp_path / "g.csv", wave)
+    outcome = Scene(**tables(tmp_path) | {"optimise": {"iterations": 1}}).run()
+    pair = outcome.traces["eta"]
+    several = {name: np.tile(getattr(pair, name), 4) for name in ("data", "start", "end", "deviation")}
+    several["data"][..., 5] = np.nan
+    many = replace(outcome, traces={"eta": replace(pair, **several)}, receivers={"eta": np.tile(outcome.receivers["eta"], (4, 1))})
+    write_report(many, tmp_path / "report")
+    assert (tmp_path / "report" / "gather_eta.png").stat().st_size > 0
