@@ -1,5 +1,7 @@
-"""Records from files, and the traces of a run at the times of the records."""
+"""Records and fields from files, and the traces of a run at the times of the records."""
 
+from diffsim.records.fields import Gridded as Gridded
+from diffsim.records.fields import read_field as read_field
 from diffsim.records.read import read_records as read_records
 from diffsim.records.records import Layout as Layout
 from diffsim.records.records import Records as Records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,22 @@ from diffsim.records.variables import ArrayFile, Variable, numbers, require_room
 PURPOSE = "NetCDF files"
 
 
+@dataclass(frozen=True)
 class NetcdfFile(ArrayFile):
-    """The variables and coordinates of a NetCDF file."""
+    """The variables and coordinates of a NetCDF file.
+
+    Attributes:
+        fields: names of the variables that are no coordinates.
+    """
+
+    fields: tuple[str, ...]
 
     @classmethod
     def open(cls, path: Path) -> NetcdfFile:
         """Read the names."""
         with _opened(path) as found:
-            return cls(path, tuple(map(str, (*found.data_vars, *found.coords))))
+            fields = tuple(map(str, found.data_vars))
+            return cls(path, (*fields, *map(str, found.coords)), fields)
 
     def read(self, name: str) -> Variable:
         """The variable of that name, packed numbers unpacked and missing ones NaN."""

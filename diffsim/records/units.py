@@ -48,9 +48,10 @@ def factor(unit: str, wanted: str) -> float:
             if found in sizes:
                 return sizes[found] / sizes[target]
             raise DataError(
-                f"expected a unit that converts to {wanted} ({', '.join(sizes)}), found {shown(unit)}; correct it, or convert the values"
+                f"expected a unit that converts to {wanted} ({', '.join(sizes)}), found {shown(unit)}; name it by unit, or convert "
+                "the values"
             )
-    raise DataError(f"expected the unit {wanted or '1 (a pure number)'}, found {shown(unit)}; convert the values")
+    raise DataError(f"expected the unit {wanted or '1 (a pure number)'}, found {shown(unit)}; name it by unit, or convert the values")
 
 
 def plain(unit: str) -> str:

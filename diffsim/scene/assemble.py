@@ -69,12 +69,6 @@ class Problem:
         """All inputs, with these fields for the unknowns."""
         return {**self.known, **fields}
 
-    def unit(self, name: str) -> str:
-        """Unit of a field of the equation."""
-        equation = self.setup.equation
-        variables = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
-        return variables[name].unit if name in variables else ""
-
 
 def assemble(scene: Description, precision: str, folder: Path | None = None, data: Mapping[str, Recorded] | None = None) -> Problem:
     """Build everything that a scene describes except its data.
@@ -209,7 +203,7 @@ def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dty
             raise ParameterError(f"smooth: expected at most {most}, the values along the longest axis, got {max(model.smooth):g}; lower it")
         smooth = model.smooth[0] if len(model.smooth) == 1 else model.smooth
         return Parametrisation(start.shape, dtype, chosen, model.lower, model.upper, model.transform, model.scale, start, smooth), chosen
-    values = build_field(model.regions, place)
+    values = build_field(model.regions, place.plain())
     inside = chosen & (values >= 0)
     if not inside.any():
         raise SceneError(f"{place.key}: expected cells of value 0 or more, found none; negative values mark cells of no region")

@@ -15,7 +15,9 @@ from scipy.ndimage import gaussian_filter
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
+from diffsim.records.fields import read_field
 from diffsim.records.numpy_files import MemberError, load_array
+from diffsim.records.units import factor
 from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.model import Mask
@@ -39,6 +41,9 @@ from diffsim.typing import Array
 
 BEYOND = 0.5
 """A grid may reach past a data set by this many of the data set's cells."""
+LEAST = {"nearest": 2, "linear": 2, "cubic": 4, "mean": 2}
+"""Least numbers along an axis for each method of interpolation."""
+NUMPY = (".npy", ".npz")
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,14 @@ class Place:
         base: the scene's own grid, which covers the same region. Files hold values over its cells.
         key: key of the field in the scene, for messages.
         beyond: the grid may reach past given numbers by this many of their cells. There the end values continue.
+        unit: of the field; "": none is known, and numbers out of files are taken as they are.
     """
 
     grid: Grid
     base: Grid
     key: str
     beyond: float = BEYOND
+    unit: str = ""
 
     def mesh(self) -> list[Array]:
         """Coordinates of the cells, one array an axis, ready to broadcast."""
@@ -88,6 +95,10 @@ class Place:
     def under(self, key: str) -> Place:
         """The same place with another key."""
         return replace(self, key=key)
+
+    def plain(self) -> Place:
+        """The same place for numbers that are not of the field's unit, such as labels."""
+        return replace(self, unit="")
 
 
 def constant(value: float, place: Place) -> Array:
@@ -136,10 +147,40 @@ def dataset(part: DataSet, place: Place) -> Array:
 
 
 def file(part: DataFile, place: Place) -> Array:
-    values = read_array(part, place)
-    coordinates = tuple(place.base.coordinates(axis) for axis in range(place.base.ndim))
-    same = place.grid == place.base
-    return _converted(part, values if same else _resample(values, coordinates, part, place), place)
+    base, suffix = place.base, Path(part.path).suffix.lower()
+    if suffix in NUMPY and not part.coordinates and part.spacing is None:
+        values, coordinates = read_array(part, place), None
+    else:
+        values, coordinates = _gridded(part, place)
+    if coordinates is None:
+        if place.grid == base:
+            return _converted(part, values, place)
+        coordinates = tuple(base.coordinates(axis) for axis in range(base.ndim))
+    return _converted(part, _resample(values, coordinates, part, place), place)
+
+
+def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:
+    """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
+    base = place.base
+    try:
+        found = read_field(part.path, part.key, part.coordinates, base.axes)
+        unit = part.unit or found.unit
+        values = found.values * (factor(unit, place.unit) if unit and place.unit else 1.0)
+    except DataError as error:
+        raise SceneError(f"{place.key}.path: {error}") from None
+    if part.fill is not None:
+        values = np.where(np.isnan(values), part.fill, values)
+    if part.spacing is not None:
+        spacing, origin = place.widths(part.spacing, "spacing"), place.point(part.origin or (0.0,) * base.ndim, "origin")
+        if values.ndim != base.ndim:
+            raise SceneError(f"{place.key}.path: expected {base.ndim} axes in {found.where}, found the shape {values.shape}; cut it")
+        return values, tuple(o + h * np.arange(n) for o, h, n in zip(origin, spacing, values.shape, strict=True))
+    if found.coordinates is None and values.shape != base.shape:
+        raise SceneError(
+            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {found.where}, found {values.shape} without "
+            "them; give spacing, or coordinates"
+        )
+    return values, found.coordinates
 
 
 def wavelet(part: Wavelet, place: Place) -> Array:
@@ -237,7 +278,7 @@ def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
     if where.field is not None and where.field not in known:
         fields = ", ".join(known) or "none"
         raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
-    values = known[where.field] if where.field is not None else None if where.of is None else build_field(where.of, place.at("of"))
+    values = known[where.field] if where.field is not None else None if where.of is None else build_field(where.of, place.at("of").plain())
     if values is not None:
         out &= values >= (-np.inf if where.above is None else where.above)
         out &= values <= (np.inf if where.below is None else where.below)
@@ -287,17 +328,61 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
     grid = place.grid
     if values.ndim != grid.ndim:
         raise SceneError(f"{place.key}: expected a grid of {values.ndim} axes for these data, found {grid.ndim}; change grid.shape")
+    if part.method == "cubic" and not np.isfinite(values).all():
+        raise SceneError(f'{place.key}.method: expected numbers without gaps for "cubic", found gaps; give fill, or choose another')
     wanted = []
     for axis, given in enumerate(coordinates):
         asked = grid.coordinates(axis)
-        room = place.beyond * float(np.max(np.diff(given)))
+        room = place.beyond * float(np.max(np.diff(given), initial=0.0))
         if asked[0] < given[0] - room or asked[-1] > given[-1] + room:
             raise SceneError(
                 f"{place.key}: expected a grid with {grid.axes[axis]} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "
                 f"{asked[0]:.6g} to {asked[-1]:.6g}; move or shrink the grid"
             )
+        if len(given) < LEAST[part.method]:
+            raise SceneError(
+                f'{place.key}.method: expected at least {LEAST[part.method]} numbers along {grid.axes[axis]} for "{part.method}", found '
+                f"{len(given)}; choose another"
+            )
         wanted.append(np.clip(asked, given[0], given[-1]))
-    return RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
+    if part.method == "mean":
+        found = _means(values, coordinates, grid)
+    else:
+        found = RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
+    bad = np.argwhere(~np.isfinite(found))
+    if len(bad):
+        at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))
+        raise SceneError(
+            f"{place.key}: expected numbers in every cell, found none at {at} and in {len(bad) - 1} more cells; give fill, or move the grid"
+        )
+    return found
+
+
+def _means(values: Array, coordinates: tuple[Array, ...], grid: Grid) -> Array:
+    """Means over each cell of the grid of numbers that hold around their coordinates, halfway to the next."""
+    for axis, given in enumerate(coordinates):
+        middles = 0.5 * (given[1:] + given[:-1])
+        bounds = np.concatenate([[2 * given[0] - middles[0]], middles, [2 * given[-1] - middles[-1]]])
+        centres, half = grid.coordinates(axis), 0.5 * grid.spacing[axis]
+        share = overlaps(np.append(centres - half, centres[-1] + half), bounds)
+        share /= share.sum(axis=1, keepdims=True)  # a cell at the edge may reach past the numbers
+        values = np.moveaxis(np.tensordot(share, values, (1, axis)), 0, axis)
+    return values
+
+
+def overlaps(cells: Array, others: Array) -> Array:
+    """Lengths that intervals share with others.
+
+    Args:
+        cells: edges of the intervals, rising, shape (n + 1,).
+        others: edges of the others, shape (m + 1,).
+
+    Returns:
+        Shape (n, m).
+    """
+    low = np.maximum(cells[:-1, None], others[None, :-1])
+    high = np.minimum(cells[1:, None], others[None, 1:])
+    return np.maximum(high - low, 0.0)
 
 
 def _converted(part: Resampled, values: Array, place: Place) -> Array:

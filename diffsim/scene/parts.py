@@ -74,7 +74,7 @@ class Resampled(Model):
     """Given numbers, interpolated to the grid and then converted.
 
     Attributes:
-        method: of interpolation.
+        method: of interpolation; "mean": the mean of what lies in a cell.
         blur: standard deviation of a Gaussian applied on the grid, in the grid's units; 0 for none.
         scale: factor, after the blur.
         offset: number added after the factor.
@@ -82,7 +82,7 @@ class Resampled(Model):
         values: one more than `thresholds`.
     """
 
-    method: Literal["nearest", "linear", "cubic"] = "linear"
+    method: Literal["nearest", "linear", "cubic", "mean"] = "linear"
     blur: NotNegative = 0.0
     scale: Real = 1.0
     offset: Real = 0.0
@@ -114,15 +114,33 @@ class DataSet(Resampled):
 
 
 class DataFile(Resampled):
-    """A NumPy file with an array over the cells of the scene's grid.
+    """A file with a field: over the cells of the scene's grid, or with coordinates of its own.
 
     Attributes:
-        path: a .npy or .npz file; relative to the folder of the scene file.
-        key: name of the array in a .npz file.
+        path: the file; relative to the folder of the scene file.
+        key: name of the array or variable, or number of the band.
+        coordinates: names of the variables of coordinates, one an axis.
+        spacing: distance of the file's numbers, in the grid's units, for a file without coordinates.
+        origin: coordinates of the first of them; None: 0.
+        unit: of its numbers; None: as the file says, else that of the field.
+        fill: what stands where the file has no number; None: such a place is refused.
     """
 
     path: PathName
     key: Name | None = None
+    coordinates: tuple[Name, ...] = ()
+    spacing: Widths | None = None
+    origin: Point | None = None
+    unit: Name | None = None
+    fill: Real | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> DataFile:
+        if self.coordinates and self.spacing is not None:
+            raise ValueError("expected either coordinates or spacing, found both; drop one")
+        if self.origin is not None and self.spacing is None:
+            raise ValueError("expected origin together with spacing, found it alone; add spacing")
+        return self
 
     @field_validator("path")
     @classmethod
@@ -172,7 +190,7 @@ class FieldModel(Model):
         gaussians: bumps.
         boxes: blocks.
         dataset: one of the installed data sets.
-        file: a NumPy file.
+        file: a file of the user.
         wavelet: a wavelet, for values over time.
         floor: least value.
         ceil: greatest value.

@@ -212,12 +212,12 @@ def _outcome(
             gradient_last=last.by_cell[name],
             truth=truth.get(name),
             mask=problem.free[name],
-            unit=problem.unit(name),
+            unit=setup.unit(name),
             axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
         )
         for name in answer
     }
-    compared = {where: _compared(where, observed, (first, last), problem.unit(where[1])) for where in first.predicted}
+    compared = {where: _compared(where, observed, (first, last), setup.unit(where[1])) for where in first.predicted}
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
     sources = {
         name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points
@@ -232,7 +232,7 @@ def _outcome(
         equation=scene.equation.type,
         axes=_axes(setup.grid, scene),
         background=background,
-        background_units={name: problem.unit(name) for name in background},
+        background_units={name: setup.unit(name) for name in background},
         sources=sources,
         receivers=dict(setup.receivers),
         times=setup.times(),

@@ -82,7 +82,13 @@ class Setup:
             key: its key in the scene.
         """
         beyond = AHEAD if name in self.equation.series else BEYOND
-        return Place(domain(self.equation, name, self.steps), domain(self.own[0], name, self.own[1]), key, beyond)
+        return Place(domain(self.equation, name, self.steps), domain(self.own[0], name, self.own[1]), key, beyond, self.unit(name))
+
+    def unit(self, name: str) -> str:
+        """Unit of a field of the equation; "": it has none."""
+        equation = self.equation
+        variables = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
+        return variables[name].unit if name in variables else ""
 
     def alike(self, name: str, known: Mapping[str, Array]) -> dict[str, Array]:
         """The known inputs with the same domain as the input `name`."""

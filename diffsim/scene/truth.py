@@ -10,7 +10,7 @@ from scipy.interpolate import CubicSpline
 
 from diffsim.grid import Grid
 from diffsim.records import Resampling
-from diffsim.scene.fields import build_field
+from diffsim.scene.fields import build_field, overlaps
 from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, Truth
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input
@@ -135,8 +135,6 @@ def averaged(values: Array, fine: Grid, coarse: Grid) -> Array:
     """Means over the coarse cells of a field over the fine cells of the same region: keeps the integral."""
     for axis in range(fine.ndim):
         edges = [g.coordinates(axis)[0] + g.spacing[axis] * (np.arange(g.shape[axis] + 1) - 0.5) for g in (coarse, fine)]
-        low = np.maximum(edges[0][:-1, None], edges[1][None, :-1])
-        high = np.minimum(edges[0][1:, None], edges[1][None, 1:])
-        share = np.maximum(high - low, 0.0) / coarse.spacing[axis]
+        share = overlaps(*edges) / coarse.spacing[axis]
         values = np.moveaxis(np.tensordot(share, values, (1, axis)), 0, axis)
     return values

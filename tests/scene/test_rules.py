@@ -143,7 +143,7 @@ def test_an_input_that_a_rule_of_ones_own_names_is_searched_for(cooled: Any, dri
     heated = DRIVEN["equation"]["boundary"]["x"][0]
     rule = {"type": "cooled", "air": "air", "varies": ["time", "y"]}
     made = scene(DRIVEN, equation__boundary__x=[heated, rule]).objective("f64")
-    assert made.problem.unit("air") == "K of air"
+    assert made.problem.setup.unit("air") == "K of air"
     found, wanted = (each.evaluate(driven.problem.theta) for each in (made, driven))
     assert found.value == wanted.value
     np.testing.assert_array_equal(found.gradient, wanted.gradient)
@@ -279,7 +279,7 @@ def test_domains(driven: Objective) -> None:
     problem = driven.problem
     assert {name: values.shape for name, values in problem.start.items()} == {"lamp": (14,), "edge": (7,), "air": (14, 6)}
     assert {name: int(mask.sum()) for name, mask in problem.free.items()} == {"lamp": 14, "edge": 7, "air": 14 * 4 - 2 * 4}
-    assert {name: problem.unit(name) for name in problem.start} == {"lamp": "K/m", "edge": "K", "air": ""}
+    assert {name: problem.setup.unit(name) for name in problem.start} == {"lamp": "K/m", "edge": "K", "air": ""}
     grid = problem.setup.place("air", "").grid
     assert (grid.axes, grid.spacing, grid.origin) == (("time", "y"), (0.2, 0.8), (0.0, 0.0))
 
