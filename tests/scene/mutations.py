@@ -139,6 +139,8 @@ def full(base: dict[str, Any]) -> dict[str, Any]:
     found["certificate"] = {"steps": 4, "directions": 3}
     found["optimise"] = {"method": "L-BFGS-B", "iterations": 3, "tolerance": 1e-9}
     found["truth"]["dt_factor"] = 0.4
+    if "eta" in found.get("receivers", {}):
+        found["data"] = {"eta": {"path": ["gauges.csv"], "unit": "cm", "time_unit": "s", "start": 0.0, "deviation": 1.0, "allow": ["zero"]}}
     name = next(iter(found["unknowns"]))
     found["unknowns"][name] |= {"smooth": 0.0, "scale": 1.0, "mask": {"margin": 0}}
     return found
@@ -151,11 +153,15 @@ def hostile_files(folder: Path) -> list[str]:
     np.savez(folder / "two.npz", a=good, b=good)
     np.save(folder / "series.npy", np.ones(14))
     np.save(folder / "longer.npy", np.ones((40, 6)))
+    rows = [f"{t},{t % 7},{t % 5},{t % 3}" for t in range(61)]
+    (folder / "gauges.csv").write_text("\n".join(["time,a,b,c", *rows]))
+    (folder / "lost.csv").write_text("\n".join(["time,receiver,value", *(f"{t},{'ab'[t % 2]}," for t in range(61))]))
     content = (folder / "good.npy").read_bytes()
     (folder / "short.npy").write_bytes(content[:-8])
     (folder / "head.npy").write_bytes(content[:20])
     (folder / "empty.npy").touch()
-    (folder / "noise.npy").write_bytes(random.Random(1).randbytes(5000))
+    for kind in ("npy", "npz", "h5", "nc", "csv", "sgy", "tif", "asc"):
+        (folder / f"noise.{kind}").write_bytes(random.Random(1).randbytes(5000))
     (folder / "old.npy").write_bytes(content[:6] + b"\x09\x00" + content[8:])
     for number, (shape, descr) in enumerate(
         [((10**6, 10**6), "<f8"), ((16, 15), "|O"), ((16, 15), "|V999999999"), ((-16, -15), "<f8"), ((16, 15), "<c16"), ((10**30,), "<f8")]
@@ -189,7 +195,7 @@ def mangled(rng: random.Random, files: list[str]) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 1, 2, 5))):
         path = rng.choice(places(data))
         holder, key = at(data, path[:-1]), path[-1]
-        match rng.choice(("value", "value", "value", "value", "drop", "unknown", "wrap", "list", "file", "swap", "rename")):
+        match rng.choice(("value", "value", "value", "value", "drop", "unknown", "wrap", "list", "file", "records", "swap", "rename")):
             case "value":
                 holder[key] = copy.deepcopy(rng.choice(VALUES))
             case "drop":
@@ -206,6 +212,10 @@ def mangled(rng: random.Random, files: list[str]) -> bytes:
                 if rng.random() < 0.5:
                     del part["key"]
                 data["unknowns"] = {name: {"start": {"file": part}}}
+            case "records":
+                data["data"] = {
+                    rng.choice(("eta", "p", "T")): {"path": rng.choice(files), "dt": 0.1, "allow": ["short", "zero", "clipped"]}
+                }
             case "swap":
                 holder[key] = copy.deepcopy(at(data, rng.choice(places(data))))
             case "rename" if isinstance(holder, dict):
