@@ -254,9 +254,12 @@ def test_broken_files(name: str, tmp_path: Path) -> None:
 def test_a_tif_that_leads_to_another_file_is_not_read(tmp_path: Path) -> None:
     """GDAL would follow a virtual raster under any name."""
     tif(tmp_path / "secret.tif")
-    source = "<SimpleSource><SourceFilename>secret.tif</SourceFilename></SimpleSource>"
-    band = f'<VRTRasterBand dataType="Float64" band="1">{source}</VRTRasterBand>'
-    (tmp_path / "a.tif").write_text(f'<VRTDataset rasterXSize="4" rasterYSize="3">{band}</VRTDataset>')
+    source = '<SourceFilename relativeToVRT="1">secret.tif</SourceFilename><SourceBand>1</SourceBand>'
+    band = f'<VRTRasterBand dataType="Float64" band="1"><SimpleSource>{source}</SimpleSource></VRTRasterBand>'
+    place = "<GeoTransform>4.5, 1.0, 0.0, 45.0, 0.0, -2.0</GeoTransform>"
+    (tmp_path / "a.tif").write_text(f'<VRTDataset rasterXSize="4" rasterYSize="3">{place}{band}</VRTDataset>')
+    with rasterio.open(tmp_path / "a.tif") as file:
+        np.testing.assert_array_equal(file.read(1)[::-1], DEPTH)
     with pytest.raises(DataError, match="expected a GeoTIFF file"):
         read_field(tmp_path / "a.tif")
 

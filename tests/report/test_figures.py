@@ -239,3 +239,54 @@ def test_numbers(value, text) -> None:
 def test_durations_and_sizes() -> None:
     assert [units.duration(s) for s in (0.25, 59.0, 75.0, 3720.0)] == ["0.25 s", "59 s", "1 min 15 s", "1 h 2 min"]
     assert [units.size(n) for n in (12, 4096, 999_600, 182_400_000, 1_612_000_000)] == ["12 B", "4.1 kB", "1 MB", "182 MB", "1.61 GB"]
+
+
+def without_truth(outcome: Outcome) -> Outcome:
+    """As of records: nobody knows the truth."""
+    return replace(outcome, unknowns={name: replace(found, truth=None) for name, found in outcome.unknowns.items()})
+
+
+@pytest.mark.parametrize("make", [outcomes.coast, outcomes.line])
+def test_without_a_truth_the_answer_is_shown_beside_the_start(make) -> None:
+    outcome = without_truth(make())
+    axes = titled(unknown(outcome))
+    assert [*axes] == ["start", "answer", "answer - start"]
+    (name, found), *_ = outcome.unknowns.items()
+    picture = maps.unknown(name, found, Chart.of(outcome))
+    assert "truth" not in picture.title and "nobody knows the truth" in picture.caption
+
+
+def test_without_a_truth_there_is_no_curve_of_it() -> None:
+    found = without_truth(outcomes.driven()).unknowns["lamp"]
+    picture = report_values.unknown("lamp", found)
+    labels = {text.get_text() for legend in picture.figure.legends for text in legend.get_texts()}
+    assert labels and "truth" not in labels and "nobody knows the truth" in picture.caption
+
+
+def recorded_at_times_of_their_own() -> Outcome:
+    """Receiver k has a sample at every third time, from the k-th on; the last has none."""
+    outcome = outcomes.coast()
+    pair = outcome.traces["eta"]
+    times = np.linspace(0, outcome.times[-1], len(outcome.times)) ** 2 / outcome.times[-1]
+    data = np.full(pair.data.shape, np.nan)
+    for k in range(data.shape[2] - 1):
+        data[:, k % 3 :: 3, k] = pair.data[:, k % 3 :: 3, k]
+    deviation = np.broadcast_to(0.001 * (1 + np.arange(data.shape[2])), data.shape)
+    return replace(outcome, traces={"eta": replace(pair, data=data, times=times, deviation=deviation)})
+
+
+def test_records_are_dots_at_their_own_times() -> None:
+    outcome = recorded_at_times_of_their_own()
+    pair, chart = outcome.traces["eta"], Chart.of(outcome)
+    figure = traces.close_up("eta", pair, outcome, chart).figure
+    for k, ax in zip(chart.close["eta"], figure.axes, strict=False):
+        dots, start, answer = ax.lines
+        there = np.isfinite(pair.data[0, :, k])
+        assert pair.times is not None
+        assert dots.get_linestyle() == "None" and dots.get_marker() == "."
+        np.testing.assert_allclose(dots.get_xdata(), pair.times[there] / 3600)
+        assert len(start.get_xdata()) == len(answer.get_xdata()) == there.sum()
+    gather = traces.gather("eta", pair, outcome).figure
+    shown = gather.axes[0].images[0].get_array()
+    assert shown is not None and shown.shape[0] == len(outcome.times)
+    assert np.ma.getmaskarray(shown)[:, -1].all() and not np.ma.getmaskarray(shown)[10:-10, 0].any()
