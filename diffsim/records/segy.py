@@ -37,13 +37,16 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         shots = _header(headers, fields.FieldRecord)
         delays = _header(headers, fields.DelayRecordingTime) * 1e-3
         coordinates = _coordinates(headers, fields, layout.axes)
+    step = layout.dt or step
+    if step <= 0:
+        raise DataError(f"{where}: expected the time between samples in its header, found {step:g} s; give dt")
     out = []
     for shot in dict.fromkeys(shots.tolist()):
         chosen = np.flatnonzero(shots == shot)
         here = where if (shots == shot).all() else f"{where}, field record {shot}"
         if len(set(delays[chosen])) > 1:
             raise DataError(f"{here}: expected one delay of recording for its traces, found several; shift the traces to one start")
-        times = delays[chosen[0]] + (layout.dt or step) * np.arange(len(values))
+        times = delays[chosen[0]] + step * np.arange(len(values))
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
         out.append(Records(values[:, chosen], times, names, own, layout.unit or "", where=here))
@@ -79,8 +82,6 @@ def _traces(file: Any, where: str) -> tuple[Array, float, list[Any]]:
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         what = cut(printable(str(error)), 200)
         raise DataError(f"{where}: expected traces, found damage ({what}); copy the file again") from None
-    if step <= 0:
-        step = 0.0
     return values, step, headers
 
 

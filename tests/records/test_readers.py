@@ -221,6 +221,16 @@ def test_segy_with_several_delays(tmp_path: Path) -> None:
         read_records(path)
 
 
+def test_segy_without_a_time_between_samples(tmp_path: Path) -> None:
+    path = surveys.segy(tmp_path / "a.sgy")
+    with segyio.open(str(path), "r+", ignore_geometry=True) as file:
+        file.bin.update({segyio.BinField.Interval: 0})
+    with pytest.raises(DataError, match=r"a\.sgy: expected the time between samples in its header, found 0 s; give dt"):
+        read_records(path)
+    (found,) = read_records(path, Layout(dt=0.25))
+    np.testing.assert_allclose(found.times, 0.25 * np.arange(6))
+
+
 def test_an_extension_that_is_not_known(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"x")
     with pytest.raises(DataError, match=r"expected a file that ends in \.npy, .*\.sgy, .*found .*a\.xlsx; convert it"):
