@@ -17,7 +17,7 @@ from diffsim.scene.folder import identify
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
 from diffsim.scene.toml import to_toml
-from tests.records.surveys import wide
+from tests.records.surveys import segy, wide
 from tests.scene.tiny import ACOUSTIC, WAVE
 
 PLACES = WAVE["receivers"]["eta"]["points"]
@@ -172,6 +172,19 @@ def test_shots_in_one_file_or_in_one_each(tmp_path: Path) -> None:
     first, second = one.evaluate(theta), each.evaluate(theta)
     assert first.value == second.value
     np.testing.assert_array_equal(first.gradient, second.gradient)
+
+
+def test_a_survey_in_segy_with_its_receivers(tmp_path: Path) -> None:
+    """Shots by field record, z and x from the headers, the unit from the scene; the loss of a start without waves is that of the data."""
+    values = np.random.default_rng(7).standard_normal((30, 2)).astype(np.float32)
+    segy(tmp_path / "a.sgy", values, shots=(11, 12), step=2e-3)
+    made = seismic(tmp_path, path=["a.sgy"], dt=None, unit="kPa")
+    made["data"]["p"] = {name: value for name, value in made["data"]["p"].items() if value is not None}
+    objective = Scene(**{key: value for key, value in made.items() if key != "receivers"}).objective("f64")
+    np.testing.assert_allclose(objective.problem.setup.receivers["p"], [[25.0, 10.0], [25.0, 30.0]])
+    data = objective.observed.traces["p"]
+    np.testing.assert_allclose(data, 1e3 * np.stack([values[:25], 2 * values[:25]]), rtol=1e-6)
+    assert np.isfinite(objective.evaluate(objective.problem.theta).gradient).all()
 
 
 def test_shots_at_receivers_of_their_own(tmp_path: Path) -> None:
