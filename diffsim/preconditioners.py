@@ -17,7 +17,7 @@ from diffsim.linear import Preconditioner
 from diffsim.tile.maps import map_fixed
 
 _TYPE = np.float32
-"""Of the inverses: what is nearly an inverse needs no more, and every arch has it."""
+"""The type of the inverses: an approximate inverse needs no more, and every arch has it."""
 LARGEST = 256
 """The most cells of a block, whose inverse has the square of that number of entries."""
 
