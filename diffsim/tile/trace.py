@@ -41,6 +41,15 @@ class _Computing(threading.local):
 _computing = _Computing()
 
 
+def _refusing(what: str, remedy: str) -> Callable[..., Any]:
+    """A conversion to a number of Python, which a value of all tiles has not."""
+
+    def convert(self: Any, *_: Any) -> Any:
+        raise _undecided(f"{what} of", remedy)
+
+    return convert
+
+
 class TileTracer(Tracer):
     """An abstract array of a tile program. `primal` is an example: its entries are never read.
 
@@ -58,10 +67,15 @@ class TileTracer(Tracer):
     def __bool__(self) -> bool:
         raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
 
-    def _number(self, *_: Any) -> Any:
-        raise _undecided("a Python number of", "compute with the array or x.astype(int); lengths, slices and ranges are known numbers")
-
-    __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
+    __int__ = _refusing("int()", "write x.astype(int)")
+    __round__ = _refusing("round()", "write np.round(x)")
+    __floor__ = _refusing("math.floor()", "write np.floor(x)")
+    __ceil__ = _refusing("math.ceil()", "write np.ceil(x)")
+    __trunc__ = _refusing("math.trunc()", "write np.trunc(x)")
+    __float__ = _refusing("float()", "compute with the value itself, by functions of diffsim.numpy (np.sin(x), not math.sin(x))")
+    __complex__ = _refusing("complex()", "compute with the value itself, or write x.astype(complex)")
+    item = _refusing("item()", "compute with x[()] itself")
+    __index__ = _refusing("an index or a length", "lengths, slices and ranges are known numbers; see ds.fori_loop")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise _undecided("a NumPy array of", "use functions of diffsim.numpy")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 TRUTH = r"truth value of a value of a tile program.*write where\(condition, a, b\) or ds.cond"
-NUMBER = "Python number of a value of a tile program.*lengths, slices and ranges are known numbers"
+NUMBER = "an index or a length of a value of a tile program.*lengths, slices and ranges are known numbers"
+INTEGER = r"int\(\) of a value of a tile program.*write x.astype\(int\)"
 ARRAY = "NumPy array of a value of a tile program.*use functions of diffsim.numpy"
 OPERATIONS = "operations, expected at most 4000.*ds.fori_loop"
 
@@ -19,8 +20,8 @@ REFUSED: dict[str, str] = {
     "for loops/ten_thousand_cheap_steps": OPERATIONS,
     "fft and complex/escape_iteration": TRUTH,
     "fft and complex/escape_iteration_that_leaves_early": TRUTH,
-    "histogram/bins_decided_by_the_values": NUMBER,
-    "linear algebra/gauss_elimination_with_pivots": NUMBER,
+    "histogram/bins_decided_by_the_values": INTEGER,
+    "linear algebra/gauss_elimination_with_pivots": INTEGER,
     "nested/newton_iteration_in_a_while_loop": TRUTH,
     "records/dataclass_with_an_integer": NUMBER,
     "sorting/bubble_sort": TRUTH,

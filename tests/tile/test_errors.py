@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.errors import ArrayIndexError, DerivativeError, ParameterError, ShapeError, SingularError, TileError
+from diffsim.errors import ArrayIndexError, ParameterError, ShapeError, SingularError, TileError
 
 GENERATOR = numpy.random.default_rng(0)
 TILES = 5
@@ -119,9 +120,9 @@ CASES: dict[Callable[..., Any], tuple[type[Exception], str, tuple[Any, ...]]] = 
     singular_inverse: (SingularError, "singular matrix.*multiple of the unit matrix", (M,)),
     indefinite: (SingularError, "not positive definite.*multiple of the unit matrix", (M,)),
     branch: (TileError, r"truth value.*write where\(condition, a, b\) or ds.cond", (X,)),
-    turns_of_a_python_loop: (TileError, "Python number.*ranges are known numbers", (X,)),
-    shape_that_differs: (TileError, "Python number.*lengths, slices and ranges are known", (X, K)),
-    slice_that_differs: (TileError, "Python number.*lengths, slices and ranges are known", (X, K)),
+    turns_of_a_python_loop: (TileError, "an index or a length.*ranges are known numbers", (X,)),
+    shape_that_differs: (TileError, "an index or a length.*slices and ranges are known", (X, K)),
+    slice_that_differs: (TileError, "an index or a length.*slices and ranges are known", (X, K)),
     positions_of_a_condition: (TileError, r"numpy.nonzero.*write where", (X,)),
     without_a_rule: (TileError, "gcd of whole numbers has no rule.*convert", (K,)),
     function_that_looks_at_values: (TileError, "truth value.*write where", (X,)),
@@ -176,9 +177,21 @@ def test_a_value_stays_in_its_program() -> None:
         ds.tile.map(lambda x: x + kept[0])(X)
 
 
-def test_conversions_are_refused() -> None:
-    with pytest.raises((TileError, DerivativeError), match="float"):
-        ds.tile.map(lambda x: x * float(x[0]))(X)
+@pytest.mark.parametrize(
+    ("convert", "message"),
+    [
+        (float, r"float\(\) of a value.*functions of diffsim.numpy"),
+        (math.sin, r"float\(\) of a value.*np.sin"),
+        (int, r"int\(\) of a value.*astype\(int\)"),
+        (complex, r"complex\(\) of a value.*astype\(complex\)"),
+        (math.floor, r"math.floor\(\) of a value.*np.floor"),
+        (lambda v: v.item(), r"item\(\) of a value"),
+        (range, r"an index or a length.*ds.fori_loop"),
+    ],
+)
+def test_conversions_are_refused(convert: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(TileError, match=rf"test_errors\.py:\d+: {message}"):
+        ds.tile.map(lambda x: (convert(x[0]), x)[1])(X)
 
 
 def test_the_states_of_a_long_loop_do_not_fit() -> None:
