@@ -11,14 +11,14 @@ from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
 from diffsim.ad.arrays.masked import Masked
-from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
+from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, is_known, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, load_blocks
 from diffsim.tile.compiled import Form, compiled
 from diffsim.tile.complexes import has_complex, in_parts, is_complex
-from diffsim.tile.loops import repeat as repeat  # the functions of tiles may have loops
+from diffsim.tile.loops import in_turns
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 
@@ -249,7 +249,9 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
     if not count:
         results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        results = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+        given = [*(cores[k] for k in traceable), *captured]
+        inside = not is_known(*given)  # a function of a tile maps another one
+        results = in_turns(program, given, form.mapped, count) if inside else tiles(*given, program=program, form=form, tiles=count)
     return unflatten(kinds["tree"], [wrap(r) for r in results])
 
 

@@ -239,6 +239,11 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tuple[Any, ...]) -> Any:
+    if local.tiling is not None:
+        raise TileError(
+            f"{caller()}: a function of ds.tile.kernel is called in a tile program, expected outside; call it before or after, or map "
+            "a function over an axis of the tile by ds.tile.map"
+        )
     leaves, tree = flatten(args)
     values = [core(leaf) if isinstance(leaf, (Array, np.ndarray, Tracer)) else leaf for leaf in leaves]
     run, outer, tiling = _Run(values), _now.run, local.tiling

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
 from diffsim.ad.arrays.masked import Masked
@@ -152,12 +152,15 @@ class TileTrace(Trace):
         arguments: variables of the program.
         operations: so far.
         captured: values of transformations around it that the function uses, with their variables.
+        places: where the operation that is being done stands in the user's program.
+        closed: whether the function may use nothing from around it.
     """
 
-    __slots__ = ("arguments", "captured", "operations", "places")
+    __slots__ = ("arguments", "captured", "closed", "operations", "places")
 
-    def __init__(self, places: Callable[[], str] = caller) -> None:
+    def __init__(self, places: Callable[[], str] = caller, closed: bool = False) -> None:
         super().__init__()
+        self.closed = closed
         self.arguments: list[Variable] = []
         self.operations: list[Operation] = []
         self.captured: dict[int, tuple[Any, TileTracer]] = {}
@@ -173,12 +176,23 @@ class TileTrace(Trace):
 
     def capture(self, value: Any) -> TileTracer:
         """The argument that stands for a value of a transformation around the program."""
+        if self.closed:
+            raise TileError(
+                f"{caller()}: a function with ds.custom_vjp or ds.custom_jvp, or its rule, uses a value of the program from around it, of "
+                "which the rule gives no derivative; pass it as an argument"
+            )
         found = self.captured.get(id(value))
         if found is None:
             if isinstance(value, TileTracer) and value.trace.ended:
-                raise TileError("a value of a tile program is used outside of it: it left its function by another way than the result")
+                raise value.trace.misused()
             found = self.captured[id(value)] = value, self.argument(value.shape, value.dtype)
         return found[1]
+
+    def misused(self) -> TileError:
+        return TileError(
+            f"{caller()}: a value of a tile program is used outside of it: it left its function by another way than the result, or a "
+            "derivative rule reads it; return it, or pass it as an argument"
+        )
 
     def own(self, value: Any) -> Any:
         """A core value as this trace knows it: its tracer, or a constant."""
@@ -221,13 +235,10 @@ class TileTrace(Trace):
                 given[k] = value
             return tuple(primitive.evaluate(*given, **params))
 
-        inner, captured = traced(run, [args[k].variable for k in mine], self.places)
-        operands = [args[k].variable for k in mine] + [self.own(c).variable for c in captured]
+        inner, _ = traced(run, [args[k].variable for k in mine], self.places, closed=True)
         results = tuple(self._new(_example(r)) for r in inner.results)
-        order = (*(a.variable if isinstance(a, TileTracer) else a for a in args), *operands[len(mine) :])
-        inner = Program(inner.arguments, inner.operations, inner.results)
-        whole = {**params, RULE: tuple(mine)}
-        self.operations.append(Operation(primitive, order, whole, tuple(r.variable for r in results), self.places(), inner))
+        operands = tuple(a.variable if isinstance(a, TileTracer) else a for a in args)
+        self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places(), inner))
         return results
 
     def same(self, a: Any, b: Any) -> bool:
@@ -251,10 +262,6 @@ class TileTrace(Trace):
         return pruned(self.arguments, self.operations, ends)
 
 
-RULE = "places of the operands of a function with a rule of its own"
-"""The parameter of such an operation; the primitive does not take it."""
-
-
 def _example(result: Any) -> Any:
     kind = np.dtype(result.dtype) if hasattr(result, "dtype") else np.result_type(result)
     shape = getattr(result, "shape", ())
@@ -266,21 +273,26 @@ def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
     known: dict[Variable, Any] = dict(zip(program.arguments, values, strict=True))
     for operation in program.operations:
         operands = [known[o] if isinstance(o, Variable) else o for o in operation.operands]
-        params = {name: value for name, value in operation.params.items() if name != RULE}
-        found = bind(operation.primitive, operands, params)
+        found = bind(operation.primitive, operands, operation.params)
         known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
     return [known[r] if isinstance(r, Variable) else r for r in program.results]
 
 
-def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places: Callable[[], str] = caller) -> tuple[Program, list[Any]]:
+def traced(
+    function: Callable[[Cores], Cores], arguments: Sequence[Any], places: Callable[[], str] = caller, closed: bool = False
+) -> tuple[Program, list[Any]]:
     """The program of a function of core values, and the values that it captures, which are its last arguments.
 
     Args:
         function: core values -> core values.
         arguments: with the shape and type of each.
         places: where the operation that is being done stands in the user's program.
+        closed: whether it may capture nothing, as a function with a derivative rule of its own.
+
+    Raises:
+        TileError: it captures something, and is closed.
     """
-    trace, outer = TileTrace(places), local.tiling
+    trace, outer = TileTrace(places, closed), local.tiling
     given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
     local.tiling = Loops()
     try:
@@ -291,6 +303,11 @@ def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places:
         local.tiling = outer
         trace.ended = True
     return program, [value for value, _ in trace.captured.values()]
+
+
+def derived(function: Callable[[Cores], Cores], arguments: Sequence[Any]) -> Program:
+    """The program of a function that carries out other programs and the derivative rules of their operations."""
+    return traced(function, arguments, lambda: "", closed=True)[0]
 
 
 class Loops:
@@ -320,9 +337,7 @@ def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[boo
         return tuple(m for m in mine if m is not None)
 
     given = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
-    made, captured = traced(run, given, lambda: "")
-    assert not captured
-    return made, has
+    return derived(run, given), has
 
 
 def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tuple[Program, list[bool]]:
@@ -354,10 +369,4 @@ def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tup
         return tuple(b for b in bars if b is not None)
 
     given = [*program.arguments, *(r for r in program.results if is_inexact(r))]
-    made, captured = traced(run, given, lambda: "")
-    assert not captured
-    return made, has
-
-
-def as_array(tracer: TileTracer, scalar: bool) -> Array:
-    return Array(tracer, scalar=scalar)
+    return derived(run, given), has

@@ -13,7 +13,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.errors import ArrayIndexError, ParameterError, ShapeError, SingularError, TileError
+from diffsim.errors import ArrayIndexError, DerivativeError, ParameterError, ShapeError, SingularError, TileError
 
 GENERATOR = numpy.random.default_rng(0)
 TILES = 5
@@ -192,6 +192,52 @@ def test_a_value_stays_in_its_program() -> None:
 def test_conversions_are_refused(convert: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(TileError, match=rf"test_errors\.py:\d+: {message}"):
         ds.tile.map(lambda x: (convert(x[0]), x)[1])(X)
+
+
+def with_a_rule(custom: Any, factor: Any, factor_of_rule: Any) -> Any:
+    """A function y -> factor * y with a derivative rule of its own."""
+
+    @custom
+    def scaled(y):
+        return factor * y
+
+    if custom is ds.custom_vjp:
+        scaled.defvjp(lambda y: (2.0 * y, None), lambda _, ct: (factor_of_rule * ct,))
+    else:
+        scaled.defjvp(lambda primals, tangents: (2.0 * primals[0], factor_of_rule * tangents[0]))
+    return scaled
+
+
+@pytest.mark.parametrize("custom", [ds.custom_vjp, ds.custom_jvp])
+def test_a_function_with_a_rule_uses_arguments_only(custom: Any) -> None:
+    def mapped(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, c: np.sum(ds.tile.map(f, axes=(0, None))(x, c))
+
+    def around(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, c: np.sum(ds.tile.map(lambda y: f(y, c))(x))
+
+    def body(x, c):
+        return with_a_rule(custom, c, 2.0)(x)
+
+    def body_of_a_loop(x, c):
+        return ds.fori_loop(0, 3, lambda k, y: with_a_rule(custom, c, 2.0)(y), x)
+
+    def loop_in_it(x, c):
+        return with_a_rule(custom, ds.fori_loop(0, 3, lambda k, y: y * c, x), 2.0)(x)
+
+    def rule(x, c):
+        return with_a_rule(custom, 2.0, c)(x)
+
+    refused = r"test_errors\.py:\d+: a .*pass it as an argument"
+    for function in (body, body_of_a_loop, loop_in_it):
+        with pytest.raises(TileError, match=refused):
+            mapped(function)(X, numpy.ones(4))
+        with pytest.raises(TileError, match=refused):
+            ds.grad(around(function), argnums=(0, 1))(X, numpy.ones(4))
+    with pytest.raises((TileError, DerivativeError), match=rf"{refused}|a value of a derivative that has ended is used"):
+        ds.grad(around(rule), argnums=(0, 1))(X, numpy.ones(4))
+    with pytest.raises(TileError, match=refused):
+        ds.grad(mapped(rule), argnums=(0, 1))(X, numpy.ones(4))
 
 
 def test_the_states_of_a_long_loop_do_not_fit() -> None:
