@@ -62,7 +62,7 @@ def _require_few(program: Program) -> None:
     """Raise if compiling a program would take minutes."""
     if program.size > MOST_OPERATIONS:
         raise TileError(
-            f"{program.operations[-1].place or 'a derivative'}: a tile program has {program.size} operations, expected at most "
+            f"{program.operations[-1].place}: a tile program has {program.size} operations, expected at most "
             f"{MOST_OPERATIONS}, since each is written out; write loops of Python as ds.fori_loop, and elements in a row as slices"
         )
 
@@ -209,7 +209,7 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
                 if value.dtype.kind not in "fciub":
                     raise TileError(f"argument {number} of a tile program holds {type(leaf).__name__}, expected arrays of numbers")
             if axis is not None:
-                value = _first(value, int(axis), number)
+                value = _first(value, int(axis), number, leaf is arg)
             leaves.append(leaf)
             cores.append(value)
             lines.append(axis is not None)
@@ -260,9 +260,13 @@ class _Tile:
         self.shape, self.dtype = shape, dtype
 
 
-def _first(value: Any, axis: int, number: int) -> Any:
-    """A core value with the axis of the tiles first."""
+def _first(value: Any, axis: int, number: int, alone: bool) -> Any:
+    """A core value with the axis of the tiles first. `alone`: it is the argument itself, and no part of a list or another record."""
     rank = len(value.shape)
+    if not rank:
+        what = "is a number" if alone else "holds numbers in a record"
+        remedy = "set axes= to None at its place if all tiles share it" + ("" if alone else ", or make one array of it by numpy.array")
+        raise ShapeError(f"argument {number} {what}, expected arrays with an axis along which tiles lie; {remedy}")
     if not -rank <= axis < rank:
         raise ShapeError(f"argument {number} has the shape {value.shape}, which has no axis {axis} along which tiles lie; see axes=")
     axis %= rank

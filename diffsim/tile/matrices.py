@@ -195,7 +195,8 @@ def _solve(w: Writer, operation: Operation) -> None:
 
 
 def _solved(w: Writer, operation: Operation, left: View, right: View) -> None:
-    message = f"{operation.place}: solve of a singular matrix in a tile program; add a small multiple of the unit matrix"
+    name = "inv, or the derivative of det," if operation.primitive.name == "inv" else "solve"
+    message = f"{operation.place}: {name} of a singular matrix in a tile program; add a small multiple of the unit matrix"
     with w.loops(right.shape[:-2]) as outer:
         a, b = _of(left, outer), _of(right, outer)
         _eliminate(w, a, b, None, message)

@@ -24,7 +24,7 @@ from diffsim.ad.scans import scans
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
-from diffsim.tile import decisions
+from diffsim.tile import decisions, remedies
 from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
 
 UNNEEDED = ("donate", "copy")
@@ -32,20 +32,26 @@ UNNEEDED = ("donate", "copy")
 
 
 class _Computing(threading.local):
-    """Names of the functions of NumPy that a thread is computing on abstract arrays."""
+    """What a thread is computing on abstract arrays.
+
+    Attributes:
+        functions: names of functions of NumPy.
+        place: line of the operation of another program that is carried out, or whose derivative is taken.
+    """
 
     def __init__(self) -> None:
         self.functions: list[str] = []
+        self.place = ""
 
 
 _computing = _Computing()
 
 
-def _refusing(what: str, remedy: str) -> Callable[..., Any]:
+def _refusing(name: str, remedy: str) -> Callable[..., Any]:
     """A conversion to a number of Python, which a value of all tiles has not."""
 
     def convert(self: Any, *_: Any) -> Any:
-        raise _undecided(f"{what} of", remedy)
+        raise remedies.no_number(name, remedy)
 
     return convert
 
@@ -65,24 +71,25 @@ class TileTracer(Tracer):
         self.trace, self.primal, self.variable, self.weak = trace, primal, variable, weak
 
     def __bool__(self) -> bool:
-        raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
+        raise remedies.no_truth_value()
+
+    def __index__(self) -> int:
+        raise remedies.no_index()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise remedies.no_number("a NumPy array", "use functions of diffsim.numpy")
 
     __int__ = _refusing("int()", "write x.astype(int)")
-    __round__ = _refusing("round()", "write np.round(x)")
+    __float__ = _refusing("float()", "compute with the value itself, by functions of diffsim.numpy (np.sin(x), not math.sin(x))")
+    __complex__ = _refusing("complex()", "compute with the value itself, or write x.astype(complex)")
     __floor__ = _refusing("math.floor()", "write np.floor(x)")
     __ceil__ = _refusing("math.ceil()", "write np.ceil(x)")
     __trunc__ = _refusing("math.trunc()", "write np.trunc(x)")
-    __float__ = _refusing("float()", "compute with the value itself, by functions of diffsim.numpy (np.sin(x), not math.sin(x))")
-    __complex__ = _refusing("complex()", "compute with the value itself, or write x.astype(complex)")
-    item = _refusing("item()", "compute with x[()] itself")
-    __index__ = _refusing("an index or a length", "lengths, slices and ranges are known numbers; see ds.fori_loop")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise _undecided("a NumPy array of", "use functions of diffsim.numpy")
+    item = _refusing("item() or round()", "compute with the value itself; np.round(x) rounds it")
 
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if how != "__call__" or kwargs or ufunc.__name__ not in TABLE:
-            raise _undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
+            raise remedies.undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
         return bind(TABLE[ufunc.__name__], args, {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -91,7 +98,7 @@ class TileTracer(Tracer):
             return own(*args, **kwargs)
         name, running = function.__name__, _computing.functions
         if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
-            raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
+            raise remedies.undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
         running.append(name)
         try:
             return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
@@ -139,10 +146,6 @@ def _of_one_type(args: Sequence[Any]) -> list[Any]:
             a = a if a.dtype == dtype else bind(astype, (a,), {"dtype": dtype})
         out.append(a)
     return out
-
-
-def _undecided(what: str, remedy: str) -> TileError:
-    return TileError(f"{caller()}: {what} a value of a tile program, which differs from tile to tile; {remedy}")
 
 
 class TileTrace(Trace):
@@ -273,7 +276,11 @@ def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
     known: dict[Variable, Any] = dict(zip(program.arguments, values, strict=True))
     for operation in program.operations:
         operands = [known[o] if isinstance(o, Variable) else o for o in operation.operands]
-        found = bind(operation.primitive, operands, operation.params)
+        outer, _computing.place = _computing.place, operation.place
+        try:
+            found = bind(operation.primitive, operands, operation.params)
+        finally:
+            _computing.place = outer
         known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
     return [known[r] if isinstance(r, Variable) else r for r in program.results]
 
@@ -296,7 +303,7 @@ def traced(
     given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
     local.tiling = Loops()
     try:
-        with running():
+        with running(), remedies.located():
             results = function(given)
         program = trace.program(results)
     finally:
@@ -307,7 +314,7 @@ def traced(
 
 def derived(function: Callable[[Cores], Cores], arguments: Sequence[Any]) -> Program:
     """The program of a function that carries out other programs and the derivative rules of their operations."""
-    return traced(function, arguments, lambda: "", closed=True)[0]
+    return traced(function, arguments, lambda: _computing.place or "the derivative of a tile program", closed=True)[0]
 
 
 class Loops:

@@ -359,9 +359,9 @@ class Writer:
             return
         found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
         with self.text.block(f"if {found}.sum() > 0"):
-            for lane in reversed(range(self.lanes)):  # lanes beyond the last tile repeat it, so the first lane is one of a tile
-                with self.text.block(f"if {found}[{lane}] > 0"):
-                    self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + {lane + 1})")
+            for lane in range(self.lanes):
+                with self.text.block(f"if {found}[{lane}] > 0"):  # lanes beyond the last tile repeat it
+                    self.text(f"errors[{number}] = ti.max(errors[{number}], ti.min(t0 + {lane + 1}, control[4]))")
 
     # programs
 

@@ -22,6 +22,8 @@ class Convertible(Holder):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.core()
+        if not is_known(value):
+            return bottom(value).__array__()  # which says what to do
         if isinstance(value, Tracer):
             raise _no_numpy(self)
         guard.require_both_parts(value, dtype)
