@@ -239,14 +239,6 @@ class Writer:
         self.copied(value, made)
         return made
 
-    def temporary(self, value: Value) -> tuple[View, bool]:
-        """`in_memory`, and whether it was made here, so that `release` must follow."""
-        made = self.in_memory(value)
-        fresh = made is not value
-        if fresh:
-            self.hold(made)
-        return made, fresh
-
     def give(self, variable: Variable, value: Value) -> None:
         """The value of a variable."""
         if not self.uses[variable]:
