@@ -60,8 +60,7 @@ def products(given: Given, matrix: csr_array, shape: tuple[int, ...]) -> tuple[P
             return np.asarray(found.rmatvec(values.ravel()), float).ravel()
         except NotImplementedError as error:
             raise ParameterError(
-                "a gradient solves with the transposed matrix, and the preconditioner gave a LinearOperator without rmatvec; "
-                "give it one"
+                "a gradient solves with the transposed matrix, and the preconditioner gave a LinearOperator without rmatvec; give it one"
             ) from error
 
     return product, transposed
