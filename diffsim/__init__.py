@@ -38,6 +38,7 @@ from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.engine import init
+from diffsim.preconditioners import BlockJacobi
 from diffsim.scene import Scene
 from diffsim.simulation import Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
@@ -50,6 +51,7 @@ from diffsim.version import __version__
 
 __all__ = [
     "Antiperiodic",
+    "BlockJacobi",
     "DiffsimError",
     "Dirichlet",
     "Equation",

@@ -23,6 +23,7 @@ FLOORS = [
     {"ad"},
     {"numpy"},
     {"tile"},
+    {"preconditioners"},
     {"simulation"},
     {"solvers", "losses", "records"},
     {"certificate"},

@@ -116,6 +116,10 @@ class Trace:
         """Do an operation of which at least one argument belongs to this trace."""
         raise NotImplementedError
 
+    def misused(self) -> Exception:
+        """The error of an operation on a value of this trace once it has ended."""
+        return ended()
+
 
 class Tracer:
     """A core value under a trace. The array operators are attached by `diffsim.ad.ops`.
@@ -230,7 +234,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
             return primitive.evaluate(*args, **params)
         top = max(traces, key=lambda trace: trace.id)
     if top.ended:
-        raise ended()
+        raise top.misused()
     return top.apply(primitive, args, params)
 
 

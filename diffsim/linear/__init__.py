@@ -1,5 +1,8 @@
 """Linear systems on a grid whose matrix is a stencil with a weight for each offset, and a boundary rule for what lies outside."""
 
+from diffsim.linear.preconditioner import Given as Given
+from diffsim.linear.preconditioner import Preconditioner as Preconditioner
+from diffsim.linear.preconditioner import require_preconditioner as require_preconditioner
 from diffsim.linear.system import METHODS as METHODS
 from diffsim.linear.system import Method as Method
 from diffsim.linear.system import System as System

@@ -19,6 +19,8 @@ from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.neighbours import SYMMETRIC, Neighbours
 
 Matrix: TypeAlias = csr_array | Neighbours
+Near: TypeAlias = tuple[Product, Product]
+"""Products with an approximate inverse, and with its transpose."""
 
 CHEAP = 60
 """Iterations that are tried with the diagonal as preconditioner."""
@@ -79,22 +81,29 @@ class Iterated(Solver):
     Args:
         matrix: matrix of the system.
         tolerance: largest norm of the residual, relative to that of the right side.
+        given: products with an approximate inverse, and with its transpose. None: this class chooses.
     """
 
     name: str
     remedy: str
     _iteration: Callable[..., Any]
 
-    def __init__(self, matrix: Matrix, tolerance: float) -> None:
-        self._matrix, self._tolerance = matrix, tolerance
+    def __init__(self, matrix: Matrix, tolerance: float, given: Near | None = None) -> None:
+        self._matrix, self._tolerance, self._given = matrix, tolerance, given
         self._most = max(1000, int(ITERATIONS * math.sqrt(matrix.shape[0])))
         self._size = float(_magnitudes(matrix).max())
         diagonal = matrix.diagonal()
         self._scale = 1 / np.where(diagonal == 0, 1, diagonal)
 
     @abstractmethod
+    def _own(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        """The preconditioners that this class chooses, cheapest first, and the number of iterations to try with each."""
+
     def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
-        """The preconditioners, cheapest first, and the number of iterations to try with each."""
+        if self._given is None:
+            yield from self._own(transposed)
+        else:
+            yield self._given[transposed], self._most
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
         given = right_side.ravel().astype(float)
@@ -129,6 +138,7 @@ class ConjugateGradients(Iterated):
         matrix: of the system.
         tolerance: see `Iterated`.
         shape: of the grid.
+        given: see `Iterated`.
 
     Raises:
         ParameterError: the matrix is not symmetric.
@@ -138,8 +148,8 @@ class ConjugateGradients(Iterated):
     remedy = "raise tolerance=, or choose method='lu'; the matrix must be positive definite (or negative definite)"
     _iteration = staticmethod(conjugate_gradients)
 
-    def __init__(self, matrix: Matrix, tolerance: float, shape: tuple[int, ...]) -> None:
-        super().__init__(matrix, tolerance)
+    def __init__(self, matrix: Matrix, tolerance: float, shape: tuple[int, ...], given: Near | None = None) -> None:
+        super().__init__(matrix, tolerance, given)
         if not is_symmetric(matrix):
             raise ParameterError("expected a symmetric operator for method='cg', got another one; choose 'bicgstab' or 'lu'")
         self._shape, self._open = shape, leaves_constants(matrix)
@@ -158,13 +168,17 @@ class ConjugateGradients(Iterated):
     def _multigrid(self) -> Multigrid | Galerkin:
         return Multigrid(*self._matrix.parts) if isinstance(self._matrix, Neighbours) else Galerkin(self._matrix, self._shape)
 
+    def _own(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+        if self._cheap():
+            yield self._by_diagonal, CHEAP
+        yield lambda values: self._multigrid(values), CYCLES
+        yield self._by_diagonal, self._most
+
     def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
         def without_mean(product: Product) -> Product:
             return lambda values: (found := product(values)) - found.mean()
 
-        ways: list[tuple[Product, int]] = [(self._by_diagonal, CHEAP)] if self._cheap() else []
-        ways += [(lambda values: self._multigrid(values), CYCLES), (self._by_diagonal, self._most)]
-        for found, most in ways:
+        for found, most in super()._inverses(transposed):
             yield without_mean(found) if self._open else found, most
 
     def _cheap(self) -> bool:
@@ -188,8 +202,8 @@ class BiConjugateGradients(Iterated):
     remedy = "raise tolerance=, or choose method='lu'"
     _iteration = staticmethod(biconjugate_gradients)
 
-    def __init__(self, matrix: csr_array, tolerance: float) -> None:
-        super().__init__(matrix, tolerance)
+    def __init__(self, matrix: csr_array, tolerance: float, given: Near | None = None) -> None:
+        super().__init__(matrix, tolerance, given)
         self._sparse = matrix
 
     @functools.cached_property
@@ -199,7 +213,7 @@ class BiConjugateGradients(Iterated):
         except RuntimeError as error:
             raise _singular() from error
 
-    def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
+    def _own(self, transposed: bool) -> Iterator[tuple[Product, int]]:
         yield self._by_diagonal, self._most
         yield lambda values: self._factors.solve(values.ravel(), "T" if transposed else "N"), self._most
 

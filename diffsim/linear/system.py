@@ -7,10 +7,12 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
 from diffsim.linear.neighbours import neighbours
+from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
 from diffsim.linear.stencil import Offset, Stencil
 from diffsim.linear.transforms import Diagonal, diagonal
@@ -38,10 +40,14 @@ class System:
         rules: boundary rules of the solution.
         method: see `diffsim.stepping.solve.solve`.
         tolerance: tolerance of iterations; None: by the type of the right side.
+        preconditioner: of iterations; None: the method chooses.
     """
 
-    def __init__(self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None) -> None:
+    def __init__(
+        self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None, preconditioner: Given | None = None
+    ) -> None:
         self.offsets, self.rules, self.method, self.tolerance = tuple(offsets), rules, method, tolerance
+        self.preconditioner = preconditioner
         self._stencil: Stencil | None = None
         self._weights: list[float | npt.NDArray] | None = None
         self._prepared: Prepared | None = None
@@ -67,10 +73,16 @@ class System:
             right_side = right_side - self._stencil.given(weights)
         return prepared.solve(right_side, transposed)
 
+    def identity(self) -> str:
+        """A text that identifies it, as far as possible."""
+        return repr((self.offsets, self.rules, self.method, self.tolerance, described(self.preconditioner)))
+
     def room(self, cells: int) -> int:
         """Approximate bytes that are kept for the last weights. The size of complete factors is unknown beforehand: 20 of
         their entries are assumed for each entry of the matrix."""
         entries = len(self.offsets) * cells
+        if self.preconditioner is not None:
+            return 80 * entries + (self.preconditioner.room(cells) if isinstance(self.preconditioner, Preconditioner) else 0)
         each = {"tridiagonal": 9 * 8 * cells, "direct": 4 * 8 * cells, "cg": 80 * entries, "bicgstab": 160 * entries}
         return each.get(self.method, 280 * entries if cells <= SMALL or self.method == "lu" else 160 * entries)
 
@@ -92,6 +104,8 @@ class System:
         for weight in weights:
             if not np.isfinite(weight).all():
                 raise ParameterError("expected finite weights of the operator, got some that are not; correct the fields that it reads")
+        if self.preconditioner is not None:
+            return self._preconditioned(self.preconditioner, stencil.matrix(weights), tolerance, stencil.shape)
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
             "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
@@ -115,6 +129,12 @@ class System:
         if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
             return Factored(stencil.matrix(weights))
         return ConjugateGradients(matrix, tolerance, stencil.shape) if symmetric else BiConjugateGradients(matrix, tolerance)
+
+    def _preconditioned(self, given: Given, matrix: csr_array, tolerance: float, shape: tuple[int, ...]) -> Prepared:
+        near = products(given, matrix, shape)
+        if self.method == "cg" or (self.method == "auto" and is_symmetric(matrix)):
+            return ConjugateGradients(matrix, tolerance, shape, (near[0], near[0]))
+        return BiConjugateGradients(matrix, tolerance, near)
 
 
 WANTS = {

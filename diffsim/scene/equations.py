@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +17,27 @@ from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
 
 
-class LongWaveModel(Model):
+class SolverModel(Model, ABC):
+    """The options of an equation, and what a scene needs to know of it."""
+
+    @abstractmethod
+    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
+        """The equation. `finer` is the number of cells along an axis for each cell of the scene's own grid."""
+
+    def metres(self, grid: Grid) -> tuple[float, ...]:
+        """Distance of cells along each axis, m, in the middle of the grid."""
+        return grid.spacing
+
+    def silent(self, inputs: dict[str, Array]) -> Mask | None:
+        """Cells where the state never changes."""
+        return None
+
+    def finer_step(self, finer: float) -> float:
+        """Factor on dt that keeps the stability number on a grid that is `finer` times finer."""
+        return 1 / finer
+
+
+class LongWaveModel(SolverModel):
     """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
 
     The edges are walls, because flow through an edge depends on the depth beyond it, which is unknown.
@@ -43,11 +64,9 @@ class LongWaveModel(Model):
         return given
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        """The equation. `finer` is the number of cells along an axis for each cell of the scene's own grid."""
         return LongWave(grid, dt, self.coordinates, round(self.sponge * finer), self.sponge_depth)
 
     def metres(self, grid: Grid) -> tuple[float, ...]:
-        """Distance of cells along each axis, m, in the middle of the grid."""
         if self.coordinates == "plane":
             return grid.spacing
         degree = LongWave(grid, 1.0, self.coordinates).degree
@@ -55,15 +74,10 @@ class LongWaveModel(Model):
         return grid.spacing[0] * degree, float(grid.spacing[1] * degree * middle)
 
     def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        """Cells where the state never changes: land."""
-        return inputs["H"] <= 0
-
-    def finer_step(self, finer: float) -> float:
-        """Factor on dt that keeps the stability number on a grid that is `finer` times finer."""
-        return 1 / finer
+        return inputs["H"] <= 0  # land
 
 
-class AcousticModel(Model):
+class AcousticModel(SolverModel):
     """Constant-density acoustics (`diffsim.solvers.Acoustic`): wave speed `c`, state `p`, forcing `f`.
 
     Attributes:
@@ -84,17 +98,8 @@ class AcousticModel(Model):
         sponge = round(self.sponge * finer)
         return Acoustic(grid, dt, self.order, outside.rules, sponge, self.sponge_speed, outside.parameters, outside.series)
 
-    def metres(self, grid: Grid) -> tuple[float, ...]:
-        return grid.spacing
 
-    def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        return None
-
-    def finer_step(self, finer: float) -> float:
-        return 1 / finer
-
-
-class HeatModel(Model):
+class HeatModel(SolverModel):
     """Heat conduction (`diffsim.solvers.Heat`): diffusivity `kappa`, initial temperature `T`, forcing `q`.
 
     Attributes:
@@ -108,17 +113,11 @@ class HeatModel(Model):
         outside = build_boundary(self.boundary, grid, "K", "mirror")
         return Heat(grid, dt, outside.rules, outside.parameters, outside.series)
 
-    def metres(self, grid: Grid) -> tuple[float, ...]:
-        return grid.spacing
-
-    def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        return None
-
     def finer_step(self, finer: float) -> float:
         return 1 / finer**2
 
 
-class DGModel(Model):
+class DGModel(SolverModel):
     """What the equations with discontinuous Galerkin elements share.
 
     Attributes:
@@ -126,15 +125,6 @@ class DGModel(Model):
     """
 
     order: Literal[1, 2, 3, 4] = 3
-
-    def metres(self, grid: Grid) -> tuple[float, ...]:
-        return grid.spacing
-
-    def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        return None
-
-    def finer_step(self, finer: float) -> float:
-        return 1 / finer
 
 
 class DGAdvectionModel(DGModel):

@@ -155,8 +155,7 @@ class Iteration:
         return None
 
     def identity(self) -> str:
-        system = self.system
-        return repr((system.offsets, system.rules, system.method, self.tolerance, self.most, self.residual.fields))
+        return repr((self.system.identity(), self.tolerance, self.most, self.residual.fields))
 
     def room(self, cells: int) -> int:
         """Bytes of its linear system, of the system at the solution for tangents and adjoints, and of its working fields."""

@@ -17,7 +17,7 @@ from diffsim.errors import TraceError
 from diffsim.expr.derive import CHOICES, jvp, singular, vjp
 from diffsim.expr.graph import CONDITIONS, Graph, Node, linear_terms, ordered
 from diffsim.expr.symbol import Symbol
-from diffsim.linear import METHODS, Method, System
+from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
 from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.iteration import LINEAR, Iteration, Residual
 from diffsim.stepping.names import bar, dot
@@ -111,6 +111,7 @@ def newton(
     method: Method = "auto",
     tolerance: float | None = None,
     iterations: int = 20,
+    preconditioner: Given | None = None,
 ) -> Symbol:
     """Find the field x with `residual(x) = 0` at every cell by Newton's method, for a nonlinear implicit time step.
 
@@ -131,6 +132,7 @@ def newton(
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of a cell's terms. None: 1e-12 in f64, 1e-7 in
             f32. The gradient is that of an exact solution, so finite differences agree with it only to this tolerance.
         iterations: largest number of iterations.
+        preconditioner: for the linear systems, see `solve`.
 
     Returns:
         x, as a field of the step.
@@ -170,6 +172,7 @@ def newton(
     chosen = cast(Method, arguments.one_of("method", method, METHODS))
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-12 is usual in f64")
+    require_preconditioner(preconditioner, chosen)
     most = arguments.whole("iterations", iterations, 1, remedy="20 is usual")
     graph = trace_of(guess, "newton()")
     location = placed(guess)
@@ -177,10 +180,10 @@ def newton(
     name = f"newton {next(graph.unknowns)}"
     found = _residual(residual, guess, graph, solution, name)
     offsets = tuple(found.weights)
-    iteration = Iteration(found, System(offsets, solution.rules, chosen, LINEAR), tolerance, most)
+    iteration = Iteration(found, System(offsets, solution.rules, chosen, LINEAR, preconditioner), tolerance, most)
     output = Stored(location, solution.rules, name)
     first = stored_name(guess, graph)
-    graph.store(Newton(name, first, iteration, System(offsets, solution.rules, chosen, None), (output,)))
+    graph.store(Newton(name, first, iteration, System(offsets, solution.rules, chosen, None, preconditioner), (output,)))
     return read_of(guess, output)
 
 

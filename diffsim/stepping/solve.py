@@ -19,7 +19,7 @@ from diffsim.errors import TraceError
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, is_const, reads
 from diffsim.expr.symbol import Symbol, merge_locations
-from diffsim.linear import METHODS, Method, System
+from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
 from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import HostCall, Place, Written
@@ -50,8 +50,7 @@ class Solution:
         return [self.system.solve(weights, right_side, self.transposed, self.given)]
 
     def identity(self) -> str:
-        system = self.system
-        return repr((system.offsets, system.rules, system.method, system.tolerance, self.weights))
+        return repr((self.system.identity(), self.weights))
 
     def room(self, cells: int) -> int:
         return self.system.room(cells)
@@ -131,6 +130,7 @@ def solve(
     boundary: Boundary | Symbol = "zero",
     method: Method = "auto",
     tolerance: float | None = None,
+    preconditioner: Given | None = None,
 ) -> Symbol:
     """Solve `operator(x) = right_side` at every cell for the field x, for an implicit time step.
 
@@ -156,6 +156,10 @@ def solve(
             "periodic" on all sides, "direct" and "cg" return the solution with mean zero, and the right side must have mean zero too.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient has this accuracy too.
+        preconditioner: for "cg" and "bicgstab", one of which "auto" then means: a function of the matrix (a `scipy.sparse.csr_array` with a
+            row for each cell, in C order) and the shape of the grid. It returns a `scipy.sparse.linalg.LinearOperator`, an approximate
+            inverse. For "cg" that must be symmetric too; for a gradient by "bicgstab" it needs `rmatvec`. `BlockJacobi` is one. None: the
+            method chooses.
 
     Returns:
         x, as a field of the step.
@@ -196,6 +200,7 @@ def solve(
     chosen = cast(Method, arguments.one_of("method", method, METHODS))
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
+    require_preconditioner(preconditioner, chosen)
     graph = trace_of(right_side, "solve()")
     location = placed(right_side)
     solution = Placed(location, graph.bound(boundary, location))
@@ -207,7 +212,8 @@ def solve(
         float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
     )
     output = Stored(location, solution.rules, name)
-    graph.store(Solve(name, System(tuple(weights), output.rules, chosen, tolerance), side, stored, (output,)))
+    system = System(tuple(weights), output.rules, chosen, tolerance, preconditioner)
+    graph.store(Solve(name, system, side, stored, (output,)))
     return read_of(right_side, output)
 
 

@@ -15,9 +15,10 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.errors import ArrayIndexError, ParameterError, SingularError, TileError
 from diffsim.expr.source import Text
 from diffsim.tile import entries, lines, matrices, moves, turns  # noqa: F401 -- these enter their rules in the table
+from diffsim.tile.products import ProductKernel, products_of
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.rules import write
-from diffsim.tile.values import TYPES, Affine, Value, View, row_strides, stored
+from diffsim.tile.values import LARGEST, QUAD, TYPES, Affine, Value, View, in_quads, row_strides, stored
 from diffsim.tile.writer import Writer
 
 SCRATCH_BYTES = 1 << 23
@@ -28,10 +29,6 @@ GPU_THREADS = 16_384
 """Tiles of a launch on a GPU: one for each thread."""
 GPU_SCRATCH = 1 << 28
 """The most bytes of scratch memory of all tiles of a launch on a GPU."""
-LARGEST = 2**31 - 1
-"""The most entries of an array of a launch: kernels index them with 32 bits."""
-QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
-"""Entries of 16 bytes."""
 _ARRAYS = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": np.uint8}
 
 
@@ -99,7 +96,6 @@ class Kernel:
                     w.copied(view, made)
                 view = made
             values.append(view)
-        sums = Text()
         found = w.run(program, values, write)
         w.close_all()
         self.outputs = []
@@ -112,7 +108,6 @@ class Kernel:
         self.constants = {kind: np.concatenate(parts) for kind, parts in w.constants.items()}
         body = str(text)
         self.source = self._assembled(body, w)
-        del sums
 
     def _load_block(self, w: Writer, name: str, kind: str, block: tuple[int, ...], shape: tuple[int, ...]) -> View:
         """The block of a whole array at the place of each tile, one tile after the other; 0 beyond the edges."""
@@ -355,13 +350,7 @@ class Kernel:
         if size and missing:
             flat = np.concatenate([flat, np.tile(flat[-size:], missing)])
         flat = flat if flat.size else np.zeros(1, flat.dtype)
-        if name not in self.quads:
-            return flat
-        if flat.ctypes.data % 16:
-            moved = engine.aligned((flat.size,), flat.dtype)
-            moved[:] = flat
-            flat = moved
-        return flat.reshape(-1, QUAD[kind])
+        return in_quads(flat, QUAD[kind]) if name in self.quads else flat
 
     def _refuse(self, errors: np.ndarray, first: int) -> None:
         for tile, message in zip(errors.tolist(), self.checks, strict=False):
@@ -426,11 +415,11 @@ def _read_once(program: Program) -> set[Variable]:
     return {a for a in program.arguments if uses.get(a) == 1 and a in simple}
 
 
-_kernels: dict[tuple[Hashable, Form], Kernel] = {}
+_kernels: dict[tuple[Hashable, Form], Kernel | ProductKernel] = {}
 _generation = 0
 
 
-def compiled(program: Program, form: Form) -> Kernel:
+def compiled(program: Program, form: Form) -> Kernel | ProductKernel:
     """The kernel of a program, made once for all programs that do the same."""
     global _generation
     with engine.lock:
@@ -441,5 +430,13 @@ def compiled(program: Program, form: Form) -> Kernel:
             _generation = generation
         key = program.signature, form
         if key not in _kernels:
-            _kernels[key] = Kernel(program, form)
+            _kernels[key] = _new(program, form)
         return _kernels[key]
+
+
+def _new(program: Program, form: Form) -> Kernel | ProductKernel:
+    if engine.backend().on_host and not any(form.summed) and not any(form.wholes):
+        products = products_of(program)
+        if products is not None:
+            return ProductKernel(program, products, form.mapped)
+    return Kernel(program, form)

@@ -18,7 +18,7 @@ from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.errors import TileError
 from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.trace import traced
+from diffsim.tile.trace import derived
 
 
 class Pair(NamedTuple):
@@ -62,9 +62,7 @@ def in_parts(program: Program) -> Program:
         return tuple(out)
 
     parts = [Variable(a.shape, part_of(a.dtype)) for a in program.arguments for _ in range(2 if is_complex(a) else 1)]
-    made, captured = traced(run, parts, lambda: "")
-    assert not captured
-    return made
+    return derived(run, parts)
 
 
 def _constant(x: Any) -> Any:

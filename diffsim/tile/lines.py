@@ -64,14 +64,12 @@ def _axes(value: Value, axes: Sequence[int]) -> Value:
     return replace(value, shape=shape, strides=tuple(value.strides[k] for k in axes))
 
 
-def _rows(w: Writer, value: Value) -> tuple[View, tuple[int, ...]]:
-    """A value in scratch memory whose last axis is run along, and the shape of the others."""
-    if isinstance(value, View) and value.array in "sc":
-        return value, value.shape[:-1]
-    return w.in_memory(value), value.shape[:-1]
+def _rows(w: Writer, value: Value) -> View:
+    """A value in memory in which a loop can run along the last axis."""
+    return value if isinstance(value, View) and value.array in "sc" else w.in_memory(value)
 
 
-def _numbers(w: Writer, value: Value) -> tuple[View, tuple[int, ...]]:
+def _numbers(w: Writer, value: Value) -> View:
     """`_rows`, of truth values as whole numbers."""
     if value.kind == "b":
         source = w.allocate(value.shape, "i")
@@ -93,7 +91,7 @@ def _running(
 ) -> None:
     """A running result along the last axis."""
     (result,) = operation.results
-    views = [_rows(w, v)[0] for v in values]
+    views = [_rows(w, v) for v in values]
     for view in views:
         w.hold(view)
     made = w.allocate(result.shape, kind)
@@ -149,11 +147,11 @@ def _better(largest: bool, new: str, best: str) -> str:
 @rule("winners", "running_winners")
 def _winners(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
-    view, rest = _numbers(w, w.operand(x))
+    view = _numbers(w, w.operand(x))
     w.hold(view)
     reverse, running = operation.params.get("reverse", False), operation.primitive.name == "running_winners"
     made, n = w.allocate(result.shape, "n"), view.shape[-1]
-    with w.loops(rest) as outer:
+    with w.loops(view.shape[:-1]) as outer:
         k = w.name("k")
         first = n - 1 if reverse else 0
         best = w.variable(w.read(_along(view, outer, "0", reverse), ()))
@@ -178,10 +176,10 @@ def _winners(w: Writer, operation: Operation) -> None:
 @rule("argsort")
 def _argsort(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
-    view, rest = _numbers(w, w.operand(x))
+    view = _numbers(w, w.operand(x))
     w.hold(view)
     made, n = w.allocate(result.shape, "n"), view.shape[-1]
-    with w.loops(rest) as outer, w.text.block(f"for i in range({n})"):
+    with w.loops(view.shape[:-1]) as outer, w.text.block(f"for i in range({n})"):
         own = w.variable(w.read(_along(view, outer, "i", False), ()))
         rank = w.variable(w.number(0, "n"))
         for bounds, less in (("i", "<="), (f"i + 1, {n}", "<")):

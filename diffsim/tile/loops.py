@@ -16,8 +16,8 @@ from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
 from diffsim.ad.ops.elementwise import subtract
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
-from diffsim.tile.program import Program
-from diffsim.tile.trace import Loops, cotangents, interpret, tangents, traced
+from diffsim.tile.program import Program, Variable
+from diffsim.tile.trace import Loops, cotangents, derived, interpret, tangents, traced
 
 Cores = tuple[Any, ...]
 
@@ -42,16 +42,14 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
     """The same loop over states and their tangents."""
     body, states, rows = (params[name] for name in ("body", "states", "rows"))
     values, moved = list(args[1:]), list(dots[1:])
-    floating = [is_inexact(a) for a in values]
-    for k in range(len(values)):
-        if moved[k] is None and floating[k] and (k < states or _any_moves(moved)):
+    for k in range(states):
+        if moved[k] is None and is_inexact(values[k]):
             moved[k] = zeros_like(aval(values[k]))
     derivative, has = tangents(body, (False, *(m is not None for m in moved)))
     groups = [range(states), range(states, len(values) - rows), range(len(values) - rows, len(values))]
     carried = [k for k in groups[0] if moved[k] is not None]
     order = [[*(("v", k) for k in group), *(("t", k) for k in group if moved[k] is not None)] for group in groups]
-    flat = [0, *range(1, len(values) + 1)]
-    places = {("v", k): flat[k + 1] for k in range(len(values))}
+    places = {("v", k): k + 1 for k in range(len(values))}
     places |= {("t", k): len(values) + 1 + n for n, k in enumerate(k for k in range(len(values)) if moved[k] is not None)}
     outputs = len(body.results)
 
@@ -69,18 +67,13 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
         return (*primals[:states], *new, *primals[states:], *stacked)
 
     given = [np.zeros((), np.intp), *(_element(values, moved, key, groups[2]) for group in order for key in group)]
-    program, captured = traced(both, given, lambda: "")
-    assert not captured
+    program = derived(both, given)
     inner = [values[k] if kind == "v" else moved[k] for group in order for kind, k in group]
     changed = {"body": program, "states": states + len(carried), "rows": len(order[2])}
     result = bind(repeat, (args[0], *inner), params | changed)
     dots_out = dict(zip(carried, result[states : states + len(carried)], strict=True))
     tail = iter(result[len(result) - sum(has[states:]) :]) if any(has[states:]) else iter(())
     return [dots_out.get(k) for k in range(states)] + [next(tail) if has[k] else None for k in range(states, outputs)]
-
-
-def _any_moves(moved: Sequence[Any]) -> bool:
-    return any(m is not None for m in moved)
 
 
 def _element(values: Sequence[Any], moved: Sequence[Any], key: tuple[str, int], rows: range) -> Any:
@@ -99,8 +92,7 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
             f"tile, expected at most {params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
         )
     values = list(args[1:])
-    saving, _ = _with_states(body, states)
-    saved = bind(repeat, args, params | {"body": saving})
+    saved = bind(repeat, args, params | {"body": _with_states(body, states)})
     before = saved[len(body.results) :]
     kinds = [is_inexact(v) for v in values]
     floating = [k for k in range(len(values)) if kinds[k]]
@@ -130,8 +122,7 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     constants = values[states : len(values) - rows]
     stacked = [*before, *values[len(values) - rows :], *(ct[k] for k in outs if k >= states)]
     examples = [np.zeros((), np.intp), *(_blank(v) for v in (*first, *constants)), *(_blank(s, rows=True) for s in stacked)]
-    program, captured = traced(turn, examples, lambda: "")
-    assert not captured
+    program = derived(turn, examples)
     inner = {"body": program, "states": len(first), "rows": len(stacked), "reverse": not params["reverse"], "going": False}
     result = bind(repeat, (saved[1] if params["going"] else args[0], *first, *constants, *stacked), params | inner)
     bars = dict(zip([*in_state, *in_constants, *in_rows], result, strict=True))
@@ -143,20 +134,26 @@ def _blank(value: Any, rows: bool = False) -> Any:
     return np.zeros(found.shape[1:] if rows else found.shape, found.dtype)
 
 
-def _with_states(body: Program, states: int) -> tuple[Program, None]:
+def _with_states(body: Program, states: int) -> Program:
     """The body that also gives the state before each turn."""
-    return Program(body.arguments, body.operations, (*body.results, *body.arguments[1 : 1 + states])), None
+    return Program(body.arguments, body.operations, (*body.results, *body.arguments[1 : 1 + states]))
 
 
 repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=True)
 """`(count, *state, *constants, *stacked)` -> (*state, *stacked results).
 
-Parameters: `body` is a program of (number, *state, *constants, *rows) -> (*state, *results); `states`, how many values the state has;
-`rows`, how many stacked arguments there are, whose row k belongs to turn k; `most`, the largest count; `first`, the number of turn 0;
-`reverse`, whether the last turn comes first; `kept`, the most states that a derivative may keep; `place`, its line;
-`going`, whether the first value of the
-state says if there is a further turn (the second one counts them). Where a count, which may differ from
-tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
+Where a count, which may differ from tile to tile, is less than `most`, later turns leave the state as it is, and their rows are 0.
+
+Parameters:
+    body: the program of a turn, (number, *state, *constants, *rows) -> (*state, *results).
+    states: how many values the state has.
+    rows: how many stacked arguments there are, whose row k belongs to turn k.
+    most: the largest count.
+    first: the number of turn 0.
+    reverse: whether the last turn comes first.
+    going: whether the first value of the state says if there is a further turn; the second one counts them.
+    kept: the most states that a derivative may keep.
+    place: file and line of the loop.
 """
 
 KEPT = 100_000
@@ -194,7 +191,7 @@ def loop(
         return tuple(c if hasattr(c, "dtype") else np.asarray(c) for c in body(cores[0], cores[1:]))
 
     program, captured = traced(turn, (np.zeros((), np.intp), *map(_blank, state)))
-    program = _steady(program, state)
+    _require_steady(program, state)
     params = {"body": program, "states": len(state), "rows": 0, "most": turns, "first": int(first), "reverse": False, "kept": KEPT}
     params["going"], params["place"] = going, caller()
     return tuple(bind(repeat, (np.asarray(turns) if not isinstance(count, Tracer) else count, *state, *captured), params))
@@ -203,15 +200,31 @@ def loop(
 Loops.loop = staticmethod(loop)
 
 
-def _steady(program: Program, state: Cores) -> Program:
-    """The body with results of the types and shapes of the state."""
+def in_turns(program: Program, args: Sequence[Any], mapped: Sequence[bool], count: int) -> Cores:
+    """The results of a program for each entry of the first axis of its arguments, stacked: one turn of a loop for each.
+
+    Args:
+        program: of one entry.
+        args: its arguments, with that axis where they are `mapped`.
+        mapped: for each argument whether it has that axis; others are the same in all turns.
+        count: entries of that axis.
+    """
+    order = [k for k, m in enumerate(mapped) if not m] + [k for k, m in enumerate(mapped) if m]
+    number = Variable((), np.dtype(np.intp))
+    body = Program((number, *(program.arguments[k] for k in order)), program.operations, program.results)
+    params = {"body": body, "states": 0, "rows": sum(mapped), "most": count, "first": 0, "reverse": False, "kept": KEPT}
+    params["going"], params["place"] = False, caller()
+    return tuple(bind(repeat, (np.asarray(count), *(args[k] for k in order)), params))
+
+
+def _require_steady(program: Program, state: Cores) -> None:
+    """Raise if the results of the body have other types or shapes than the state."""
     for before, after in zip(state, program.results, strict=False):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ShapeError(
                 f"the body of a loop returned {after.dtype} of shape {after.shape} for a state that began as {before.dtype} of shape "
                 f"{before.shape}; begin with that shape and type"
             )
-    return program
 
 
 def _while(body: Callable[[Any, Cores], Cores], init: Cores, go_on: Callable[[Any, Cores], Any], most: int | None) -> Cores:

@@ -11,14 +11,14 @@ from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
 from diffsim.ad.arrays.masked import Masked
-from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, local
+from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, is_known, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, load_blocks
 from diffsim.tile.compiled import Form, compiled
 from diffsim.tile.complexes import has_complex, in_parts, is_complex
-from diffsim.tile.loops import repeat as repeat  # the functions of tiles may have loops
+from diffsim.tile.loops import in_turns
 from diffsim.tile.program import Program, Variable
 from diffsim.tile.trace import cotangents, tangents, traced
 
@@ -62,7 +62,7 @@ def _require_few(program: Program) -> None:
     """Raise if compiling a program would take minutes."""
     if program.size > MOST_OPERATIONS:
         raise TileError(
-            f"{program.operations[-1].place or 'a derivative'}: a tile program has {program.size} operations, expected at most "
+            f"{program.operations[-1].place}: a tile program has {program.size} operations, expected at most "
             f"{MOST_OPERATIONS}, since each is written out; write loops of Python as ds.fori_loop, and elements in a row as slices"
         )
 
@@ -209,7 +209,7 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
                 if value.dtype.kind not in "fciub":
                     raise TileError(f"argument {number} of a tile program holds {type(leaf).__name__}, expected arrays of numbers")
             if axis is not None:
-                value = _first(value, int(axis), number)
+                value = _first(value, int(axis), number, leaf is arg)
             leaves.append(leaf)
             cores.append(value)
             lines.append(axis is not None)
@@ -249,7 +249,9 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
     if not count:
         results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        results = tiles(*(cores[k] for k in traceable), *captured, program=program, form=form, tiles=count)
+        given = [*(cores[k] for k in traceable), *captured]
+        inside = not is_known(*given)  # a function of a tile maps another one
+        results = in_turns(program, given, form.mapped, count) if inside else tiles(*given, program=program, form=form, tiles=count)
     return unflatten(kinds["tree"], [wrap(r) for r in results])
 
 
@@ -258,9 +260,13 @@ class _Tile:
         self.shape, self.dtype = shape, dtype
 
 
-def _first(value: Any, axis: int, number: int) -> Any:
-    """A core value with the axis of the tiles first."""
+def _first(value: Any, axis: int, number: int, alone: bool) -> Any:
+    """A core value with the axis of the tiles first. `alone`: it is the argument itself, and no part of a list or another record."""
     rank = len(value.shape)
+    if not rank:
+        what = "is a number" if alone else "holds numbers in a record"
+        remedy = "set axes= to None at its place if all tiles share it" + ("" if alone else ", or make one array of it by numpy.array")
+        raise ShapeError(f"argument {number} {what}, expected arrays with an axis along which tiles lie; {remedy}")
     if not -rank <= axis < rank:
         raise ShapeError(f"argument {number} has the shape {value.shape}, which has no axis {axis} along which tiles lie; see axes=")
     axis %= rank

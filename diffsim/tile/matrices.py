@@ -133,6 +133,22 @@ def _magnitude(x: str, zero: str) -> str:
     return f"ti.max({x}, {zero} - {x})"
 
 
+def _exchange(w: Writer, one: str, other: str, where: str) -> None:
+    """Exchange two entries in the lanes where a variable is not 0."""
+    w.text(f"left = {one}")
+    w.text(f"right = {other}")
+    w.text(f"{one} = ti.select({where} != 0, right, left)")
+    w.text(f"{other} = ti.select({where} != 0, left, right)")
+
+
+def _rotate(w: Writer, one: str, other: str) -> None:
+    """Rotate two entries by the angle whose cosine and sine are `c` and `s` in the kernel."""
+    w.text(f"left = {one}")
+    w.text(f"right = {other}")
+    w.text(f"{one} = c * left - s * right")
+    w.text(f"{other} = s * left + c * right")
+
+
 def _eliminate(w: Writer, a: _Matrix, b: _Matrix | None, sign: str | None, message: str) -> None:
     """Rows of `a` to an upper triangle, by the largest pivots, and the same for `b`. `sign` turns with each exchange of rows."""
     text, n, k = w.text, a.columns, a.kind
@@ -147,10 +163,7 @@ def _eliminate(w: Writer, a: _Matrix, b: _Matrix | None, sign: str | None, messa
                     if matrix is None:
                         continue
                     with text.block(f"for j in range({start}, {matrix.columns})"):
-                        text(f"upper = {matrix('k', 'j')}")
-                        text(f"lower = {matrix('r', 'j')}")
-                        text(f"{matrix('k', 'j')} = ti.select(larger != 0, lower, upper)")
-                        text(f"{matrix('r', 'j')} = ti.select(larger != 0, upper, lower)")
+                        _exchange(w, matrix("k", "j"), matrix("r", "j"), "larger")
                 if sign is not None:
                     text(f"{sign} = ti.select(larger != 0, {zero} - {sign}, {sign})")
         text(f"pivot = {a('k', 'k')}")
@@ -195,7 +208,8 @@ def _solve(w: Writer, operation: Operation) -> None:
 
 
 def _solved(w: Writer, operation: Operation, left: View, right: View) -> None:
-    message = f"{operation.place}: solve of a singular matrix in a tile program; add a small multiple of the unit matrix"
+    name = "inv, or the derivative of det," if operation.primitive.name == "inv" else "solve"
+    message = f"{operation.place}: {name} of a singular matrix in a tile program; add a small multiple of the unit matrix"
     with w.loops(right.shape[:-2]) as outer:
         a, b = _of(left, outer), _of(right, outer)
         _eliminate(w, a, b, None, message)
@@ -319,33 +333,18 @@ def _eigh(w: Writer, operation: Operation) -> None:
                 text(f"c = {one} / ti.sqrt({one} + t * t)")
                 text("s = t * c")
                 with text.block(f"for j in range({n})"):
-                    text(f"left = {a('j', 'q')}")
-                    text(f"right = {a('j', 'r')}")
-                    text(f"{a('j', 'q')} = c * left - s * right")
-                    text(f"{a('j', 'r')} = s * left + c * right")
-                    text(f"left = {v('j', 'q')}")
-                    text(f"right = {v('j', 'r')}")
-                    text(f"{v('j', 'q')} = c * left - s * right")
-                    text(f"{v('j', 'r')} = s * left + c * right")
+                    _rotate(w, a("j", "q"), a("j", "r"))
+                    _rotate(w, v("j", "q"), v("j", "r"))
                 with text.block(f"for j in range({n})"):
-                    text(f"left = {a('q', 'j')}")
-                    text(f"right = {a('r', 'j')}")
-                    text(f"{a('q', 'j')} = c * left - s * right")
-                    text(f"{a('r', 'j')} = s * left + c * right")
+                    _rotate(w, a("q", "j"), a("r", "j"))
         line = _Matrix(kind, replace(found, shape=found.shape[:-1], strides=found.strides[:-1]).at(outer), 1)
         with text.block(f"for q in range({n})"):
             text(f"{line('q', '0')} = {a('q', 'q')}")
         with text.block(f"for q in range({n})"), text.block(f"for r in range(q + 1, {n})"):
-            text(f"left = {line('q', '0')}")
-            text(f"right = {line('r', '0')}")
-            text("less = ti.select(right < left, V_i(F_i(1)), V_i(F_i(0)))")
-            text(f"{line('q', '0')} = ti.select(less != 0, right, left)")
-            text(f"{line('r', '0')} = ti.select(less != 0, left, right)")
+            text(f"less = ti.select({line('r', '0')} < {line('q', '0')}, V_i(F_i(1)), V_i(F_i(0)))")
+            _exchange(w, line("q", "0"), line("r", "0"), "less")
             with text.block(f"for j in range({n})"):
-                text(f"left = {v('j', 'q')}")
-                text(f"right = {v('j', 'r')}")
-                text(f"{v('j', 'q')} = ti.select(less != 0, right, left)")
-                text(f"{v('j', 'r')} = ti.select(less != 0, left, right)")
+                _exchange(w, v("j", "q"), v("j", "r"), "less")
     w.give(values, found)
     w.give(vectors, turned)
     w.release(found)

@@ -93,7 +93,7 @@ def _picked(w: Writer, operation: Operation, positions: np.ndarray) -> None:
             source = _in_scratch(w, value)
             table = w.constant(positions.astype(np.int32))
             with w.loops(positions.shape, [made.strides, *([table.strides] if isinstance(table, View) else [])]) as index:
-                at = w.variable(_position(w, table, index))
+                at = w.variable(_position(positions, table, index))
                 w.assign(made, index, _entry(source, at))
         return made
 
@@ -105,10 +105,10 @@ def _in_scratch(w: Writer, value: View) -> View:
     return value if value.array in "sc" and value.contiguous else w.in_memory(value)
 
 
-def _position(w: Writer, table: Value, index: Sequence[Affine]) -> str:
-    """A known position, the same for all tiles."""
-    if isinstance(table, Uniform):
-        return table.text.removeprefix("V_i(F_i(").removesuffix("))")
+def _position(positions: np.ndarray, table: Value, index: Sequence[Affine]) -> str:
+    """Source of one of the known positions, the same for all tiles. `table`: the positions as constants of the kernel."""
+    if isinstance(table, Uniform):  # they are all equal
+        return str(int(positions.flat[0]))
     return f"c_i[{table.at(index)}]"
 
 
@@ -192,7 +192,7 @@ def _assigned(w: Writer, operation: Operation, value: Any, combine: Callable[[st
             table = w.constant(positions.astype(np.int32))
             strides += [table.strides] if isinstance(table, View) else []
             with w.loops(positions.shape, [row_strides(positions.shape), *strides]) as at:
-                p = w.variable(_position(w, table, at))
+                p = w.variable(_position(positions, table, at))
                 source = entries.converted(w.read(new, at), new.kind, kind)
                 entry = replace(target, shape=(), strides=(), offset=target.offset + Affine(0, ((p, 1),)))
                 w.assign(entry, (), source if combine is None else combine(w.read(entry, ()), source))

@@ -32,6 +32,9 @@ class Variable:
         return f"{self.dtype}{list(self.shape)}"
 
 
+CHECKED = frozenset(("within", "solve", "inv", "cholesky", "repeat"))
+"""Operations whose kernel checks values, and names the line where they are wrong."""
+
 Operand = Any
 """A variable, or a constant: a number, or a NumPy array."""
 
@@ -73,7 +76,7 @@ class Program:
 
     @cached_property
     def signature(self) -> Hashable:
-        """Equal for programs that do the same with the same constants."""
+        """Equal for programs that do the same with the same constants, and check values at the same lines."""
         names: dict[Variable, int] = {a: k for k, a in enumerate(self.arguments)}
         described = []
         for operation in self.operations:
@@ -82,7 +85,8 @@ class Program:
                 names[result] = len(names)
             kinds = tuple((r.shape, r.dtype.str) for r in operation.results)
             inner = None if operation.inner is None else operation.inner.signature
-            described.append((operation.primitive.name, operands, frozen(operation.params), kinds, inner))
+            place = operation.place if operation.primitive.name in CHECKED else ""
+            described.append((operation.primitive.name, operands, frozen(operation.params), kinds, inner, place))
         arguments = tuple((a.shape, a.dtype.str) for a in self.arguments)
         return arguments, tuple(described), tuple(_described(r, names) for r in self.results)
 

@@ -21,6 +21,7 @@ from diffsim.tile.blocks import add_blocks, covered, fit, put_blocks
 from diffsim.tile.compiled import Form
 from diffsim.tile.maps import tiles as run_tiles
 from diffsim.tile.program import Program, Variable, pruned
+from diffsim.tile.remedies import located
 from diffsim.tile.trace import Loops, TileTrace, TileTracer, interpret
 
 
@@ -239,6 +240,11 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tuple[Any, ...]) -> Any:
+    if local.tiling is not None:
+        raise TileError(
+            f"{caller()}: a function of ds.tile.kernel is called in a tile program, expected outside; call it before or after, or map "
+            "a function over an axis of the tile by ds.tile.map"
+        )
     leaves, tree = flatten(args)
     values = [core(leaf) if isinstance(leaf, (Array, np.ndarray, Tracer)) else leaf for leaf in leaves]
     run, outer, tiling = _Run(values), _now.run, local.tiling
@@ -247,7 +253,7 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
     tracers = [run.trace.argument((), np.dtype(np.int64)) for _ in counts]
     _now.run, local.tiling = run, Loops()
     try:
-        with running():
+        with running(), located():
             wholes = [Whole(run, k, v) if hasattr(v, "shape") and len(v.shape) else v for k, v in enumerate(values)]
             found = function(*(Array(t, scalar=True) for t in tracers), *unflatten(tree, wholes))
             stored, shape = flatten(found)

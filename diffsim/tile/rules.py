@@ -12,7 +12,6 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.errors import TileError
 from diffsim.tile import entries
 from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.trace import RULE
 from diffsim.tile.values import Affine, Uniform, Value, View
 from diffsim.tile.writer import Writer
 
@@ -49,8 +48,7 @@ def write(w: Writer, operation: Operation) -> None:
 
 def _inlined(w: Writer, operation: Operation, inner: Program) -> None:
     """What a function with a rule of its own does."""
-    wanted = [operation.operands[k] for k in operation.params[RULE]]
-    values = [w.operand(o) for o in wanted]
+    values = [w.operand(o) for o in operation.operands if isinstance(o, Variable)]
     for value in values:
         w.hold(value)
     found = w.run(inner, values, write)

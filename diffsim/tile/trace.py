@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
 from diffsim.ad.arrays.masked import Masked
@@ -24,7 +24,7 @@ from diffsim.ad.scans import scans
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
-from diffsim.tile import decisions
+from diffsim.tile import decisions, remedies
 from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
 
 UNNEEDED = ("donate", "copy")
@@ -32,13 +32,28 @@ UNNEEDED = ("donate", "copy")
 
 
 class _Computing(threading.local):
-    """Names of the functions of NumPy that a thread is computing on abstract arrays."""
+    """What a thread is computing on abstract arrays.
+
+    Attributes:
+        functions: names of functions of NumPy.
+        place: line of the operation of another program that is carried out, or whose derivative is taken.
+    """
 
     def __init__(self) -> None:
         self.functions: list[str] = []
+        self.place = ""
 
 
 _computing = _Computing()
+
+
+def _refusing(name: str, remedy: str) -> Callable[..., Any]:
+    """A conversion to a number of Python, which a value of all tiles has not."""
+
+    def convert(self: Any, *_: Any) -> Any:
+        raise remedies.no_number(name, remedy)
+
+    return convert
 
 
 class TileTracer(Tracer):
@@ -56,19 +71,25 @@ class TileTracer(Tracer):
         self.trace, self.primal, self.variable, self.weak = trace, primal, variable, weak
 
     def __bool__(self) -> bool:
-        raise _undecided("a truth value of", "write where(condition, a, b) or ds.cond(condition, f, g, ...)")
+        raise remedies.no_truth_value()
 
-    def _number(self, *_: Any) -> Any:
-        raise _undecided("a Python number of", "compute with the array or x.astype(int); lengths, slices and ranges are known numbers")
-
-    __int__ = __float__ = __complex__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = item = _number
+    def __index__(self) -> int:
+        raise remedies.no_index()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise _undecided("a NumPy array of", "use functions of diffsim.numpy")
+        raise remedies.no_number("a NumPy array", "use functions of diffsim.numpy")
+
+    __int__ = _refusing("int()", "write x.astype(int)")
+    __float__ = _refusing("float()", "compute with the value itself, by functions of diffsim.numpy (np.sin(x), not math.sin(x))")
+    __complex__ = _refusing("complex()", "compute with the value itself, or write x.astype(complex)")
+    __floor__ = _refusing("math.floor()", "write np.floor(x)")
+    __ceil__ = _refusing("math.ceil()", "write np.ceil(x)")
+    __trunc__ = _refusing("math.trunc()", "write np.trunc(x)")
+    item = _refusing("item() or round()", "compute with the value itself; np.round(x) rounds it")
 
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if how != "__call__" or kwargs or ufunc.__name__ not in TABLE:
-            raise _undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
+            raise remedies.undecided(f"numpy.{ufunc.__name__} of", "use the function of diffsim.numpy")
         return bind(TABLE[ufunc.__name__], args, {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -77,7 +98,7 @@ class TileTracer(Tracer):
             return own(*args, **kwargs)
         name, running = function.__name__, _computing.functions
         if name in decisions.OF_VALUES or name in running or named(function) is None:  # one that leads back to NumPy's looks at values
-            raise _undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
+            raise remedies.undecided(f"numpy.{name} of", decisions.REMEDIES.get(name, "write it with other functions"))
         running.append(name)
         try:
             return core(named(function)(*(wrap(a) if isinstance(a, Tracer) else a for a in args), **kwargs))
@@ -127,10 +148,6 @@ def _of_one_type(args: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _undecided(what: str, remedy: str) -> TileError:
-    return TileError(f"{caller()}: {what} a value of a tile program, which differs from tile to tile; {remedy}")
-
-
 class TileTrace(Trace):
     """Writes operations down.
 
@@ -138,12 +155,15 @@ class TileTrace(Trace):
         arguments: variables of the program.
         operations: so far.
         captured: values of transformations around it that the function uses, with their variables.
+        places: where the operation that is being done stands in the user's program.
+        closed: whether the function may use nothing from around it.
     """
 
-    __slots__ = ("arguments", "captured", "operations", "places")
+    __slots__ = ("arguments", "captured", "closed", "operations", "places")
 
-    def __init__(self, places: Callable[[], str] = caller) -> None:
+    def __init__(self, places: Callable[[], str] = caller, closed: bool = False) -> None:
         super().__init__()
+        self.closed = closed
         self.arguments: list[Variable] = []
         self.operations: list[Operation] = []
         self.captured: dict[int, tuple[Any, TileTracer]] = {}
@@ -159,12 +179,23 @@ class TileTrace(Trace):
 
     def capture(self, value: Any) -> TileTracer:
         """The argument that stands for a value of a transformation around the program."""
+        if self.closed:
+            raise TileError(
+                f"{caller()}: a function with ds.custom_vjp or ds.custom_jvp, or its rule, uses a value of the program from around it, of "
+                "which the rule gives no derivative; pass it as an argument"
+            )
         found = self.captured.get(id(value))
         if found is None:
             if isinstance(value, TileTracer) and value.trace.ended:
-                raise TileError("a value of a tile program is used outside of it: it left its function by another way than the result")
+                raise value.trace.misused()
             found = self.captured[id(value)] = value, self.argument(value.shape, value.dtype)
         return found[1]
+
+    def misused(self) -> TileError:
+        return TileError(
+            f"{caller()}: a value of a tile program is used outside of it: it left its function by another way than the result, or a "
+            "derivative rule reads it; return it, or pass it as an argument"
+        )
 
     def own(self, value: Any) -> Any:
         """A core value as this trace knows it: its tracer, or a constant."""
@@ -207,13 +238,10 @@ class TileTrace(Trace):
                 given[k] = value
             return tuple(primitive.evaluate(*given, **params))
 
-        inner, captured = traced(run, [args[k].variable for k in mine], self.places)
-        operands = [args[k].variable for k in mine] + [self.own(c).variable for c in captured]
+        inner, _ = traced(run, [args[k].variable for k in mine], self.places, closed=True)
         results = tuple(self._new(_example(r)) for r in inner.results)
-        order = (*(a.variable if isinstance(a, TileTracer) else a for a in args), *operands[len(mine) :])
-        inner = Program(inner.arguments, inner.operations, inner.results)
-        whole = {**params, RULE: tuple(mine)}
-        self.operations.append(Operation(primitive, order, whole, tuple(r.variable for r in results), self.places(), inner))
+        operands = tuple(a.variable if isinstance(a, TileTracer) else a for a in args)
+        self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places(), inner))
         return results
 
     def same(self, a: Any, b: Any) -> bool:
@@ -237,10 +265,6 @@ class TileTrace(Trace):
         return pruned(self.arguments, self.operations, ends)
 
 
-RULE = "places of the operands of a function with a rule of its own"
-"""The parameter of such an operation; the primitive does not take it."""
-
-
 def _example(result: Any) -> Any:
     kind = np.dtype(result.dtype) if hasattr(result, "dtype") else np.result_type(result)
     shape = getattr(result, "shape", ())
@@ -252,31 +276,45 @@ def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
     known: dict[Variable, Any] = dict(zip(program.arguments, values, strict=True))
     for operation in program.operations:
         operands = [known[o] if isinstance(o, Variable) else o for o in operation.operands]
-        params = {name: value for name, value in operation.params.items() if name != RULE}
-        found = bind(operation.primitive, operands, params)
+        outer, _computing.place = _computing.place, operation.place
+        try:
+            found = bind(operation.primitive, operands, operation.params)
+        finally:
+            _computing.place = outer
         known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
     return [known[r] if isinstance(r, Variable) else r for r in program.results]
 
 
-def traced(function: Callable[[Cores], Cores], arguments: Sequence[Any], places: Callable[[], str] = caller) -> tuple[Program, list[Any]]:
+def traced(
+    function: Callable[[Cores], Cores], arguments: Sequence[Any], places: Callable[[], str] = caller, closed: bool = False
+) -> tuple[Program, list[Any]]:
     """The program of a function of core values, and the values that it captures, which are its last arguments.
 
     Args:
         function: core values -> core values.
         arguments: with the shape and type of each.
         places: where the operation that is being done stands in the user's program.
+        closed: whether it may capture nothing, as a function with a derivative rule of its own.
+
+    Raises:
+        TileError: it captures something, and is closed.
     """
-    trace, outer = TileTrace(places), local.tiling
+    trace, outer = TileTrace(places, closed), local.tiling
     given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
     local.tiling = Loops()
     try:
-        with running():
+        with running(), remedies.located():
             results = function(given)
         program = trace.program(results)
     finally:
         local.tiling = outer
         trace.ended = True
     return program, [value for value, _ in trace.captured.values()]
+
+
+def derived(function: Callable[[Cores], Cores], arguments: Sequence[Any]) -> Program:
+    """The program of a function that carries out other programs and the derivative rules of their operations."""
+    return traced(function, arguments, lambda: _computing.place or "the derivative of a tile program", closed=True)[0]
 
 
 class Loops:
@@ -306,9 +344,7 @@ def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[boo
         return tuple(m for m in mine if m is not None)
 
     given = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
-    made, captured = traced(run, given, lambda: "")
-    assert not captured
-    return made, has
+    return derived(run, given), has
 
 
 def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tuple[Program, list[bool]]:
@@ -340,10 +376,4 @@ def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tup
         return tuple(b for b in bars if b is not None)
 
     given = [*program.arguments, *(r for r in program.results if is_inexact(r))]
-    made, captured = traced(run, given, lambda: "")
-    assert not captured
-    return made, has
-
-
-def as_array(tracer: TileTracer, scalar: bool) -> Array:
-    return Array(tracer, scalar=scalar)
+    return derived(run, given), has

@@ -48,19 +48,17 @@ def _repeat(w: Writer, operation: Operation) -> None:
         some: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if runs is not None:
             some = w.text.block(f"if {runs}.sum() > 0" if w.lanes > 1 else f"if {runs} > 0")
-        some.__enter__()
-        lines = [row if isinstance(row, Uniform) else row.row(turn) for row in stacked]
-        lines = [row.reshaped(row.shape[1:]) if isinstance(row, Uniform) else row for row in lines]
-        found = w.run(body, [number, *state, *constants, *lines], write)
-        w.close_all()
-        found = _apart(w, found, state)
-        for made, value in zip(state, found, strict=False):
-            _turned(w, made, value, runs)
-        for made, value in zip(outs, found[states:], strict=True):
-            _turned(w, made.row(turn), value, runs)
-        for value in found:
-            w.release(value)
-        some.__exit__(None, None, None)
+        with some:
+            lines = [row.reshaped(row.shape[1:]) if isinstance(row, Uniform) else row.row(turn) for row in stacked]
+            found = w.run(body, [number, *state, *constants, *lines], write)
+            w.close_all()
+            found = _apart(w, found, state)
+            for made, value in zip(state, found, strict=False):
+                _turned(w, made, value, runs)
+            for made, value in zip(outs, found[states:], strict=True):
+                _turned(w, made.row(turn), value, runs)
+            for value in found:
+                w.release(value)
     if turns is not None:
         w.check(
             f"({entries.converted(w.read(turns, ()), turns.kind, 'n')} > {w.number(most, 'n')})",

@@ -12,8 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from diffsim import engine
+
 KINDS = {"f4": "f", "f8": "d", "i4": "i", "i8": "n", "b1": "b"}
 """Types of values, by NumPy's names, and the letter that stands for each in a kernel."""
+QUAD = {"f": 4, "i": 4, "d": 2, "n": 2}
+"""Entries of 16 bytes: as much as NumPy's arrays are aligned to."""
+LARGEST = 2**31 - 1
+"""The most entries of an array of a launch: kernels index them with 32 bits."""
 TYPES = {"f": "ti.f32", "d": "ti.f64", "i": "ti.i32", "n": "ti.i64"}
 
 
@@ -130,6 +136,15 @@ Value = Uniform | View
 def row_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of rows side by side."""
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def in_quads(flat: np.ndarray, quad: int) -> np.ndarray:
+    """An array as blocks of `quad` entries, 16 bytes, aligned to them."""
+    if flat.ctypes.data % 16:
+        moved = engine.aligned((flat.size,), flat.dtype)
+        moved[:] = flat
+        flat = moved
+    return flat.reshape(-1, quad)
 
 
 def strided(positions: np.ndarray) -> tuple[int, tuple[int, ...]] | None:

@@ -239,14 +239,6 @@ class Writer:
         self.copied(value, made)
         return made
 
-    def temporary(self, value: Value) -> tuple[View, bool]:
-        """`in_memory`, and whether it was made here, so that `release` must follow."""
-        made = self.in_memory(value)
-        fresh = made is not value
-        if fresh:
-            self.hold(made)
-        return made, fresh
-
     def give(self, variable: Variable, value: Value) -> None:
         """The value of a variable."""
         if not self.uses[variable]:
@@ -359,9 +351,9 @@ class Writer:
             return
         found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
         with self.text.block(f"if {found}.sum() > 0"):
-            for lane in reversed(range(self.lanes)):  # lanes beyond the last tile repeat it, so the first lane is one of a tile
-                with self.text.block(f"if {found}[{lane}] > 0"):
-                    self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + {lane + 1})")
+            for lane in range(self.lanes):
+                with self.text.block(f"if {found}[{lane}] > 0"):  # lanes beyond the last tile repeat it
+                    self.text(f"errors[{number}] = ti.max(errors[{number}], ti.min(t0 + {lane + 1}, control[4]))")
 
     # programs
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.solvers.dg.acoustic import flux_upwind
+from diffsim.solvers.dg.acoustic import upwind_flux
 from diffsim.solvers.dg.element import STAGES, reference_element
 
 ORDER, ELEMENTS, TURNS = 3, 128, 5
@@ -48,8 +48,8 @@ def all_elements(equation: ds.solvers.DGAcoustic, states: Any, coefficients: Any
             p, v = w[:, 0], w[:, 1 + axis]
             (p_low, p_high), (v_low, v_high) = faces(p, axis), faces(v, axis)
             below, above = (z_out[:, axis, side, 0] for side in (0, 1))
-            p_at_low, v_at_low = flux_upwind(below, out[:, axis, 0, 0], out[:, axis, 0, 1], z[:, 0], p_low, v_low)
-            p_at_high, v_at_high = flux_upwind(z[:, 0], p_high, v_high, above, out[:, axis, 1, 0], out[:, axis, 1, 1])
+            p_at_low, v_at_low = upwind_flux(below, out[:, axis, 0, 0], out[:, axis, 0, 1], z[:, 0], p_low, v_low)
+            p_at_high, v_at_high = upwind_flux(z[:, 0], p_high, v_high, above, out[:, axis, 1, 0], out[:, axis, 1, 1])
             p_rate = p_rate - rho * c**2 / h * derivative(v, v_at_low, v_at_high, axis)
             v_rates.append(-1 / (rho * h) * derivative(p, p_at_low, p_at_high, axis))
         w = u + np.float32(part * equation.dt) * dnp.stack([p_rate, *v_rates], axis=1)

@@ -22,6 +22,8 @@ class Convertible(Holder):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.core()
+        if not is_known(value):
+            return bottom(value).__array__()  # which says what to do
         if isinstance(value, Tracer):
             raise _no_numpy(self)
         guard.require_both_parts(value, dtype)
@@ -31,7 +33,7 @@ class Convertible(Holder):
     def _plain(self, name: str) -> Any:
         value = self._current()
         if not is_known(value):
-            return float(bottom(value))  # which says what to do where values differ from tile to tile
+            return bottom(value)  # whose own conversion says what to do
         if isinstance(value, Tracer) and value.dtype.kind in "fc":
             raise DerivativeError(
                 f"{name} of a differentiated value, as math.sin(x) and storing it in an array of NumPy's need, would lose its derivative; "

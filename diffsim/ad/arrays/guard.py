@@ -7,6 +7,7 @@ around it again. If a program edits an array in place after that, the gradient w
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -169,9 +170,20 @@ def fingerprint(array: np.ndarray) -> bytes | int:
     return digest_of([array.T if array.flags.f_contiguous else array])
 
 
+def user_frame() -> FrameType | None:
+    """The frame of the user's code that called the library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame):
+        frame = frame.f_back
+    return frame
+
+
+def is_library(frame: FrameType) -> bool:
+    """Whether a frame belongs to code of the library, or to what it calls and is called by."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] in ("diffsim", "numpy", "contextlib")
+
+
 def caller() -> str:
     """File and line of the user's code that called the library."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("diffsim", "numpy", "contextlib"):
-        frame = frame.f_back  # type: ignore[assignment]
+    frame = user_frame()
     return "an unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -172,7 +172,7 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
 
     value, captured = discover(whole, init)
     if not captured and not any(isinstance(c, Tracer) for c in init):
-        return value
+        return tuple(_apart(c, init) for c in value)
     run = closed(lambda numbered: body(numbered[0], numbered[1:]), captured)
 
     def step(n: int, state: Cores, values: Cores) -> Cores:
@@ -180,6 +180,12 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
 
     params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value]}
     return bind(_loop, (*init, *captured), params)
+
+
+def _apart(core: Any, init: Cores) -> Any:
+    """A result in memory of its own, as in a derivative: that of a loop without a turn may be the first state itself."""
+    given = isinstance(core, np.ndarray) and any(np.may_share_memory(core, c) for c in init if isinstance(c, np.ndarray))
+    return np.array(core) if given else core
 
 
 def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: Checkpoint = "auto") -> Any:

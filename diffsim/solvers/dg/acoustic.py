@@ -105,8 +105,8 @@ class DGAcoustic(DGEquation):
             v = w[1 + axis]
             ((p_below, v_below), (p_above, v_above)), (z_below, z_above) = outside[axis], given_outside[axis, :, 0]
             (p_low, p_high), (v_low, v_high) = element.faces(p, axis), element.faces(v, axis)
-            p_at_low, v_at_low = flux_upwind(z_below, p_below, v_below, z, p_low, v_low)
-            p_at_high, v_at_high = flux_upwind(z, p_high, v_high, z_above, p_above, v_above)
+            p_at_low, v_at_low = upwind_flux(z_below, p_below, v_below, z, p_low, v_low)
+            p_at_high, v_at_high = upwind_flux(z, p_high, v_high, z_above, p_above, v_above)
             p_rate = p_rate - rho * c**2 / h * element.derivative(v, v_at_low, v_at_high, axis)
             v_rates.append(-1 / (rho * h) * element.derivative(p, p_at_low, p_at_high, axis))
         return dnp.stack([p_rate, *v_rates])
@@ -119,7 +119,7 @@ class DGAcoustic(DGEquation):
         check_step(self.dt, limit, f"c_max = {fastest:.4g} m/s, elements of {min(self.widths):.4g} m, order {self.order}")
 
 
-def flux_upwind(z_l: Any, p_l: Any, v_l: Any, z_r: Any, p_r: Any, v_r: Any) -> tuple[Any, Any]:
+def upwind_flux(z_l: Any, p_l: Any, v_l: Any, z_r: Any, p_r: Any, v_r: Any) -> tuple[Any, Any]:
     """Pressure and velocity at a face, from the values on the side below and on that above: the Riemann problem's solution."""
     total = z_l + z_r
     return (z_r * p_l + z_l * p_r + z_l * z_r * (v_l - v_r)) / total, (z_l * v_l + z_r * v_r + p_l - p_r) / total

@@ -93,7 +93,7 @@ class DGAdvection(DGEquation):
         for axis, h in enumerate(self.widths):
             a, (u_below, u_above), (a_below, a_above) = given[axis], outside[axis, :, 0], given_outside[axis, :, 0]
             (u_low, u_high), (a_low, a_high) = element.faces(u, axis), element.faces(a, axis)
-            at_low, at_high = flux_upwind(a_below, u_below, a_low, u_low), flux_upwind(a_high, u_high, a_above, u_above)
+            at_low, at_high = upwind_flux(a_below, u_below, a_low, u_low), upwind_flux(a_high, u_high, a_above, u_above)
             rate = rate - element.derivative(a * u, at_low, at_high, axis) / h
         return rate[None]
 
@@ -106,6 +106,6 @@ class DGAdvection(DGEquation):
             check_step(self.dt, COURANT[self.order] / rate, why)
 
 
-def flux_upwind(a_l: Any, u_l: Any, a_r: Any, u_r: Any) -> Any:
+def upwind_flux(a_l: Any, u_l: Any, a_r: Any, u_r: Any) -> Any:
     """The flux through a face, from the values on the side below and on that above."""
     return dnp.maximum(a_l, 0.0) * u_l + dnp.minimum(a_r, 0.0) * u_r

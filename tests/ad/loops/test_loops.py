@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
+from typing import Any
 
 import numpy
 import pytest
@@ -119,6 +120,26 @@ def test_loop_without_steps_is_the_identity():
 
     assert float(ds.grad(f)(2.0)) == 2.0
     assert float(f(2.0)) == 4.0
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda a: ds.fori_loop(0, 0, lambda _, s: 0.5 * s, a),
+        lambda a: ds.fori_loop(0, 3, lambda _, s: s[::-1], a),
+        lambda a: ds.while_loop(lambda s: s[0] > 9, lambda s: 0.5 * s, a),
+    ],
+)
+def test_a_result_is_no_view_of_the_first_state(loop: Any) -> None:
+    def edited(x: Any) -> Any:
+        a = np.sin(x)
+        found = loop(a)
+        a[:2] = 7.0
+        return found
+
+    x = numpy.linspace(0.1, 0.4, 4)
+    assert numpy.array_equal(edited(x), ds.vjp(edited, x)[0])
+    assert not (edited(x) == 7.0).any()
 
 
 def test_bounds_give_the_numbers_of_the_steps():
