@@ -174,13 +174,7 @@ def _assigned(w: Writer, operation: Operation, value: Any, combine: Callable[[st
         raise AssertionError
     new = broadcast(_stripped(new, positions.ndim), positions.shape)
     target = _target(w, operation.operands[0], kind, result.shape)
-    if isinstance(new, View) and new.buffer is not None and new.buffer is target.buffer:
-        held = new
-        new = w.allocate(positions.shape, new.kind)
-        w.hold(new)
-        w.copied(held, new)
-    else:
-        w.hold(new)
+    w.hold(new)  # it does not overlap the target, which is memory of its own where something else refers to that
     if positions.size:
         place = picked(target, positions)
         strides = [v.strides for v in (place, new) if isinstance(v, View)]

@@ -45,7 +45,7 @@ class Whole:
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > self.ndim or any(isinstance(p, (slice, type(None))) or p is Ellipsis for p in parts):
             raise TileError(
-                f"{caller()}: x[{arguments.shown(index)}] of a whole array, expected one index for each of its first axes; "
+                f"{caller()}: a slice of a whole array of shape {self.shape}, expected one index for each of its first axes; "
                 "read a block by ds.tile.load(x, shape, at=...)"
             )
         at = (*(core(p) if isinstance(p, Array) else p for p in parts), *(0,) * (self.ndim - len(parts)))
@@ -61,7 +61,9 @@ class Whole:
             "and return blocks by ds.tile.store"
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = __setitem__ = __array__ = _refused
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = __setitem__ = __array__ = (
+        __iter__
+    ) = _refused
 
 
 class _Stored:

@@ -238,7 +238,9 @@ def loop(generator: numpy.random.Generator) -> Statement:
             vectors.append(ds.fori_loop(0, k[0] + 1, body, v))
         elif which == 2:
             vectors.append(
-                ds.while_loop(lambda s: np.sum(s * s) > 0.5, lambda s: 0.8 * np.sin(s[places]) * (1 - 0.1 * w * w), v, max_steps=12)
+                ds.while_loop(
+                    lambda s: np.sum(s * s) > 0.5, lambda s: 0.8 * np.sin(s[places]) * (1 - 0.1 * np.tanh(w) ** 2), v, max_steps=40
+                )
             )
         else:
             vectors.append(ds.cond(v[0] > w[1], lambda a, b: a * b, lambda a, b: np.sin(a - b), v, w))

@@ -294,8 +294,9 @@ def test_an_error_of_a_derivative_names_the_line() -> None:
 
 
 def test_a_value_is_printed_by_its_type(capsys: Any) -> None:
-    ds.tile.map(lambda x: (print(x, f"{x[0]:.3f}"), x)[1])(X)
-    assert capsys.readouterr().out == "<one for each tile: float64[4]> <one for each tile: float64[]>\n"
+    ds.tile.map(lambda x: (print(x, f"{x[0]:.3f}", [x]), x)[1])(X)
+    vector, number = "<one for each tile: float64[4]>", "<one for each tile: float64[]>"
+    assert capsys.readouterr().out == f"{vector} {number} [{vector}]\n"
 
 
 def with_a_rule(custom: Any, factor: Any, factor_of_rule: Any) -> Any:

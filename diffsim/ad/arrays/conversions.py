@@ -80,7 +80,7 @@ class Convertible(Holder):
     def __repr__(self) -> str:
         value = self._current()
         text = repr(bottom(value)).replace("\n", "\n  ")
-        return f"<differentiated {text}>" if isinstance(value, Tracer) else text
+        return f"<differentiated {text}>" if isinstance(value, Tracer) and is_known(value) else text
 
     def __str__(self) -> str:
         return str(bottom(self._current()))
