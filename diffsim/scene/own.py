@@ -50,7 +50,7 @@ def equation_of(kind: str, packaged: tuple[str, ...], folder: Path | None, allow
             f"equation.type: expected one of {', '.join(known)}, or a class such as mypackage.module:Class, "
             f"found {shown(kind)}; {nearest(kind, known)}"
         )
-    return require_equation(kind, _run(kind, entries[kind].value, entries[kind].load))
+    return require_equation(kind, _run(kind, entries[kind].module, entries[kind].load))
 
 
 def _imported(kind: str, folder: Path | None, allow_code: bool) -> type[Equation]:
@@ -113,7 +113,7 @@ def _run(kind: str, module: str, load: Callable[[], Any]) -> Any:
 def _last_line(error: Exception) -> str:
     """The last line of a traceback, and the place of the error."""
     text = cut(printable(traceback.format_exception_only(error)[-1].strip()), 200)
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     if isinstance(error, SyntaxError):
         file, line = error.filename, error.lineno
     else:
