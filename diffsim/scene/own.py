@@ -113,7 +113,7 @@ def _run(kind: str, module: str, load: Callable[[], Any]) -> Any:
 def _last_line(error: Exception) -> str:
     """The last line of a traceback, and the place of the error."""
     text = cut(printable(traceback.format_exception_only(error)[-1].strip()), 200)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError):
         file, line = error.filename, error.lineno
     else:

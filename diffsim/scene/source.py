@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -15,23 +17,37 @@ from diffsim.stepping.equation import Equation
 
 
 def code_digest(equation: type[Equation]) -> str | None:
-    """Digest of the modules of an equation; None: it is one of diffsim's.
+    """Digest of the code of an equation; None: it is one of diffsim's.
 
-    They are the modules of the class and of its bases, and those that they use if these lie in the same package, or in the same folder
-    and are not installed. The code of a class without a file, as in a notebook, is that of its methods.
+    The code is that of `modules_of`. Of a class without a file, as in a notebook, it is that of its methods.
     """
-    classes = [kind for kind in equation.__mro__ if not _is_foreign(kind.__module__)]
+    classes = _own_classes(equation)
     if not classes:
         return None
-    digest = hashlib.sha256()
-    modules: dict[str, Path] = {}
+    digest, modules = hashlib.sha256(), modules_of(equation)
     for kind in classes:
-        _collect(sys.modules.get(kind.__module__), modules)
         if kind.__module__ not in modules:
             digest.update("\n".join(_methods(kind)).encode())
     for name in sorted(modules):
         digest.update(name.encode() + modules[name].read_bytes())
     return digest.hexdigest()
+
+
+def modules_of(equation: type[Equation]) -> dict[str, Path]:
+    """Name and file of each module of an equation, without diffsim's.
+
+    They are the modules of the class and of its bases, and those that they import if these lie in the same package, or in the same folder
+    and are not installed.
+    """
+    found: dict[str, Path] = {}
+    for kind in _own_classes(equation):
+        _collect(sys.modules.get(kind.__module__), found)
+    return found
+
+
+def _own_classes(equation: type[Equation]) -> list[type]:
+    """The class and its bases without those of diffsim and of Python."""
+    return [kind for kind in equation.__mro__ if not _is_foreign(kind.__module__)]
 
 
 def _is_foreign(module: str) -> bool:
@@ -41,22 +57,31 @@ def _is_foreign(module: str) -> bool:
 
 
 def _collect(module: ModuleType | None, found: dict[str, Path]) -> None:
-    """Add a module that has a file, and those of its own that it uses."""
+    """Add a module that has a file, and those of its own that it imports."""
     file = getattr(module, "__file__", None)
     if module is None or module.__name__ in found or file is None or not Path(file).is_file():
         return
     found[module.__name__] = Path(file)
-    for other in _used(module):
-        if _belongs(other, module):
+    for name in _imports(module, Path(file)):
+        other = sys.modules.get(name)
+        if other is not None and _belongs(other, module):
             _collect(other, found)
 
 
-def _used(module: ModuleType) -> Iterator[ModuleType]:
-    """The modules of all that is named in a module."""
-    for value in list(vars(module).values()):
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(name, str) and (other := sys.modules.get(name)) is not None:
-            yield other
+def _imports(module: ModuleType, file: Path) -> Iterator[str]:
+    """Names of all that a module imports, which are modules or what modules hold."""
+    if file.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError:  # it was changed after it was imported
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), module.__package__)
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
 
 def _belongs(other: ModuleType, module: ModuleType) -> bool:
