@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 TURNS, CALLS = 5, 7
+WORK = ("program", "matmul", "cholesky", "solve")
 HERE = Path(__file__).resolve()
 
 
@@ -198,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tiles", type=int, default=100_000)
     parser.add_argument("--peers", help="an interpreter with jax and warp")
+    parser.add_argument("--work", nargs="+", choices=WORK, default=WORK)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -209,8 +211,9 @@ def main() -> None:
     cases.append(("diffsim, array program", "diffsim", {**base, "work": "array program"}, here))
     if given.peers:
         cases += [(name, name, whole, given.peers) for name in ("jax", "warp")]
-    compare("program", cases)
-    for work in ("matmul", "cholesky", "solve"):
+    if "program" in given.work:
+        compare("program", cases)
+    for work in (w for w in WORK if w != "program" and w in given.work):
         for n in (8, 16):
             case = {**base, "work": work, "n": n}
             both = [("diffsim, one thread", "diffsim", case, here), ("diffsim, two threads", "diffsim", {**case, "threads": 2}, here)]
