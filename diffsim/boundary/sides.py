@@ -15,8 +15,8 @@ from diffsim.boundary.rules import KINDS, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array
 
-Named: TypeAlias = "Rule | str"
-Boundary: TypeAlias = "Named | tuple[Named | tuple[Named, Named], ...]"
+Named: TypeAlias = Rule | str
+Boundary: TypeAlias = Named | tuple[Named | tuple[Named, Named], ...]
 """What is outside the grid, as a user writes it: one rule, or one an axis, where a pair is that of the low and that of the high side."""
 
 

@@ -117,7 +117,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
-            steps = lengths(setup.equation, name, scene.equation.metres(setup.grid))
+            steps = lengths(setup.equation, name, setup.equation.cell_lengths())
             penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], steps)
     policy = policy_of(scene.checkpoint, folder)
     return Problem(scene, setup, known, start, free, Stacked(parts), penalties, policy, decided(policy, setup))
@@ -185,14 +185,15 @@ def _check_noise(scene: Description, setup: Setup) -> None:
 
 def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> None:
     """Refuse receivers in cells where the state never changes."""
-    silent = scene.equation.silent(inputs)
-    if silent is None:
-        return
-    for name, points in setup.receivers.items():
+    silent = setup.equation.silent(inputs)
+    for name, points in setup.receivers.items() if silent else ():
         table = linear_table(setup.grid, (0,) * setup.grid.ndim, points)
-        for number in np.flatnonzero(table.gather(silent.astype(float)) > 1 - 1e-9):
-            at = ", ".join(f"{axis} = {x:g}" for axis, x in zip(setup.grid.axes, points[number], strict=True))
-            raise SceneError(f"receivers.{name}: point {number}, expected a place in the water, found land at {at}; move it")
+        for what, cells in silent.items():
+            for number in np.flatnonzero(table.gather(cells.astype(float)) > 1 - 1e-9):
+                at = ", ".join(f"{axis} = {x:g}" for axis, x in zip(setup.grid.axes, points[number], strict=True))
+                raise SceneError(
+                    f"receivers.{name}: point {number}, expected a place where the states change, found {what} at {at}; move it"
+                )
 
 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:

@@ -1,160 +1,219 @@
-"""The equations that a scene can name, and a model with the options of each."""
+"""The equations of scenes: their names, and a model of the options of each, which are the arguments of its constructor."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, Union
 
-import numpy as np
-from pydantic import Field, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
 
+from diffsim.boundary import rules_of
+from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.messages import shown
-from diffsim.scene.model import CountOrNone, Mask, Model, Positive
-from diffsim.scene.rules import Boundary, build_boundary
+from diffsim.scene.explain import explained, in_full
+from diffsim.scene.model import Model
+from diffsim.scene.options import INPUTS, OWN, WRITABLE, arguments_of, options_of
+from diffsim.scene.own import equation_of, require_equation, table_of
+from diffsim.scene.rules import Outside, RuleModel, build_boundaries, named
 from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Heat, LongWave
 from diffsim.stepping.equation import Equation
-from diffsim.typing import Array
+
+PACKAGED: Mapping[str, type[Equation]] = {
+    "long_wave": LongWave,
+    "acoustic": Acoustic,
+    "heat": Heat,
+    "dg_advection": DGAdvection,
+    "dg_acoustic": DGAcoustic,
+}
+"""The equations that scenes name by a word."""
 
 
-class SolverModel(Model, ABC):
-    """The options of an equation, and what a scene needs to know of it."""
-
-    @abstractmethod
-    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        """The equation. `finer` is the number of cells along an axis for each cell of the scene's own grid."""
-
-    def metres(self, grid: Grid) -> tuple[float, ...]:
-        """Distance of cells along each axis, m, in the middle of the grid."""
-        return grid.spacing
-
-    def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        """Cells where the state never changes."""
-        return None
-
-    def finer_step(self, finer: float) -> float:
-        """Factor on dt that keeps the stability number on a grid that is `finer` times finer."""
-        return 1 / finer
-
-
-class LongWaveModel(SolverModel):
-    """Linear long waves (`diffsim.solvers.LongWave`): known depth `H`, initial surface `eta0`, state `eta`.
-
-    The edges are walls, because flow through an edge depends on the depth beyond it, which is unknown.
+class SolverModel(Model):
+    """The options of an equation: `type`, and the arguments of its constructor without `grid` and `dt`.
 
     Attributes:
-        coordinates: "plane" in metres, or "sphere" with latitude and longitude in degrees.
-        sponge: cells of absorbing sponge at every edge.
-        sponge_depth: depth whose wave speed the sponge is tuned for, m.
+        of: the class of the equation.
+        words: option with rules of sides -> the rule of axes that the scene does not say.
     """
 
-    type: Literal["long_wave"]
-    coordinates: Literal["plane", "sphere"] = "plane"
-    sponge: CountOrNone = 0
-    sponge_depth: Positive = 1000.0
+    model_config = ConfigDict(protected_namespaces=())
+
+    of: ClassVar[type[Equation]]
+    words: ClassVar[Mapping[str, str | None]]
+
+    type: str
 
     @model_validator(mode="before")
     @classmethod
-    def _walls(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "boundary" in given:
+    def _writable(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if "boundary" in given and "boundary" not in cls.model_fields:
             raise ValueError(
-                "expected no boundary with long_wave, whose edges are walls (behind a sponge, where there is one), since the depth "
-                f"beyond them is not given, found {shown(given['boundary'])}; drop it"
+                f"expected no boundary with {given.get('type')}, which sets the rules of its edges itself, "
+                f"found {shown(given['boundary'])}; drop it"
+            )
+        for name in arguments_of(cls.of).keys() & given.keys() - cls.model_fields.keys() - {*OWN, *INPUTS}:
+            raise ValueError(
+                f"expected no {name}, an argument of {cls.of.__name__} that a scene cannot give, found {shown(given[name])}; drop it, "
+                f"or annotate it as {WRITABLE}"
             )
         return given
 
-    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return LongWave(grid, dt, self.coordinates, round(self.sponge * finer), self.sponge_depth)
+    @property
+    def title(self) -> str:
+        """The name of the equation, with that of its class if it is another one."""
+        return self.type if self.type in PACKAGED or self.type == name_of(self.of) else f"{self.type} ({name_of(self.of)})"
 
-    def metres(self, grid: Grid) -> tuple[float, ...]:
-        if self.coordinates == "plane":
-            return grid.spacing
-        degree = LongWave(grid, 1.0, self.coordinates).degree
-        middle = np.cos(np.radians(np.mean(grid.coordinates(0))))
-        return grid.spacing[0] * degree, float(grid.spacing[1] * degree * middle)
-
-    def silent(self, inputs: dict[str, Array]) -> Mask | None:
-        return inputs["H"] <= 0  # land
-
-
-class AcousticModel(SolverModel):
-    """Constant-density acoustics (`diffsim.solvers.Acoustic`): wave speed `c`, state `p`, forcing `f`.
-
-    Attributes:
-        order: of the Laplacian in space.
-        boundary: outside the grid; along axes that it does not say, "zero".
-        sponge: cells of absorbing sponge at every edge.
-        sponge_speed: wave speed the sponge is tuned for, m/s.
-    """
-
-    type: Literal["acoustic"]
-    order: Literal[2, 4, 6, 8, 10, 12] = 8
-    boundary: Boundary = Field("zero", validate_default=True)
-    sponge: CountOrNone = 0
-    sponge_speed: Positive = 2000.0
+    def boundaries(self) -> dict[str, RuleModel | Mapping[str, Any]]:
+        """The rules of sides in the scene, by option."""
+        return {name: model for name in self.words if (model := getattr(self, name)) is not None}
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        outside = build_boundary(self.boundary, grid, "Pa", "zero")
-        sponge = round(self.sponge * finer)
-        return Acoustic(grid, dt, self.order, outside.rules, sponge, self.sponge_speed, outside.parameters, outside.series)
+        """The equation.
+
+        Args:
+            grid: the grid.
+            dt: time step, s.
+            finer: number of cells along an axis for each cell of the scene's own grid.
+
+        Raises:
+            SceneError: a rule of a side does not fit the grid, or names an input for which the equation has no place.
+        """
+        equation = self._built(grid, dt, finer, {})
+        inputs = [str(rule.name) for option, model in self.boundaries().items() for _, _, rule in named(option, model)]
+        return self._built(grid, dt, finer, {name: _unit(name, equation) for name in inputs}) if inputs else equation
+
+    def _built(self, grid: Grid, dt: float, finer: float, units: Mapping[str, str]) -> Equation:
+        options = {name: getattr(self, name) for name in self.model_fields_set - {"type", *self.words}}
+        options |= {name: _scaled(getattr(self, name), finer) for name in self.of.in_cells if name in type(self).model_fields}
+        otherwise = {name: word for name, word in self.words.items() if word is not None}
+        outside = build_boundaries(self.boundaries(), grid, otherwise, units)
+        return self.of(grid=grid, dt=dt, **options, **outside.rules, **self._inputs(outside))  # type: ignore[call-arg]
+
+    def _inputs(self, outside: Outside) -> dict[str, Any]:
+        """The inputs that rules name, as arguments."""
+        given = {name: getattr(outside, name) for name in INPUTS if getattr(outside, name)}
+        known = arguments_of(self.of)
+        for name, variables in given.items():
+            if name not in known:
+                key = next(
+                    key for option, model in self.boundaries().items() for key, _, rule in named(option, model) if rule.name in variables
+                )
+                raise SceneError(
+                    f"{key}: expected a number, for {self.of.__name__} takes no inputs of its sides, found the name "
+                    f"{shown(next(iter(variables)))}; give a number, or let its constructor have an argument {name}"
+                )
+        return given
+
+    def __reduce__(self) -> tuple[Callable[..., SolverModel], tuple[Any, ...]]:
+        return _restored, (self.type, self.of, self.__getstate__())
 
 
-class HeatModel(SolverModel):
-    """Heat conduction (`diffsim.solvers.Heat`): diffusivity `kappa`, initial temperature `T`, forcing `q`.
+def _restored(kind: str, equation: type[Equation], state: dict[Any, Any]) -> SolverModel:
+    """A model out of what was pickled of it. The model's own class is made in each process."""
+    model = model_of(kind, equation)
+    made = model.__new__(model)
+    made.__setstate__(state)
+    return made
 
-    Attributes:
-        boundary: outside the grid; "mirror" lets no heat through, and holds along axes that it does not say.
+
+def _unit(name: str, equation: Equation) -> str:
+    """Unit of the first state whose rules name an input."""
+    given = {
+        unit
+        for state in equation.states.values()
+        for pair in rules_of(state.boundary)
+        for rule in pair
+        if rule.given == name
+        for unit in [state.unit]
+    }
+    return next(iter(sorted(given)), "")
+
+
+def _scaled(value: Any, finer: float) -> Any:
+    """A number of cells, or several, on a finer grid."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_scaled(each, finer) for each in value)
+    return value if value is None else round(value * finer) if isinstance(value, int) else value * finer
+
+
+def name_of(equation: type[Equation]) -> str:
+    """The name of a class as a scene has it: the word of a packaged one, else such as "mypackage.module:Class"."""
+    return next((word for word, kind in PACKAGED.items() if kind is equation), f"{equation.__module__}:{equation.__qualname__}")
+
+
+@cache
+def model_of(kind: str, equation: type[Equation]) -> type[SolverModel]:
+    """The model of an equation's options.
+
+    Args:
+        kind: its name in a scene.
+        equation: its class.
+
+    Raises:
+        SceneError: a scene cannot build it.
     """
-
-    type: Literal["heat"]
-    boundary: Boundary = Field("mirror", validate_default=True)
-
-    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        outside = build_boundary(self.boundary, grid, "K", "mirror")
-        return Heat(grid, dt, outside.rules, outside.parameters, outside.series)
-
-    def finer_step(self, finer: float) -> float:
-        return 1 / finer**2
-
-
-class DGModel(SolverModel):
-    """What the equations with discontinuous Galerkin elements share.
-
-    Attributes:
-        order: degree of the polynomials. Cells along each axis, also those of the data, are a multiple of order + 1.
-    """
-
-    order: Literal[1, 2, 3, 4] = 3
+    options = options_of(equation, set(dir(SolverModel)) | {"type"})
+    fields: dict[str, Any] = {"type": (Literal[kind], ...)}
+    for name, option in options.items():
+        fields[name] = (option.type, ... if option.default is Parameter.empty else Field(option.default, validate_default=option.rules))
+    made = create_model(
+        f"{equation.__name__}Model", __base__=SolverModel, __module__=__name__, __doc__=f"Options of {name_of(equation)}.", **fields
+    )
+    made.of = equation
+    made.words = {name: option.default if isinstance(option.default, str) else None for name, option in options.items() if option.rules}
+    return made
 
 
-class DGAdvectionModel(DGModel):
-    """A tracer in a wind (`diffsim.solvers.DGAdvection`): known `wind_x` and, in two dimensions, `wind_y`, state `u`.
-
-    Attributes:
-        boundary: of all sides.
-    """
-
-    type: Literal["dg_advection"]
-    boundary: Literal["periodic", "outflow"] = "periodic"
-
-    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return DGAdvection(grid, dt, self.order, self.boundary)
+def _validated(given: Any, inner: object, info: ValidationInfo) -> SolverModel:
+    """The model of an equation, as a scene has it."""
+    try:
+        return _of_table(given, info.context or {})
+    except SceneError as error:
+        raise in_full(str(error)) from None
 
 
-class DGAcousticModel(DGModel):
-    """Acoustics in pressure and velocity (`diffsim.solvers.DGAcoustic`): `c` and `rho`, states `p`, `vx` and, in two dimensions, `vy`.
+def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
+    if isinstance(given, SolverModel):
+        return given
+    given = table_of(given)
+    if not isinstance(given, dict):
+        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(given)}; correct the value")
+    if "type" not in given:
+        raise SceneError("equation.type: expected a value, found none; add the type")
+    kind = given["type"]
+    if isinstance(kind, type):
+        equation = require_equation(shown(kind), kind)
+        kind = name_of(equation)
+    elif not isinstance(kind, str):
+        raise SceneError(f"equation.type: expected text, found {shown(kind)}; correct the value")
+    else:
+        equation = PACKAGED.get(kind) or equation_of(kind, tuple(PACKAGED), context.get("folder"), context.get("allow_code", False))
+    model = model_of(kind, equation)
+    given = {**given, "type": kind}
+    try:
+        return model.model_validate(given, context=dict(context))
+    except ValidationError as error:
+        raise SceneError(explained(model, error, "equation")) from None
 
-    Attributes:
-        boundary: of all sides.
-    """
 
-    type: Literal["dg_acoustic"]
-    boundary: Literal["periodic", "wall", "outflow"] = "outflow"
-
-    def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
-        return DGAcoustic(grid, dt, self.order, self.boundary)
-
-
-EquationModel: TypeAlias = Annotated[
-    LongWaveModel | AcousticModel | HeatModel | DGAdvectionModel | DGAcousticModel, Field(discriminator="type")
-]
+if TYPE_CHECKING:
+    EquationModel: TypeAlias = SolverModel
+else:
+    EquationModel = Annotated[
+        Union[tuple(model_of(*each) for each in PACKAGED.items())], Discriminator("type"), SerializeAsAny(), WrapValidator(_validated)  # noqa: UP007
+    ]

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from diffsim.arguments import plural
 from diffsim.messages import name_shown, shown
@@ -44,10 +44,16 @@ EXPECTED: Mapping[str, str] = {
 """pydantic's name of a problem -> the expected value, with its limits."""
 
 
-def explained(kind: type[BaseModel], error: ValidationError) -> str:
-    """The message: a line for each problem, and how many more there are."""
+def explained(kind: type[BaseModel], error: ValidationError, root: str = "") -> str:
+    """The message: a line for each problem, and how many more there are.
+
+    Args:
+        kind: the model.
+        error: pydantic's error.
+        root: key of the model itself; "": it is the whole scene.
+    """
     problems = error.errors(include_url=False)
-    lines = list(dict.fromkeys(islice((_explain(kind, problem) for problem in _merged(problems)), MOST_LINES)))
+    lines = list(dict.fromkeys(islice((_explain(kind, problem, root) for problem in _merged(problems)), MOST_LINES)))
     left = len(problems) - MOST_LINES
     return "\n".join(lines + [f"and {left} more"] * (left > 0))
 
@@ -70,11 +76,19 @@ def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
         last = merged
 
 
-def _explain(kind: type[BaseModel], problem: ErrorDetails) -> str:
+def in_full(text: str) -> ValidationError:
+    """Problems in final words, a line for each, for pydantic to carry."""
+    lines = [PydanticCustomError("explained", "{line}", {"line": line}) for line in text.splitlines()]
+    return ValidationError.from_exception_data("scene", [InitErrorDetails(type=line, input=None) for line in lines])
+
+
+def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     """One line for one problem."""
-    model, key = _walk(kind, problem["loc"])
+    model, key = _walk(kind, problem["loc"], root)
     limits = problem.get("ctx", {})
     match problem["type"]:
+        case "explained":
+            return str(limits["line"])
         case "extra_forbidden":
             known = [*model.model_fields] if model else []
             name = str(problem["loc"][-1])
@@ -118,9 +132,9 @@ def _member(kind: Any) -> str:
     return "a number > 0" if kind is float else ", ".join(map(repr, get_args(kind)))
 
 
-def _walk(kind: Any, location: Sequence[int | str]) -> tuple[type[BaseModel] | None, str]:
+def _walk(kind: Any, location: Sequence[int | str], root: str) -> tuple[type[BaseModel] | None, str]:
     """The model that holds the last entry of `location`, and the location as a reader writes it, without the unions' tags."""
-    key, holder = "", None
+    key, holder = root, None
     for step in location:
         kind = _unwrapped(kind)
         if isinstance(kind, dict):  # a union by tag: this step is the tag

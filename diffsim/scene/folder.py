@@ -22,6 +22,7 @@ from diffsim.optimize.journal import recorded
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME
 from diffsim.scene.schema import Checkpoint, Description
+from diffsim.scene.source import code_digest
 from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
 
@@ -58,7 +59,7 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive["rounding"] = _rounding(scene.checkpoint)
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
     machine = [settings().arch, precision, lanes(precision_dtype(precision)), [versions()[name] for name in DECISIVE]]
-    text = json.dumps([decisive, machine, _files(tables)], sort_keys=True)
+    text = json.dumps([decisive, machine, _files(tables), code_digest(scene.equation.of)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
 
 
@@ -92,7 +93,7 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
         if resume and held.search != identity.search:
             raise SceneError(
                 f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
-                f"({folder / SCENE} has them), or start anew in another folder by --out"
+                f"({folder / SCENE} has them), its data files and the code of its equation, or start anew in another folder by --out"
             )
         if not resume and held.search == identity.search and held != identity:
             raise SceneError(

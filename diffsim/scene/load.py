@@ -125,7 +125,9 @@ def _too_deep(where: str) -> SceneError:
     return SceneError(f"scene: expected tables and lists at most {DEEPEST} deep in {where}, found deeper ones; no key needs them")
 
 
-def validated(kind: type[AnyDescription], data: Mapping[str, Any], folder: Path, read_below: Path | None = None) -> AnyDescription:
+def validated(
+    kind: type[AnyDescription], data: Mapping[str, Any], folder: Path, read_below: Path | None = None, allow_code: bool = False
+) -> AnyDescription:
     """The description that `data` gives.
 
     Args:
@@ -133,12 +135,13 @@ def validated(kind: type[AnyDescription], data: Mapping[str, Any], folder: Path,
         data: its tables.
         folder: folder to which its paths are relative.
         read_below: files that it names must lie in this folder; None: anywhere.
+        allow_code: whether it may name a class of an equation to import.
 
     Raises:
         SceneError: with a line for each problem: the key, what was expected, what was found, a remedy.
     """
     try:
-        return kind.model_validate(data, context={"folder": folder, "read_below": read_below})
+        return kind.model_validate(data, context={"folder": folder, "read_below": read_below, "allow_code": allow_code})
     except ValidationError as error:
         raise SceneError(explained(kind, error)) from None
 

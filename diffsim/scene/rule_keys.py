@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -76,13 +76,28 @@ def keys_of(kind: str) -> Mapping[str, Key]:
     for name in OWN:
         if name in arguments:
             raise SceneError(f"{name} of {rule.__name__}: expected another name, for each rule has a key {name}; rename the argument")
+    hints = types_of(rule)
+    return {name: _key(rule, name, hints.get(name), argument.default is argument.empty) for name, argument in arguments.items()}
+
+
+def types_of(kind: type, key: str = "") -> dict[str, Any]:
+    """Type of each annotated argument of a class, with limits such as `Gt(0)`.
+
+    Args:
+        kind: the class.
+        key: what a message begins with.
+
+    Raises:
+        SceneError: an annotation names something that is unknown.
+    """
+    annotated = kind if is_dataclass(kind) else cast(Any, kind).__init__
     try:
-        hints = get_type_hints(rule if is_dataclass(rule) else rule.__init__) if arguments else {}
+        return get_type_hints(annotated, include_extras=True) if signature(kind).parameters else {}
     except NameError as error:
         raise SceneError(
-            f"type of an argument of {rule.__name__}: expected one that is known where the module is read, found none ({error}); import it"
+            f"{key}type of an argument of {kind.__name__}: expected one that is known where the module is read, found none ({error}); "
+            "import it"
         ) from None
-    return {name: _key(rule, name, hints.get(name), argument.default is argument.empty) for name, argument in arguments.items()}
 
 
 def _key(rule: type[Rule], name: str, hint: Any, needed: bool) -> Key:

@@ -145,62 +145,75 @@ class Outside:
     """A boundary on a grid.
 
     Attributes:
-        rules: a pair an axis.
+        rules: argument of the constructor -> a pair of rules an axis.
         parameters: inputs that rules name and that hold for all steps.
         series: inputs that rules name and that are given for each step.
     """
 
-    rules: tuple[tuple[Rule, Rule], ...]
+    rules: Mapping[str, tuple[tuple[Rule, Rule], ...]]
     parameters: Mapping[str, Variable]
     series: Mapping[str, Variable]
 
 
-def named(boundary: RuleModel | Mapping[str, Any]) -> Iterator[tuple[str, str, RuleModel]]:
+def named(option: str, boundary: RuleModel | Mapping[str, Any]) -> Iterator[tuple[str, str, RuleModel]]:
     """Key, axis and rule of each side whose rule names an input. The axis is "" if the rule is for all sides."""
     pairs = {"": boundary} if isinstance(boundary, RuleModel) else boundary
     for axis, sides in pairs.items():
-        here = f"equation.boundary.{axis}".removesuffix(".")
+        here = f"equation.{option}.{axis}".removesuffix(".")
         each = {here: sides} if isinstance(sides, RuleModel) else {f"{here}[{number}]": rule for number, rule in enumerate(sides)}
         yield from ((key, axis, rule) for key, rule in each.items() if rule.name is not None)
 
 
-def build_boundary(model: RuleModel | Mapping[str, Any], grid: Grid, unit: str, otherwise: str) -> Outside:
-    """The boundary of an equation's states.
+def build_boundaries(
+    models: Mapping[str, RuleModel | Mapping[str, Any]], grid: Grid, otherwise: Mapping[str, str], units: Mapping[str, str]
+) -> Outside:
+    """The boundaries of an equation's states.
 
     Args:
-        model: the rules in the scene.
+        models: option of the equation -> its rules in the scene.
         grid: the grid.
-        unit: unit of the states.
-        otherwise: the rule of other axes.
+        otherwise: option -> the rule of axes that the scene does not say. Without one it must say all.
+        units: input -> unit of the state whose rule names it.
 
     Raises:
-        SceneError: the grid does not have an axis, or an input cannot vary as the rule says.
+        SceneError: the grid does not have an axis, an axis has no rule, or an input cannot vary as the rule says.
     """
-    if not isinstance(model, RuleModel):
-        for axis in model:
-            if axis not in grid.axes:
-                known = f"expected one of the axes {', '.join(grid.axes)}"
-                raise SceneError(f"equation.boundary.{axis}: {known}, found {shown(axis)}; {nearest(axis, grid.axes)}")
-    per_axis = [model if isinstance(model, RuleModel) else model.get(axis, RuleModel(type=otherwise)) for axis in grid.axes]
-    pairs = [(sides, sides) if isinstance(sides, RuleModel) else sides for sides in per_axis]
-    ends = tuple(rule if rule.joins else "mirror" for rule in (low.build() for low, _ in pairs))
+    rules: dict[str, tuple[tuple[Rule, Rule], ...]] = {}
+    variables: dict[str, Variable] = {}
     found: dict[str, tuple[str, RuleModel]] = {}
-    for key, across, rule in named(model):
-        assert rule.name is not None
-        _check_varies(key, across, rule, grid)
-        first, other = found.setdefault(rule.name, (key, rule))
-        if set(other.along) != set(rule.along):
-            raise SceneError(
-                f"{key}.varies: expected {shown(list(other.along))} for {rule.name}, as at {first}, found {shown(list(rule.along))}; "
-                "give both the same, or two names"
-            )
-    variables = {
-        name: Variable(ends, axes=tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME)), unit=rule.build().unit(unit))
-        for name, (_, rule) in found.items()
-    }
+    for option, model in models.items():
+        pairs = _pairs(option, model, grid, otherwise.get(option))
+        rules[option] = tuple((low.build(), high.build()) for low, high in pairs)
+        ends = tuple(low if low.joins else "mirror" for low, _ in rules[option])
+        for key, across, rule in named(option, model):
+            assert rule.name is not None
+            _check_varies(key, across, rule, grid)
+            first, other = found.setdefault(rule.name, (key, rule))
+            if set(other.along) != set(rule.along):
+                raise SceneError(
+                    f"{key}.varies: expected {shown(list(other.along))} for {rule.name}, as at {first}, found {shown(list(rule.along))}; "
+                    "give both the same, or two names"
+                )
+            axes = tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME))
+            variables.setdefault(rule.name, Variable(ends, axes=axes, unit=rule.build().unit(units.get(rule.name, ""))))
     series = {name: variable for name, variable in variables.items() if TIME in found[name][1].along}
     rest = {name: variable for name, variable in variables.items() if name not in series}
-    return Outside(tuple((low.build(), high.build()) for low, high in pairs), rest, series)
+    return Outside(rules, rest, series)
+
+
+def _pairs(option: str, model: RuleModel | Mapping[str, Any], grid: Grid, otherwise: str | None) -> list[tuple[RuleModel, RuleModel]]:
+    """The rules of each axis, at the low and at the high side."""
+    if isinstance(model, RuleModel):
+        return [(model, model)] * grid.ndim
+    for axis in model:
+        if axis not in grid.axes:
+            known = f"expected one of the axes {', '.join(grid.axes)}"
+            raise SceneError(f"equation.{option}.{axis}: {known}, found {shown(axis)}; {nearest(axis, grid.axes)}")
+    left = [axis for axis in grid.axes if axis not in model]
+    if left and otherwise is None:
+        raise SceneError(f"equation.{option}: expected a rule for each axis, found none for {' and '.join(left)}; add it")
+    per_axis = [model[axis] if axis in model else RuleModel(type=otherwise) for axis in grid.axes]
+    return [(sides, sides) if isinstance(sides, RuleModel) else sides for sides in per_axis]
 
 
 def _check_varies(key: str, across: str, rule: RuleModel, grid: Grid) -> None:

@@ -229,7 +229,7 @@ def _outcome(
         name=scene.name,
         title=scene.title,
         summary=scene.summary,
-        equation=scene.equation.type,
+        equation=scene.equation.title,
         axes=_axes(setup.grid, scene),
         background=background,
         background_units={name: setup.unit(name) for name in background},

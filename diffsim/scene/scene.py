@@ -30,7 +30,8 @@ class Scene(Description):
     """A question to physics, with everything needed to answer it.
 
     `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
-    `diffsim.scene.schema`, or from dicts like the tables of a file.
+    `diffsim.scene.schema`, or from dicts like the tables of a file. There `equation` may also be a class of an equation, a
+    `functools.partial` of one with its options, or a dict whose `type` is the class.
 
     Raises:
         SceneError: a key that is unknown, missing or of the wrong kind; the message names it and its place in the file.
@@ -43,13 +44,17 @@ class Scene(Description):
     """
 
     @classmethod
-    def load(cls, scene: str | Path, overrides: Sequence[str] = (), read_below: str | Path | None = None) -> Scene:
+    def load(
+        cls, scene: str | Path, overrides: Sequence[str] = (), read_below: str | Path | None = None, allow_code: bool = False
+    ) -> Scene:
         """Read a scene.
 
         Args:
             scene: a TOML file, or the name of a scene that comes with diffsim.
             overrides: texts such as "optimise.iterations=5", applied in order.
             read_below: files that the scene names must lie in this folder, after links are resolved; None: anywhere.
+            allow_code: import the class that `equation.type` names as "mypackage.module:Class", also from the folder of the scene. That
+                runs its code.
 
         Raises:
             SceneError: the scene is invalid. The message has a line for each problem.
@@ -58,7 +63,7 @@ class Scene(Description):
         below = None if read_below is None else Path(read_below)
         if below is not None and not below.is_dir():
             raise SceneError(f"read_below: expected a folder, found {path_shown(below)}, which is none; name one that is there")
-        return validated(cls, read_scene(path, overrides), path.resolve().parent, below)
+        return validated(cls, read_scene(path, overrides), path.resolve().parent, below, allow_code)
 
     def problem(self, precision: str | None = None) -> Problem:
         """The assembled scene."""

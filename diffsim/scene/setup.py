@@ -226,7 +226,7 @@ def require_input(key: str, name: str, scene: Description, equation: Equation) -
     """
     known = field_inputs(equation)
     if name not in known:
-        remedy, rules = nearest(name, known), "boundary" in type(scene.equation).model_fields
+        remedy, rules = nearest(name, known), scene.equation.boundaries()
         further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
         raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
 

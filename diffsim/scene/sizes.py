@@ -11,7 +11,7 @@ from diffsim.errors import SceneError
 from diffsim.grid import AXES
 from diffsim.scene.model import MOST
 from diffsim.scene.parts import PointSet
-from diffsim.scene.rules import TIME, RuleModel, named
+from diffsim.scene.rules import TIME, named
 from diffsim.scene.schema import Description, Truth
 from diffsim.system import available_memory
 
@@ -84,8 +84,7 @@ def shares(scene: Description, precision: str) -> list[Share]:
 
 def given_times(scene: Description) -> dict[str, int]:
     """Input named by a boundary rule -> numbers for each time step; 0 if it holds for all steps."""
-    boundary = getattr(scene.equation, "boundary", None)
-    found = named(boundary) if isinstance(boundary, (RuleModel, dict)) else ()
+    found = [each for option, model in scene.equation.boundaries().items() for each in named(option, model)]
     shape = dict(zip(scene.grid.axes or AXES[-len(scene.grid.shape) :], scene.grid.shape, strict=True))
     return {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
 
@@ -100,7 +99,7 @@ def fine_steps(scene: Description, truth: Truth) -> int:
     Raises:
         SceneError: there are too many.
     """
-    factor = truth.dt_factor or scene.equation.finer_step(truth.refine)
+    factor = truth.dt_factor or truth.refine**-scene.equation.of.stable_dt_power
     if scene.time.count / factor > MOST:
         raise SceneError(f"truth.dt_factor: expected at most {MOST:g} steps, found {scene.time.count / factor:g}; raise it")
     return math.ceil(scene.time.count / factor - 1e-9) or 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from diffsim.arguments import positive
 from diffsim.boundary import Boundary, per_axis
@@ -16,7 +17,7 @@ from diffsim.layers import Sponge
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
-from diffsim.typing import Array
+from diffsim.typing import Array, Natural, Positive
 
 
 class Acoustic(Equation):
@@ -74,15 +75,16 @@ class Acoustic(Equation):
     """
 
     forcings = ("f",)
+    in_cells = ("sponge",)
 
     def __init__(
         self,
         grid: Grid,
         dt: float,
-        order: int = 8,
+        order: Literal[2, 4, 6, 8, 10, 12] = 8,
         boundary: Boundary = "zero",
-        sponge: int = 0,
-        sponge_speed: float = 2000.0,
+        sponge: Natural = 0,
+        sponge_speed: Positive = 2000.0,
         parameters: Mapping[str, Variable] = MappingProxyType({}),
         series: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:

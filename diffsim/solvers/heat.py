@@ -59,6 +59,7 @@ class Heat(Equation):
     """
 
     forcings = ("q",)
+    stable_dt_power = 2.0
 
     def __init__(
         self,

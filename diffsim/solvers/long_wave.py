@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffsim.arguments import one_of, positive
 from diffsim.errors import ParameterError
@@ -17,7 +18,7 @@ from diffsim.grid import Grid
 from diffsim.layers import Sponge
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Profile, Variable
-from diffsim.typing import Array
+from diffsim.typing import Array, Natural, Positive
 
 GRAVITY = 9.81
 """m/s²"""
@@ -72,8 +73,15 @@ class LongWave(Equation):
         assert value > 0 and abs(gradient["eta0"][15]).max() > 0
     """
 
+    in_cells = ("sponge",)
+
     def __init__(
-        self, grid: Grid, dt: float, coordinates: Literal["plane", "sphere"] = "plane", sponge: int = 0, sponge_depth: float = 1000.0
+        self,
+        grid: Grid,
+        dt: float,
+        coordinates: Literal["plane", "sphere"] = "plane",
+        sponge: Natural = 0,
+        sponge_depth: Positive = 1000.0,
     ) -> None:
         check_common(grid, dt, sponge)
         one_of("coordinates", coordinates, ("plane", "sphere"))
@@ -95,10 +103,19 @@ class LongWave(Equation):
 
     def metres(self) -> tuple[float, ...]:
         """Spacing in metres; on the sphere, of longitude, the smallest on the grid."""
+        return self._metres(float(np.abs(self.grid.coordinates(0)).max()))
+
+    def cell_lengths(self) -> tuple[float, ...]:
+        return self._metres(float(np.mean(self.grid.coordinates(0))))
+
+    def _metres(self, latitude: float) -> tuple[float, ...]:
+        """Spacing in metres, on the sphere at a latitude in degrees."""
         if self.coordinates == "plane":
             return self.grid.spacing
-        narrow = float(np.cos(np.radians(self.grid.coordinates(0))).min())
-        return self.grid.spacing[0] * self.degree, self.grid.spacing[1] * self.degree * narrow
+        return self.grid.spacing[0] * self.degree, float(self.grid.spacing[1] * self.degree * np.cos(np.radians(latitude)))
+
+    def silent(self, parameters: Mapping[str, Array]) -> Mapping[str, NDArray[np.bool_]]:
+        return {"land": parameters["H"] <= 0}
 
     def coefficients(self, H: Symbol, **metric: Symbol) -> dict[str, Symbol]:
         out = {}

@@ -162,6 +162,9 @@ class Equation(ABC):
         profiles: given functions of one coordinate.
         initials: the arguments of `initial`, if it is overridden.
         coefficient_boundaries: rules of coefficients whose rule is not "zero".
+        stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
+            takes the time step of its data from it, which it makes on a finer grid.
+        in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
 
     Example:
         import numpy as np
@@ -196,6 +199,8 @@ class Equation(ABC):
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}
     coefficient_boundaries: Mapping[str, Boundary] = {}
+    stable_dt_power: float = 1.0
+    in_cells: tuple[str, ...] = ()
 
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
@@ -211,3 +216,15 @@ class Equation(ABC):
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise if the parameters are not physical or `dt` is not stable for them."""
+
+    def cell_lengths(self) -> tuple[float, ...]:
+        """Distance of cells along each axis in the middle of the grid, m. Penalties of a scene use it. The default: the grid's spacing."""
+        return self.grid.spacing
+
+    def silent(self, parameters: Mapping[str, Array]) -> Mapping[str, NDArray[np.bool_]]:
+        """Cells where the states never change, such as {"land": H <= 0}. A scene refuses receivers there. The default: none.
+
+        Args:
+            parameters: values of the inputs over the cells.
+        """
+        return {}

@@ -64,7 +64,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def main() -> None:
     cells, rng = ELEMENTS * (ORDER + 1), np.random.default_rng(0)
-    equation = ds.solvers.DGAcoustic(ds.Grid((cells, cells), 1 / (ORDER + 1)), 0.05, ORDER)
+    equation = ds.solvers.DGAcoustic(ds.Grid((cells, cells), 1 / (ORDER + 1)), 0.05, ORDER, "periodic")
     states = list(rng.normal(size=(3, cells, cells)).astype(np.float32))
     coefficients = list(rng.uniform(0.5, 1.0, size=(2, cells, cells)).astype(np.float32))
     found, expected = equation.advance(states, coefficients), all_elements(equation, states, coefficients)

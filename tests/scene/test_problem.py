@@ -123,7 +123,11 @@ REFUSED = [
     (ACOUSTIC, {"receivers__q": {"points": [[40.0, 40.0]]}}, "receivers.q: expected one of p, p_prev, found 'q'"),
     (ACOUSTIC, {"sources__f__points__0": [40.0, -1.0]}, "sources.f: source 0 at (40.0, -1.0) lies outside the grid"),
     (ACOUSTIC, {"receivers__p__points": [[40.0, 400.0]]}, "receivers.p: receiver 0 at (40.0, 400.0) lies outside the grid"),
-    (WAVE, {"receivers__eta__points__1": [3000.0, 7300.0]}, "receivers.eta: point 1, expected a place in the water, found land"),
+    (
+        WAVE,
+        {"receivers__eta__points__1": [3000.0, 7300.0]},
+        "receivers.eta: point 1, expected a place where the states change, found land at",
+    ),
     (ACOUSTIC, {"checkpoint__memory": "1 B"}, "checkpoint.memory: "),
     (ACOUSTIC, {"checkpoint__memory": "much"}, "checkpoint.memory: "),
     (ACOUSTIC, {"checkpoint__disk": "much"}, "checkpoint.disk: expected an amount of memory"),

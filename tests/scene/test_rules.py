@@ -14,7 +14,7 @@ import diffsim as ds
 from diffsim import boundary
 from diffsim.errors import ParameterError, SceneError
 from diffsim.scene import Scene
-from diffsim.scene.equations import AcousticModel, HeatModel
+from diffsim.scene.equations import PACKAGED, model_of
 from diffsim.scene.fields import build_field
 from diffsim.scene.objective import Objective
 from diffsim.scene.rule_keys import keys_of
@@ -26,6 +26,7 @@ from diffsim.typing import Array
 from tests.scene.tiny import ACOUSTIC, DRIVEN, WAVE, as_toml, scene, tables
 
 STEPS = 5
+AcousticModel, HeatModel = model_of("acoustic", PACKAGED["acoustic"]), model_of("heat", PACKAGED["heat"])
 Written = tuple[Any, ds.boundary.Rule]
 """A rule as a scene has it, and in Python."""
 
@@ -371,21 +372,10 @@ class Decay(ds.Equation):
         return {"u": u + self.dt * (D * ds.expr.laplacian(u) - rate * u + push)}
 
 
-class DecayModel(HeatModel):
-    type: Literal["decay"]  # type: ignore[assignment]
-
-    def build(self, grid: ds.Grid, dt: float, finer: float = 1.0) -> ds.Equation:
-        return Decay(grid, dt)
-
-
-class DecayScene(Scene):
-    equation: DecayModel  # type: ignore[assignment]
-
-
 def test_an_equation_of_ones_own_has_parameters_along_few_axes() -> None:
     given = tables(
         DRIVEN,
-        equation={"type": "decay"},
+        equation=Decay,
         fields={"u": {"gaussians": [{"centre": [2.0, 3.0], "width": 1.0, "amplitude": 1.0}]}},
         receivers={"u": DRIVEN["receivers"]["T"]},
         unknowns={"rate": {"start": {"constant": 0.3}}, "D": {"start": {"constant": 0.2}}, "push": {"start": {"constant": 0.0}}},
@@ -394,7 +384,7 @@ def test_an_equation_of_ones_own_has_parameters_along_few_axes() -> None:
         penalty=[{"type": "tikhonov", "unknown": "rate", "order": 1, "weight": 1e-4}],
         accept=[{"quantity": "loss_reduction", "at_least": 10.0}],
     )
-    made = DecayScene(**given)
+    made = Scene(**given)
     assert {name: values.shape for name, values in made.problem("f64").start.items()} == {"rate": (7,), "D": (1,), "push": (14,)}
     assert [line for line in made.gradcheck() if not line.passed] == []
     outcome = made.run(precision="f64")

@@ -9,7 +9,7 @@ import diffsim.numpy as dnp
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
-from diffsim.solvers.dg.equation import DGEquation, Sides
+from diffsim.solvers.dg.equation import DGEquation, EachSide, Order, Side
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.stepping.equation import Variable
 from diffsim.typing import Array
@@ -75,7 +75,7 @@ class DGAcoustic(DGEquation):
 
     SIDES: Mapping[str, tuple[float, ...]] = {"periodic": (1.0, 1.0), "wall": (1.0, -1.0), "outflow": (0.0, 0.0)}
 
-    def __init__(self, grid: Grid, dt: float, order: int = 3, boundary: Sides = "periodic") -> None:
+    def __init__(self, grid: Grid, dt: float, order: Order = 3, boundary: Side | EachSide = "outflow") -> None:
         super().__init__(grid, dt, order, boundary)
         self.velocities = ("vy", "vx")[-grid.ndim :]
         self.states = {"p": Variable(self.rules, unit="Pa")} | {name: Variable(self.rules, unit="m/s") for name in self.velocities}

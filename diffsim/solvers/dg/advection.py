@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ import diffsim.numpy as dnp
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
-from diffsim.solvers.dg.equation import DGEquation, Sides
+from diffsim.solvers.dg.equation import DGEquation, EachSide, Order
 from diffsim.solvers.stability import check_step
 from diffsim.stepping.equation import Variable
 from diffsim.typing import Array
@@ -69,7 +69,7 @@ class DGAdvection(DGEquation):
 
     SIDES: Mapping[str, tuple[float, ...]] = {"periodic": (1.0,), "outflow": (0.0,)}
 
-    def __init__(self, grid: Grid, dt: float, order: int = 3, boundary: Sides = "periodic") -> None:
+    def __init__(self, grid: Grid, dt: float, order: Order = 3, boundary: Literal["periodic", "outflow"] | EachSide = "periodic") -> None:
         super().__init__(grid, dt, order, boundary)
         self.states = {"u": Variable(self.rules, unit="kg/m³")}
         self.winds = ("wind_y", "wind_x")[-grid.ndim :]

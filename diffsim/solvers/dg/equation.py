@@ -24,8 +24,10 @@ from diffsim.typing import Array
 
 Side: TypeAlias = Literal["periodic", "wall", "outflow"]
 Indices: TypeAlias = NDArray[np.intp]
-Sides: TypeAlias = Side | Sequence[Side | tuple[Side, Side]]
-"""A rule for all sides, or one for each axis, where a pair is for the low and the high side."""
+EachSide: TypeAlias = Sequence[Side | tuple[Side, Side]]
+"""A rule for each axis, where a pair is for the low and the high side."""
+Order: TypeAlias = Literal[1, 2, 3, 4]
+"""Degree of the polynomials of an element."""
 
 
 class DGEquation(Equation):
@@ -44,7 +46,7 @@ class DGEquation(Equation):
 
     SIDES: Mapping[str, tuple[float, ...]]
 
-    def __init__(self, grid: Grid, dt: float, order: int, boundary: Sides) -> None:
+    def __init__(self, grid: Grid, dt: float, order: Order, boundary: Side | EachSide) -> None:
         check_common(grid, dt)
         if grid.ndim > 2:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2; elements are intervals or rectangles")
@@ -188,7 +190,7 @@ def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -
     return found.reshape(-1), made
 
 
-def sides_of(boundary: Sides, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The rules of the low and the high side of each axis.
 
     Raises:

@@ -1,0 +1,165 @@
+"""The options of an equation in a scene: the arguments of its constructor, with types from their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import Parameter, isabstract, signature
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
+
+from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from diffsim.arguments import plural
+from diffsim.boundary import Boundary as AnyBoundary
+from diffsim.errors import SceneError
+from diffsim.messages import shown
+from diffsim.scene.rule_keys import TYPES, types_of
+from diffsim.scene.rules import Boundary
+from diffsim.stepping.equation import Equation
+
+OWN = ("type", "grid", "dt")
+"""Arguments that are no options: every equation has a type, and the scene has a grid and a time step of its own."""
+INPUTS = ("parameters", "series")
+"""Arguments for the inputs that rules of sides name. The names are those of the attributes of `Equation`."""
+SCALARS = {kind: TYPES[kind][0] for kind in (float, int, bool, str)}
+WORDS = {float: "a number", int: "an integer", bool: "true or false", str: "text"}
+WRITABLE = "float, int, bool, str, Literal, diffsim.boundary.Boundary, or a tuple, list or union of these"
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of an equation.
+
+    Attributes:
+        type: its type, as pydantic takes it.
+        default: its default; None: that of the constructor; `Parameter.empty`: it must be given.
+        rules: whether it gives the rules of sides.
+    """
+
+    type: Any
+    default: Any
+    rules: bool = False
+
+
+def arguments_of(equation: type[Equation]) -> Mapping[str, Parameter]:
+    """The arguments of the constructor that can be given by name.
+
+    Raises:
+        SceneError: it does not take `grid` and `dt`, or the class has no step.
+    """
+    name, found = equation.__name__, signature(equation).parameters
+    if isabstract(equation):
+        raise SceneError(f"equation: expected an equation with its step, found {name}, which has none; write its method step")
+    anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in found.values())
+    named = {key: value for key, value in found.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
+    if not anything and not {"grid", "dt"} <= named.keys():
+        raise SceneError(
+            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(found), 'argument')} "
+            f"({', '.join(found) or 'none'}); begin it as in def __init__(self, grid, dt)"
+        )
+    return named
+
+
+def options_of(equation: type[Equation], taken: set[str]) -> dict[str, Option]:
+    """The options that a scene can give to an equation.
+
+    Args:
+        equation: its class.
+        taken: names that an option cannot have.
+
+    Raises:
+        SceneError: an argument without a default cannot be written in a scene.
+    """
+    arguments, hints = arguments_of(equation), types_of(equation, "equation: ")
+    found = {}
+    for name, argument in arguments.items():
+        if name in INPUTS or (name in OWN and name != "type"):
+            continue
+        option = None if name in taken or name.startswith("_") else _option(name, hints.get(name), argument.default)
+        if option is not None:
+            found[name] = option
+        elif argument.default is argument.empty:
+            raise SceneError(f"equation: {_unwritable(name, equation, hints.get(name), name in taken or name.startswith('_'))}")
+    return found
+
+
+def _option(name: str, hint: Any, default: Any) -> Option | None:
+    """An option; None: a scene cannot give it."""
+    if hint is None:
+        hint = AnyBoundary if name == "boundary" else _type_of_value(default)
+    kind = _key_type(hint)
+    if kind is None:
+        return None
+    rules = kind is Boundary
+    if rules and default is not Parameter.empty and not isinstance(default, str):
+        default = None  # the constructor's own, which may be no word
+    return Option(kind if default is not None else Optional[kind], default, rules)  # noqa: UP045  # the type is known when it runs
+
+
+def _unwritable(name: str, equation: type[Equation], hint: Any, reserved: bool) -> str:
+    """What is wrong with an argument that a scene cannot give."""
+    what = f"argument {name} of {equation.__name__}"
+    if reserved:
+        return f"{what}: expected another name, for a scene cannot have this one as a key; rename the argument"
+    if hint is None:
+        return f"{what}: expected an annotation or a default, which say what a scene can give, found neither; write {name}: float"
+    return f"{what}: expected {WRITABLE} as its type, for a scene to give it, found {shown(hint)}; change the type, or give it a default"
+
+
+def _type_of_value(value: Any) -> Any:
+    """The annotation that a default stands for; None: it says nothing."""
+    if isinstance(value, (tuple, list)):
+        kinds = {type(each) for each in value}
+        return tuple.__class_getitem__((kinds.pop(), ...)) if len(kinds) == 1 and kinds <= SCALARS.keys() else None
+    return type(value) if type(value) in SCALARS else None
+
+
+def _key_type(hint: Any) -> Any:
+    """The type of a key, as pydantic takes it, from an annotation; None: a scene cannot give it."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _limited(_key_type(inside[0]), inside[1:])
+    if origin is Literal:
+        return hint
+    if origin in (Union, UnionType):
+        members = [member for member in inside if member is not NoneType]
+        return Boundary if set(members) == set(get_args(AnyBoundary)) else _any_of(members)
+    if origin in (tuple, list):
+        items = [each if each is Ellipsis else _key_type(each) for each in inside]
+        return None if None in items else origin[tuple(items)]
+    return dict[Any, Any](SCALARS).get(hint) if isinstance(hint, type) else None
+
+
+def _limited(kind: Any, limits: tuple[Any, ...]) -> Any:
+    """A type with further limits, such as `Gt(0)`, which pydantic checks before its own."""
+    if kind is None or kind is Boundary:
+        return kind
+    plain, *checks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    return Annotated[(plain, *limits, *checks)]
+
+
+def _any_of(members: list[Any]) -> Any:
+    """A union of those members that a scene can give."""
+    kinds = {member: kind for member in members if (kind := _key_type(member)) is not None}
+    if len(kinds) < 2:
+        return next(iter(kinds.values()), None)
+    expected = " or ".join(map(_words, kinds))
+
+    def checked(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return inner(value)
+        except ValidationError:
+            raise ValueError(f"expected {expected}, found {shown(value)}; correct the value") from None
+
+    return Annotated[Union[tuple(kinds.values())], WrapValidator(checked)]  # noqa: UP007  # the members are known when it runs
+
+
+def _words(hint: Any) -> str:
+    """An annotation in the words of a message."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(map(repr, inside))
+    if origin in (tuple, list):
+        return "a list"
+    return _words(inside[0]) if origin is Annotated else WORDS.get(hint, "rules of sides")

@@ -1,0 +1,117 @@
+"""A digest of the code of an equation, by which a resumed run notices that it changed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from diffsim.stepping.equation import Equation
+
+
+def code_digest(equation: type[Equation]) -> str | None:
+    """Digest of the code of an equation; None: it is one of diffsim's.
+
+    The code is that of `modules_of`. Of a class without a file, as in a notebook, it is that of its methods.
+    """
+    classes = _own_classes(equation)
+    if not classes:
+        return None
+    digest, modules = hashlib.sha256(), modules_of(equation)
+    for kind in classes:
+        if kind.__module__ not in modules:
+            digest.update("\n".join(_methods(kind)).encode())
+    for name in sorted(modules):
+        digest.update(name.encode() + modules[name].read_bytes())
+    return digest.hexdigest()
+
+
+def modules_of(equation: type[Equation]) -> dict[str, Path]:
+    """Name and file of each module of an equation, without diffsim's.
+
+    They are the modules of the class and of its bases, and those that they import if these lie in the same package, or in the same folder
+    and are not installed.
+    """
+    found: dict[str, Path] = {}
+    for kind in _own_classes(equation):
+        _collect(sys.modules.get(kind.__module__), found)
+    return found
+
+
+def _own_classes(equation: type[Equation]) -> list[type]:
+    """The class and its bases without those of diffsim and of Python."""
+    return [kind for kind in equation.__mro__ if not _is_foreign(kind.__module__)]
+
+
+def _is_foreign(module: str) -> bool:
+    """Whether a module is of diffsim or of Python, whose versions are compared."""
+    top = module.partition(".")[0]
+    return top == "diffsim" or top in sys.stdlib_module_names
+
+
+def _collect(module: ModuleType | None, found: dict[str, Path]) -> None:
+    """Add a module that has a file, and those of its own that it imports."""
+    file = getattr(module, "__file__", None)
+    if module is None or module.__name__ in found or file is None or not Path(file).is_file():
+        return
+    found[module.__name__] = Path(file)
+    for name in _imports(module, Path(file)):
+        other = sys.modules.get(name)
+        if other is not None and _belongs(other, module):
+            _collect(other, found)
+
+
+def _imports(module: ModuleType, file: Path) -> Iterator[str]:
+    """Names of all that a module imports, which are modules or what modules hold."""
+    if file.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError:  # it was changed after it was imported
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), module.__package__)
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
+
+
+def _belongs(other: ModuleType, module: ModuleType) -> bool:
+    """Whether a module is of the same package as another, or of the same project."""
+    name, file = other.__name__, getattr(other, "__file__", None)
+    if file is None or _is_foreign(name):
+        return False
+    folder = Path(str(module.__file__)).resolve().parent
+    return name.partition(".")[0] == module.__name__.partition(".")[0] or (
+        Path(file).resolve().is_relative_to(folder) and not _is_installed(Path(file))
+    )
+
+
+def _is_installed(file: Path) -> bool:
+    paths = sysconfig.get_paths()
+    return any(file.resolve().is_relative_to(Path(paths[name]).resolve()) for name in ("purelib", "platlib", "stdlib"))
+
+
+def _methods(kind: type) -> Iterator[str]:
+    """The code of a class without a file."""
+    for name, value in sorted(vars(kind).items()):
+        function = inspect.unwrap(getattr(value, "__func__", value)) if callable(getattr(value, "__func__", value)) else None
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            yield f"{name}: {_code(code)} {getattr(function, '__defaults__', None)!r}"
+        elif isinstance(value, (int, float, str, tuple, bool)):
+            yield f"{name}: {value!r}"
+
+
+def _code(code: CodeType) -> str:
+    """The instructions of a function, without its place in a file."""
+    constants: list[Any] = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants))
