@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
+from diffsim.arguments import real_array
 from diffsim.errors import DerivativeError
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
@@ -33,6 +35,8 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
     """
     check_names("inputs", inputs, compiled.inputs, "inputs")
     names = tuple(inputs)
+    kept = (DifferentiatedArray, list, tuple)  # a list may hold differentiated values
+    inputs = {name: value if isinstance(value, kept) else real_array(f"input {name}", value) for name, value in inputs.items()}
     fixed = [n for n in names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
     if fixed:
         raise DerivativeError(
