@@ -81,6 +81,10 @@ class SceneError(DiffsimError, ValueError):
     """A scene file, or a data file that it names, is invalid."""
 
 
+class MissingPackageError(DiffsimError, ImportError):
+    """A package that this part of diffsim needs is not installed."""
+
+
 class DivergenceError(DiffsimError, ArithmeticError):
     """A loss, a state or a gradient is no longer finite."""
 
