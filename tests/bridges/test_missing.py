@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 
 
-@pytest.mark.parametrize(("module", "name"), [("diffsim.torch", "torch")])
+@pytest.mark.parametrize(("module", "name"), [("diffsim.torch", "torch"), ("diffsim.jax", "jax")])
 def test_a_missing_package_is_named_with_its_command(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, module, raising=False)
