@@ -105,6 +105,7 @@ def test_vtk_reads_what_is_written(grid: ds.Grid, tmp_path: Path) -> None:
     reader.SetFileName(str(path))
     reader.Update()
     found = reader.GetOutput()
+    assert found.GetDimensions() == (*(n + 1 for n in reversed(grid.shape)), 2, 2)[:3]  # of points
     data = found.GetCellData()
     arrays = {data.GetArrayName(k): data.GetArray(k) for k in range(data.GetNumberOfArrays())}
     given = {f"input_{name}": value for name, value in inputs.items() if name != "f"}
