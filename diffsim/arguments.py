@@ -15,6 +15,8 @@ from diffsim.errors import DiffsimError, ParameterError, ShapeError
 Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_STEPS = 2**31 - 2
 """Kernels count steps in 32 bits, and there is one state more than there are steps."""
+HOST_DEVICES = (1, 3, 11)
+"""Numbers of DLPack for memory of the host: of its own, and pinned for CUDA or ROCm."""
 _SHOWN = 60
 
 
@@ -113,6 +115,37 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str
     return value
 
 
+def host_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """An array of NumPy's. It shares the memory of an array of another package, if that lies in the memory of the host.
+
+    Other packages offer their memory by `__array__` or by DLPack.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    foreign = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    if not foreign:
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"{name} = {shown(value)}, expected an array of numbers; give rows of equal length") from error
+    kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+    if getattr(value, "requires_grad", False):
+        raise ParameterError(
+            f"{name}: expected an array without a derivative, got a {kind} that requires a gradient, which would be lost; use "
+            "diffsim.torch.Module, or give .detach() of it"
+        )
+    try:
+        if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in HOST_DEVICES:
+            raise BufferError("it lies in the memory of another device")
+        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ParameterError(
+            f"{name}: expected an array in the memory of the host, got a {kind} that NumPy cannot read ({reason}); convert it, for example "
+            "by .cpu() in torch or jax.device_get, and in a function that JAX traces use diffsim.jax.run"
+        ) from error
+
+
 def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
     """An array of real numbers, in a given type or its own. An imaginary part or a mask is refused, not dropped.
 
@@ -120,10 +153,7 @@ def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} = {shown(value)}, expected an array of numbers; give rows of equal length") from error
+    array = host_array(name, value)
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed

@@ -85,6 +85,10 @@ class DataError(DiffsimError, ValueError):
     """A file of records or of a field that cannot be read, or whose contents do not fit."""
 
 
+class MissingPackageError(DiffsimError, ImportError):
+    """A package that this part of diffsim needs is not installed."""
+
+
 class DivergenceError(DiffsimError, ArithmeticError):
     """A loss, a state or a gradient is no longer finite."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -37,6 +38,8 @@ PACKAGES = (
     "diffsim.checkpoint",
     "diffsim.tile",
 )
+OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax"}
+"""Modules that need a package which may be missing. Their pages are then left as they are."""
 NUMPY = "diffsim.numpy"
 """Its names are NumPy's, so its page lists them and tells what departs."""
 
@@ -80,6 +83,12 @@ class Entry:
         return found[1] if found else None
 
 
+def packages() -> list[str]:
+    """The public packages that can be imported here."""
+    missing = [module for module, package in OPTIONAL.items() if importlib.util.find_spec(package) is None]
+    return [package for package in (*PACKAGES, *OPTIONAL) if package not in missing]
+
+
 def public_names(package: str) -> list[str]:
     """What a package exports, without modules."""
     module = importlib.import_module(package)
@@ -96,7 +105,7 @@ def entries(package: str) -> list[Entry]:
 
 def pages() -> dict[str, str]:
     """Name of each file in docs/api/ -> its text."""
-    found = {f"{package}.md": HEADER + _page(package) for package in PACKAGES}
+    found = {f"{package}.md": HEADER + _page(package) for package in packages()}
     return found | {f"{NUMPY}.md": HEADER + _names_page(NUMPY), "README.md": HEADER + _index()}
 
 
@@ -236,10 +245,17 @@ def _names_page(package: str) -> str:
     return f"# `{package}`\n\n{inspect.cleandoc(module.__doc__ or '')}\n\nEach of these is as NumPy's of the same name:\n\n{names}\n"
 
 
+def _docstring(package: str) -> str:
+    """The docstring of a module, which is not imported."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    return inspect.cleandoc(ast.get_docstring(ast.parse(Path(spec.origin).read_text())) or "")
+
+
 def _index() -> str:
     lines = ["# Reference", "", "Each example on these pages is run by the tests.", ""]
-    for package in (*PACKAGES, NUMPY):
-        summary = inspect.cleandoc(importlib.import_module(package).__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    for package in (*PACKAGES, *OPTIONAL, NUMPY):
+        summary = _docstring(package).split("\n\n")[0].replace("\n", " ")
         lines.append(f"- [`{package}`]({package}.md): {summary}")
     return "\n".join(lines) + "\n"
 
@@ -248,7 +264,8 @@ def stale() -> list[str]:
     """Pages that are not what the docstrings give."""
     wanted = pages()
     there = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
-    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+    unknown = {f"{module}.md" for module in OPTIONAL} - wanted.keys()
+    return sorted(name for name in (wanted.keys() | there.keys()) - unknown if wanted.get(name) != there.get(name))
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from tests.import_graph import circles, import_graph
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
-    {"arguments", "copies", "kinds", "messages"},
+    {"arguments", "copies", "kinds", "messages", "packages"},
     {"system"},
     {"engine", "buffers"},
     {"grid", "field", "boundary"},
@@ -29,7 +29,7 @@ FLOORS = [
     {"certificate"},
     {"optimize"},
     {"scene"},
-    {"report", "interop", "parallel"},
+    {"report", "torch", "jax", "parallel"},
     {"cli"},
 ]
 TOP = {"__init__", "__main__"}

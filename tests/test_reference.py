@@ -44,7 +44,7 @@ def _reference() -> ModuleType:
 
 
 reference = _reference()
-ENTRIES = {f"{entry.package}.{entry.name}": entry for package in reference.PACKAGES for entry in reference.entries(package)}
+ENTRIES = {f"{entry.package}.{entry.name}": entry for package in reference.packages() for entry in reference.entries(package)}
 EXAMPLES = {name: entry.example for name, entry in ENTRIES.items() if entry.example and not entry.shown_at}
 SHARED = "Arguments, result and errors"
 """What a docstring says that leaves Args, Returns and Raises to another one of its family."""

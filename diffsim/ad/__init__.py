@@ -8,6 +8,7 @@ from diffsim.ad.transforms.custom import custom_jvp, custom_vjp
 from diffsim.ad.transforms.gradients import grad, stop_gradient, value_and_grad
 from diffsim.ad.transforms.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from diffsim.ad.transforms.jvp import jvp
+from diffsim.ad.transforms.linear_operator import linear_operator
 from diffsim.ad.transforms.linearize import linearize
 from diffsim.ad.transforms.tape import label, show_tape
 from diffsim.ad.transforms.vjp import vjp
@@ -31,6 +32,7 @@ __all__ = [
     "jvp",
     "kernel",
     "label",
+    "linear_operator",
     "linearize",
     "map",
     "reduce",

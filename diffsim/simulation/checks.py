@@ -58,13 +58,15 @@ def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_cotangents(cotangents: Solution, solution: Solution) -> None:
-    """Raise unless cotangents belong to parts of a solution, have their shapes, and are finite."""
+def checked_cotangents(cotangents: Solution, solution: Solution) -> Solution:
+    """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite."""
     if not isinstance(cotangents, Solution):
         raise ParameterError(
             f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"
         )
-    for given, made, what in ((cotangents.final, solution.final, "final"), (cotangents.traces, solution.traces, "traces")):
+    found = Solution({}, {})
+    for what in ("final", "traces"):
+        given, made = getattr(cotangents, what), getattr(solution, what)
         check_names(f"{what} cotangents", mapping(f"{what} cotangents", given, "{'p': p_bar}"), made, f"{what} entries")
         for name, value in given.items():
             array = real_array(f"cotangent of {what} {name}", value)
@@ -76,6 +78,8 @@ def check_cotangents(cotangents: Solution, solution: Solution) -> None:
                 raise DivergenceError(
                     f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
                 )
+            getattr(found, what)[name] = array
+    return found
 
 
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:

@@ -12,12 +12,13 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import host_array
 from diffsim.checkpoint import AnySchedule, Binomial, OnlineSchedule, choose
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import ParameterError, ReplayError, StorageError
-from diffsim.simulation.checks import check_cotangents, check_room
+from diffsim.simulation.checks import check_room, checked_cotangents
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.reversal import Reversal
@@ -62,7 +63,7 @@ class Call:
         with compiled.turn:
             fields = compiled.checked(inputs, steps)
             check_room(steps, compiled.points.values(), compiled.dtype)
-            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, np.asarray(inputs[n]))}
+            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, host_array(n, inputs[n]))}
             private = {name: value.copy() if name in shared else value for name, value in fields.items()}
             return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
 
@@ -125,7 +126,7 @@ class RepeatablePullback:
         """Cotangents of the inputs in `wrt`; entries of the solution that are left out count as zero."""
         compiled = self._compiled
         with compiled.turn:
-            check_cotangents(cotangents, self._like)
+            cotangents = checked_cotangents(cotangents, self._like)
             back, self._back = self._back, None
             if back is not None and compiled.runs == self._run:
                 return back(cotangents)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
+from diffsim.arguments import real_array
 from diffsim.errors import DerivativeError
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
@@ -24,6 +26,8 @@ from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
 from diffsim.typing import Array
 
+Run = TypeVar("Run", bound="RecordedRun")
+
 
 def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions) -> Solution:
     """Solve forward as an operation of the record.
@@ -31,18 +35,17 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
     Raises:
         DerivativeError: an input that is not in `wrt` is differentiated for.
     """
-    check_names("inputs", inputs, compiled.inputs, "inputs")
-    names = tuple(inputs)
-    fixed = [n for n in names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
+    run = RecordedRun.of(compiled, tuple(inputs), steps, options)
+    kept = (DifferentiatedArray, list, tuple)  # a list may hold differentiated values
+    inputs = {name: value if isinstance(value, kept) else real_array(f"input {name}", value) for name, value in inputs.items()}
+    fixed = [n for n in run.names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
     if fixed:
         raise DerivativeError(
             f"the simulation was built for gradients with respect to {', '.join(compiled.wrt)}, but {', '.join(fixed)} is differentiated; "
             "add it to wrt=, or hold it constant with ds.stop_gradient"
         )
-    cores = [core(inputs[n]) for n in names]
+    cores = [core(inputs[n]) for n in run.names]
     cores = [c if getattr(c, "dtype", None) == compiled.dtype else astype(c, dtype=compiled.dtype) for c in cores]
-    outputs = (*(("final", s) for s in compiled.step.states), *(("traces", s) for s in compiled.receivers))
-    run = RecordedRun(compiled, names, outputs, steps, dict(compiled.points), options)
     return run.solution([wrap(value) for value in apply(run, cores)])
 
 
@@ -63,6 +66,17 @@ class RecordedRun:
     steps: int
     points: Mapping[str, PointTable]
     options: RunOptions
+
+    @classmethod
+    def of(cls: type[Run], compiled: Compiled, names: tuple[str, ...], steps: int, options: RunOptions) -> Run:
+        """A run with sources and receivers where they are now.
+
+        Raises:
+            ParameterError: an input has a name that is not known.
+        """
+        check_names("inputs", names, compiled.inputs, "inputs")
+        outputs = (*(("final", s) for s in compiled.step.states), *(("traces", s) for s in compiled.receivers))
+        return cls(compiled, names, outputs, steps, dict(compiled.points), options)
 
     def _named(self, args: Sequence[Array]) -> dict[str, Array]:
         return dict(zip(self.names, args, strict=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
@@ -14,6 +16,8 @@ from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, settings
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.dataset import dataset
+from diffsim.simulation.described import described
 from diffsim.simulation.forward import Watch, run_forward
 from diffsim.simulation.gradient import Call, run_reversibly
 from diffsim.simulation.loss import Loss, value_and_cotangents
@@ -25,12 +29,16 @@ from diffsim.simulation.sizes import sizes_for, sizes_of
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import trace
 from diffsim.simulation.turns import Turn
+from diffsim.simulation.vtk import write_vtk
 from diffsim.stepping.declared import check_declared
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
 from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class Simulation:
@@ -298,6 +306,59 @@ class Simulation:
         primal = Solution({s: both.final[s] for s in self._step.states}, {s: both.traces[s] for s in self.receivers})
         moved = {s: both.final[dot(s, order)] for s in self._step.states}
         return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
+
+    def to_xarray(
+        self,
+        solution: Solution | None = None,
+        inputs: Mapping[str, npt.ArrayLike] | None = None,
+        gradient: Mapping[str, npt.ArrayLike] | None = None,
+        unit: str = "m",
+    ) -> xarray.Dataset:
+        """A solution of this simulation as an `xarray.Dataset`, without copies: `to_netcdf` and `to_zarr` write it.
+
+        Args:
+            solution: its states become `final_p` and its records `trace_p`.
+            inputs: arrays by name, which become `input_c`.
+            gradient: arrays by name, which become `gradient_c`.
+            unit: unit of the grid's coordinates.
+
+        Returns:
+            A dataset with coordinates of cells (`x`, and `x_face` for fields on faces), of receivers and of time in seconds, units and
+            names in words, and attributes that say what was computed.
+
+        Raises:
+            MissingPackageError: xarray is not installed.
+            ShapeError: an array is not of this simulation's shape.
+        """
+        return dataset(self._compiled, described(self._compiled, solution, inputs, gradient), unit)
+
+    def to_vtk(
+        self,
+        path: str | os.PathLike[str],
+        solution: Solution | None = None,
+        inputs: Mapping[str, npt.ArrayLike] | None = None,
+        gradient: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Path:
+        """Write fields over the cells to a VTK file, which ParaView shows.
+
+        Each field is data of cells, under the names of `to_xarray`. A value on the upper face of a cell is written to this cell. What has
+        a value for each step, such as records, is left out.
+
+        Args:
+            path: the file. Its ending is `.vti`, or `.vtr` for a stretched grid, and is added if it is missing.
+            solution: its final states are written.
+            inputs: arrays by name.
+            gradient: arrays by name.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            ParameterError: the path has another ending.
+            ShapeError: an array is not of this simulation's shape.
+        """
+        found = described(self._compiled, solution, inputs, gradient)
+        return write_vtk(path, self.grid, [array for array in found if not array.rows])
 
 
 def _loaded(

@@ -21,10 +21,10 @@ PASSED_ON |= {"errstate", "printoptions", "set_printoptions", "ndarray", "ufunc"
 LINALG_TYPES = {"LinAlgError", "EighResult", "LstsqResult", "SlogdetResult"}
 # Conversions to Python's own types and what copying, pickling and printing need: see the tests of arrays.
 NOT_OPERATIONS = {
-    "array", "array_function", "array_namespace", "array_ufunc", "bool", "ceil", "class", "complex", "copy", "deepcopy", "delattr", "dir",
-    "doc", "float", "floor", "format", "getattribute", "getstate", "hash", "index", "init", "init_subclass", "int", "iter", "len", "module",
-    "new", "reduce", "reduce_ex", "repr", "round", "setattr", "sizeof", "slots", "str", "subclasshook", "trunc", "firstlineno",
-    "static_attributes", "weakref",
+    "array", "array_function", "array_namespace", "array_ufunc", "bool", "ceil", "class", "complex", "copy", "deepcopy", "delattr",
+    "dir", "dlpack", "dlpack_device", "doc", "float", "floor", "format", "getattribute", "getstate", "hash", "index", "init",
+    "init_subclass", "int", "iter", "len", "module", "new", "reduce", "reduce_ex", "repr", "round", "setattr", "sizeof", "slots", "str",
+    "subclasshook", "trunc", "firstlineno", "static_attributes", "weakref",
 }  # fmt: skip
 NOT_METHODS = {"core", "linked", "add_at", "dtype", "item", "tolist"}
 

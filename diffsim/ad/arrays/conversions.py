@@ -30,6 +30,12 @@ class Convertible(Holder):
         out = np.array(value, dtype)  # a copy: an edit of it must not reach what was recorded
         return out
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.__array__().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the host
+
     def _plain(self, name: str) -> Any:
         value = self._current()
         if not is_known(value):

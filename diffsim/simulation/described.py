@@ -1,0 +1,110 @@
+"""Fields and records of a simulation with their places and units, for files of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from diffsim.arguments import instance, mapping, real_array
+from diffsim.errors import ShapeError
+from diffsim.field import Location
+from diffsim.simulation.checks import check_names
+from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.solution import Solution
+from diffsim.typing import Array
+
+GRADIENT = "derivative of the loss for {}"
+
+
+@dataclass(frozen=True)
+class Described:
+    """An array with what its entries are.
+
+    Attributes:
+        name: name in the file.
+        values: the array. Its first axis counts time if `rows` says so, and the others are those of `axes`, or points.
+        label: what it is, in words.
+        unit: unit of the values; "" if it is not known.
+        axes: axes of the grid along which it varies; None: it is given at points.
+        location: location on the cell, an entry for each axis of the grid.
+        rows: "times" (steps + 1), "steps", or "" for none.
+        points: the name of its points; "" if it has none.
+    """
+
+    name: str
+    values: Array
+    label: str
+    unit: str
+    axes: tuple[int, ...] | None
+    location: Location
+    rows: str = ""
+    points: str = ""
+
+
+def described(
+    compiled: Compiled, solution: Solution | None, inputs: Mapping[str, Any] | None, gradient: Mapping[str, Any] | None
+) -> list[Described]:
+    """All arrays that are given, in this order.
+
+    Raises:
+        ParameterError: something else is given, or a name is not known.
+        ShapeError: an array does not fit to the grid.
+    """
+    found: list[Described] = []
+    if solution is not None:
+        given = instance("solution", solution, Solution, "a diffsim.Solution", "give what run returns")
+        found += [*_final(compiled, given), *_traces(compiled, given)]
+    for kind, label, named in (("input", "input {}", inputs), ("gradient", GRADIENT, gradient)):
+        if named is not None:
+            found += _inputs(compiled, kind, label, mapping(kind, named, "{'c': c}"))
+    return found
+
+
+def _unit(compiled: Compiled, name: str) -> str:
+    equation = compiled.equation
+    known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
+    return known[name].unit if name in known else ""
+
+
+def _final(compiled: Compiled, solution: Solution) -> Iterator[Described]:
+    states = compiled.step.states
+    check_names("solution.final", solution.final, states, "states")
+    for name, value in solution.final.items():
+        placed = states[name]
+        axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
+        values = _fitting(f"final {name}", value, tuple(compiled.grid.shape[a] for a in axes))
+        yield Described(f"final_{name}", values, f"{name} after the last step", _unit(compiled, name), axes, placed.location)
+
+
+def _traces(compiled: Compiled, solution: Solution) -> Iterator[Described]:
+    check_names("solution.traces", solution.traces, compiled.receivers, "states with receivers")
+    for name, value in solution.traces.items():
+        values, location = real_array(f"traces {name}", value), compiled.step.states[name].location
+        yield Described(
+            f"trace_{name}", values, f"{name} at its receivers", _unit(compiled, name), None, location, "times", f"receiver_{name}"
+        )
+
+
+def _inputs(compiled: Compiled, kind: str, label: str, given: Mapping[str, Any]) -> Iterator[Described]:
+    check_names(kind, given, compiled.inputs, "inputs")
+    for name, value in given.items():
+        unit = _unit(compiled, name) if kind == "input" else ""  # that of a loss is not known
+        text = label.format(name)
+        if name in compiled.step.forcings:
+            yield Described(f"{kind}_{name}", real_array(name, value), text, unit, None, (), "steps", f"source_{name}")
+            continue
+        series = name in compiled.step.series
+        placed = compiled.step.series[name] if series else compiled.traced.given(name)
+        axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
+        values = real_array(name, value)
+        cells = tuple(compiled.grid.shape[a] for a in axes)
+        _fitting(f"{kind} {name}", values, (*values.shape[:1], *cells) if series else cells)
+        yield Described(f"{kind}_{name}", values, text, unit, axes, placed.location, "steps" if series else "")
+
+
+def _fitting(what: str, value: Any, shape: tuple[int, ...]) -> Array:
+    values = real_array(what, value)
+    if values.shape != shape:
+        raise ShapeError(f"{what} has shape {values.shape}, expected {shape}; give an array of this simulation's")
+    return values

@@ -1,0 +1,175 @@
+"""Simulations in torch: a function and a module whose gradients come from the adjoint of the solver.
+
+Tensors lie in the memory of the host. They come in and go out without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diffsim.arguments import instance, mapping, real_array
+from diffsim.checkpoint import Checkpoint
+from diffsim.errors import ParameterError
+from diffsim.packages import of_extra
+from diffsim.simulation import Simulation, Solution
+from diffsim.simulation.exported import Exported, ExportedRun, export
+
+with of_extra("torch", "diffsim.torch"):
+    import torch
+
+__all__ = ["Module", "run"]
+
+
+def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint = "auto") -> Solution:
+    """Solve forward, as one operation of torch's graph; `Simulation.run` for tensors.
+
+    Derivatives of any order come from the adjoint of the solver. The simulation has storage for one run: where several runs of one
+    simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated.
+
+    Args:
+        simulation: what to run. The inputs that require gradients must be among its `wrt`.
+        inputs: tensors by name, of the type in which the simulation computes; or arrays and numbers, which are constant.
+        steps: time steps.
+        checkpoint: the states that the backward pass keeps; see `Simulation.vjp`.
+
+    Returns:
+        The solution, with tensors in `final` and `traces`.
+
+    Raises:
+        ParameterError: a tensor has another type, is not in the memory of the host, or requires a gradient that the simulation was not
+            built for.
+
+    Example:
+        import numpy as np
+        import torch
+
+        import diffsim as ds
+        import diffsim.torch
+
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), receivers={"T": [[0.5]]}, precision="f32")
+        kappa = torch.full((40,), 5e-3, requires_grad=True)
+        hot = np.linspace(0.0, 1.0, 40) ** 2  # a constant
+        found = ds.torch.run(rod, {"kappa": kappa, "T": hot}, steps=60)
+        found.traces["T"].square().mean().backward()
+        assert kappa.grad.shape == (40,) and kappa.grad.abs().max() > 0
+    """
+    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
+    mapping("inputs", inputs, "{'c': c}")
+    model = export(simulation, inputs, steps, checkpoint)
+    tensors = [_tensor(model, name, value) for name, value in inputs.items()]
+    return model.solution(_applied(model, tensors))
+
+
+class Module(torch.nn.Module):
+    """A simulation as a layer of a network.
+
+    Call it with tensors by name, `layer(c=c)`. It returns a `diffsim.Solution` of tensors, as `run` does.
+
+    Args:
+        simulation: what to run; see `run`.
+        steps: time steps.
+        inputs: inputs that every call has, by name. A `torch.nn.Parameter` becomes a parameter of the module, others become buffers, which
+            are constant.
+        checkpoint: the states that the backward pass keeps; see `Simulation.vjp`.
+
+    Raises:
+        ParameterError: see `run`.
+
+    Example:
+        import numpy as np
+        import torch
+
+        import diffsim as ds
+        import diffsim.torch
+
+        # Search the diffusivity of a rod by Adam.
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), receivers={"T": [[0.5], [1.5]]}, precision="f32")
+        hot = np.linspace(0.0, 1.0, 40) ** 2
+        observed = torch.from_numpy(rod.run({"kappa": np.full(40, 6e-3), "T": hot}, steps=60).traces["T"])
+        layer = ds.torch.Module(rod, steps=60, inputs={"T": hot})
+        scale = torch.nn.Parameter(torch.zeros(()))
+        optimiser = torch.optim.Adam([scale], lr=0.05)
+        for _ in range(20):
+            optimiser.zero_grad()
+            predicted = layer(kappa=5e-3 * torch.exp(scale) * torch.ones(40)).traces["T"]
+            loss = (predicted - observed).square().mean()
+            loss.backward()
+            optimiser.step()
+        assert abs(5e-3 * scale.exp().item() - 6e-3) < 5e-4
+    """
+
+    def __init__(
+        self, simulation: Simulation, steps: int, inputs: Mapping[str, Any] | None = None, checkpoint: Checkpoint = "auto"
+    ) -> None:
+        super().__init__()
+        given = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
+        model = export(instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one"), given, steps, checkpoint)
+        self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(given)
+        for name, value in given.items():
+            tensor = _tensor(model, name, value)
+            tensor = tensor if tensor is value else tensor.clone()  # a user may edit the array
+            if isinstance(tensor, torch.nn.Parameter):
+                self.register_parameter(f"input_{name}", tensor)
+            else:
+                self.register_buffer(f"input_{name}", tensor)
+
+    def forward(self, **inputs: Any) -> Solution:
+        """Solve forward; see `run`."""
+        given = {name: getattr(self, f"input_{name}") for name in self._given}
+        return run(self.simulation, {**given, **inputs}, self.steps, self.checkpoint)
+
+    def extra_repr(self) -> str:
+        """What torch prints of it."""
+        return f"{type(self.simulation.equation).__name__}, steps={self.steps}, checkpoint={self.checkpoint!r}"
+
+
+def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
+    """An input as a tensor of the simulation's type in the memory of the host."""
+    if not isinstance(value, torch.Tensor):
+        array = real_array(f"input {name}", value, model.compiled.dtype)
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    if value.device.type != "cpu" or value.layout != torch.strided:
+        where = f"on the device {value.device}" if value.device.type != "cpu" else f"of the layout {value.layout}"
+        remedy = "move it by .cpu(), and the results back by .to(device)" if value.device.type != "cpu" else "convert it by .to_dense()"
+        raise ParameterError(f"input {name} is a tensor {where}, expected a dense one in the memory of the host; {remedy}")
+    kind = str(value.dtype).removeprefix("torch.")
+    model.check_type(name, kind, f".to(torch.{model.compiled.dtype.name})")
+    if value.requires_grad:
+        model.check_wanted(name, ".detach()")
+    return value
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """The memory of a tensor."""
+    return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+def _applied(model: Exported, tensors: Sequence[Any]) -> Sequence[Any]:
+    """The values of a function of arrays. They are part of torch's graph if a tensor requires a gradient."""
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return _Run.apply(model, *tensors)
+    return [torch.from_numpy(value) for value in model.evaluate(*map(_array, tensors))]
+
+
+class _Run(torch.autograd.Function):
+    """A function of arrays as an operation of torch's graph. Its backward pass is such an operation too, if it is to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, model: Exported, *tensors: Any) -> tuple[Any, ...]:
+        kept = torch.empty(0)
+        values, kept.pull = model.record(*map(_array, tensors))
+        ctx.model = model
+        ctx.save_for_backward(*tensors, kept)  # torch frees these after the backward pass, and the pullback with them
+        return tuple(torch.from_numpy(value) for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
+        *tensors, kept = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True
+            return None, *_applied(ctx.model.adjoint(), [*tensors, *cotangents])
+        bars = kept.pull([_array(ct) for ct in cotangents])
+        wanted = ctx.needs_input_grad[1:]
+        return None, *(torch.from_numpy(bar) if want else None for bar, want in zip(bars, wanted, strict=True))

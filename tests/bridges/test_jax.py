@@ -1,0 +1,204 @@
+"""Simulations in JAX: gradients are those of the simulation, under `jit`, `grad` and `vmap`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from tests.bridges.tube import STEPS, cotangents_of, inputs_of, tube
+
+jax = pytest.importorskip("jax")
+bridge = pytest.importorskip("diffsim.jax")
+jnp = jax.numpy
+
+ROUNDOFF = 1e-12
+"""Relative, f64."""
+PARTS = ("final", "traces")
+
+
+@pytest.fixture(autouse=True)
+def _x64() -> Iterator[None]:
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ds.Simulation:
+    return tube()
+
+
+def arrays_of(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: jnp.array(value) for name, value in inputs.items()}
+
+
+def energy(solution: ds.Solution) -> Any:
+    return (solution.traces["p"] ** 2).sum() + (solution.final["p"] ** 3).sum()
+
+
+def close(found: Any, wanted: Any) -> bool:
+    return bool(np.abs(np.asarray(found) - wanted).max() <= ROUNDOFF * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("checkpoint", ["auto", 2])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_are_those_of_the_simulation(x64: bool, checkpoint: Any, compiled: bool) -> None:
+    jax.config.update("jax_enable_x64", x64)
+    simulation = tube("f64" if x64 else "f32")
+    inputs = inputs_of(simulation)
+    solution, pullback = simulation.vjp(inputs, STEPS)
+    cotangents = cotangents_of(solution)
+    wanted = pullback(cotangents)
+
+    def values(inputs: Any) -> Any:
+        found = bridge.run(simulation, inputs, STEPS, checkpoint)
+        return [dict(getattr(found, part)) for part in PARTS]
+
+    f = jax.jit(values) if compiled else values
+    found, pull = jax.vjp(f, arrays_of(inputs))
+    for part, values_of in zip(PARTS, found, strict=True):
+        assert all(np.array_equal(values_of[name], value) for name, value in getattr(solution, part).items())
+    (bars,) = pull([{name: jnp.array(bar) for name, bar in getattr(cotangents, part).items()} for part in PARTS])
+    assert bars.keys() == wanted.keys()
+    assert all(bars[name].dtype == simulation.dtype and np.array_equal(bars[name], wanted[name]) for name in wanted)
+    report = simulation.last_sweep
+    assert report is not None and (report.steps["advance"] > 0) == (checkpoint == 2)  # few states are kept, others computed again
+
+
+def test_gradients_agree_with_differences(simulation: ds.Simulation) -> None:
+    from jax.test_util import check_grads
+
+    inputs = arrays_of(inputs_of(simulation))
+    rest = {name: value for name, value in inputs.items() if name not in ("c", "f")}
+
+    def loss(c: Any, f: Any) -> Any:
+        return energy(bridge.run(simulation, {**rest, "c": 2000 * c, "f": f}, STEPS))
+
+    check_grads(loss, (inputs["c"] / 2000, inputs["f"]), order=2, modes=["rev"], eps=1e-5, rtol=1e-5)
+
+
+def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
+    inputs = inputs_of(simulation)
+
+    def loss(c: Any) -> Any:
+        return energy(simulation.run({**inputs, "c": c}, STEPS))
+
+    def in_jax(c: Any) -> Any:
+        return energy(bridge.run(simulation, {**inputs, "c": c}, STEPS))
+
+    v = np.random.default_rng(2).standard_normal(9)
+    found = jax.grad(lambda c: jax.grad(in_jax)(c) @ v)(jnp.array(inputs["c"]))
+    assert close(found, ds.hvp(loss, inputs["c"], v))
+
+
+def test_vmap_runs_one_after_another(simulation: ds.Simulation) -> None:
+    rows = [inputs_of(simulation, seed) for seed in range(3)]
+    rest = arrays_of(rows[0])
+    several = jnp.stack([row["f"] for row in rows])
+
+    def loss(c: Any, f: Any) -> Any:
+        return energy(bridge.run(simulation, {**rest, "c": c, "f": f}, STEPS))
+
+    wanted = [jax.grad(loss, (0, 1))(rest["c"], f) for f in several]
+    found = jax.jit(jax.vmap(jax.grad(loss, (0, 1)), (None, 0)))(rest["c"], several)
+    assert all(close(found[k], np.stack([row[k] for row in wanted])) for k in (0, 1))
+
+
+def test_several_shots_in_one_graph() -> None:
+    """One simulation, whose sources and receivers move between runs, and whose storage every run takes over."""
+    simulation = tube()
+    inputs = inputs_of(simulation)
+    wanted = np.zeros(9)
+    for place in (20.0, 33.0, 61.0):
+        simulation.move(sources={"f": [[place]]}, receivers={"p": [[place / 2]]})
+        wanted += simulation.value_and_grad(energy, inputs, STEPS)[1]["c"]
+
+    @jax.jit
+    def loss(c: Any) -> Any:
+        total = 0.0
+        for place in (20.0, 33.0, 61.0):  # when JAX traces
+            simulation.move(sources={"f": [[place]]}, receivers={"p": [[place / 2]]})
+            total += energy(bridge.run(simulation, {**inputs, "c": c}, STEPS, checkpoint=3))
+        return total
+
+    assert close(jax.grad(loss)(jnp.array(inputs["c"])), wanted)
+
+
+def test_threads_share_a_simulation(simulation: ds.Simulation) -> None:
+    rows = [arrays_of(inputs_of(simulation, seed)) for seed in range(6)]
+    gradient = jax.jit(jax.grad(lambda inputs: energy(bridge.run(simulation, inputs, STEPS))))
+    wanted = [gradient(row)["c"] for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda row: gradient(row)["c"], rows))
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_a_gradient_runs_forward_once(simulation: ds.Simulation) -> None:
+    """The reverse sweep takes the states that the forward run kept, and does not find those of other arguments."""
+    runs: list[str] = []
+    record, evaluate = bridge.ExportedRun.record, bridge.ExportedRun.evaluate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bridge.ExportedRun, "record", lambda self, *args: (runs.append("record"), record(self, *args))[1])
+        patch.setattr(bridge.ExportedRun, "evaluate", lambda self, *args: (runs.append("evaluate"), evaluate(self, *args))[1])
+        gradient = jax.jit(jax.grad(lambda inputs: energy(bridge.run(simulation, inputs, STEPS))))
+        for seed in (0, 1):
+            gradient(arrays_of(inputs_of(simulation, seed)))["c"].block_until_ready()
+    assert runs == ["record", "record"]
+
+
+def test_large_arrays_pass() -> None:
+    """Callbacks of JAX are known to block where they convert large arrays on few threads."""
+    grid = ds.Grid((700, 700), 1.0)
+    heat = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), precision="f32")
+    kappa = jnp.full(grid.shape, 0.5, jnp.float32)
+
+    @jax.jit
+    def loss(kappa: Any) -> Any:
+        return (bridge.run(heat, {"kappa": jnp.sin(kappa), "T": kappa * kappa}, 2).final["T"] ** 2).sum()
+
+    assert np.isfinite(jax.grad(loss)(kappa)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"c": np.float32}, r"input c has the type float32, expected float64.*\.astype\('float64'\)"),
+        ({"speed": np.float64}, "inputs names speed"),
+        ({"p": np.float64}, r"input p has shape \(8,\), expected \(9,\)"),
+    ],
+)
+def test_wrong_arrays_are_refused(change: dict[str, Any], text: str, simulation: ds.Simulation) -> None:
+    inputs = arrays_of(inputs_of(simulation))
+    inputs |= {name: jnp.ones(9 if name == "c" else 8, kind) for name, kind in change.items()}
+    with pytest.raises(ds.DiffsimError, match=text):
+        jax.jit(lambda inputs: bridge.run(simulation, inputs, STEPS).final["p"])(inputs)
+
+
+def test_a_derivative_that_the_simulation_has_not_is_refused() -> None:
+    simulation = tube(wrt=("c",))
+    inputs = arrays_of(inputs_of(simulation))
+    loss = lambda c, f: energy(bridge.run(simulation, {**inputs, "c": c, "f": f}, STEPS))  # noqa: E731
+    with pytest.raises(ds.errors.ParameterError, match=r"input f requires a gradient, expected one of c.*stop_gradient"):
+        jax.grad(jax.jit(loss), (0, 1))(inputs["c"], inputs["f"])
+    assert jax.grad(loss)(inputs["c"], inputs["f"]).shape == (9,)
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(lambda c: loss(c, inputs["f"]), (inputs["c"],), (inputs["c"],))
+
+
+def test_f64_without_x64_is_refused(simulation: ds.Simulation) -> None:
+    jax.config.update("jax_enable_x64", False)
+    with pytest.raises(ds.errors.ParameterError, match="jax_enable_x64"):
+        bridge.run(simulation, inputs_of(simulation), STEPS)
+
+
+def test_an_error_of_a_run_reaches_the_user(simulation: ds.Simulation) -> None:
+    inputs = arrays_of(inputs_of(simulation))
+    with pytest.raises(Exception, match="lower dt or coarsen the grid"):
+        jax.jit(lambda c: bridge.run(simulation, {**inputs, "c": c}, STEPS).final["p"])(10 * inputs["c"]).block_until_ready()
