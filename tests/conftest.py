@@ -20,8 +20,9 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
         signal.signal(_number, signal.default_int_handler if _ignored == "SIGINT" else signal.SIG_DFL)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _cpu() -> None:
+    """The settings of all modules. A command that a test ran in this process may have chosen others."""
     ds.init(arch="cpu", precision="f64")
 
 

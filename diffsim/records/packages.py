@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from diffsim.errors import DataError, MissingPackageError
 from diffsim.packages import of_extra
 
 
@@ -16,7 +17,10 @@ def package(name: str, purpose: str) -> Any:
         purpose: what it is needed for, such as "HDF5 files".
 
     Raises:
-        MissingPackageError: it is not installed. The message has the command that installs it.
+        DataError: it is not installed. The message has the command that installs it.
     """
-    with of_extra("formats", purpose):
-        return importlib.import_module(name)
+    try:
+        with of_extra("formats", purpose):
+            return importlib.import_module(name)
+    except MissingPackageError as error:
+        raise DataError(str(error)) from None
