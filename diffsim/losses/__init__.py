@@ -2,6 +2,7 @@
 
 from diffsim.losses.correlation import CorrelationMisfit as CorrelationMisfit
 from diffsim.losses.data_misfit import DataMisfit as DataMisfit
+from diffsim.losses.data_misfit import TraceMisfit as TraceMisfit
 from diffsim.losses.envelope import EnvelopeMisfit as EnvelopeMisfit
 from diffsim.losses.envelope import LogAmplitudeMisfit as LogAmplitudeMisfit
 from diffsim.losses.huber import HuberMisfit as HuberMisfit

@@ -14,6 +14,7 @@ from diffsim.errors import ParameterError
 from diffsim.losses.data_misfit import TraceMisfit
 from diffsim.losses.hilbert import hilbert
 from diffsim.numpy.dispatch import plain
+from diffsim.typing import Positive
 
 
 class _OfEnvelope(TraceMisfit):
@@ -79,7 +80,7 @@ class EnvelopeMisfit(_OfEnvelope):
     def __init__(
         self,
         data: npt.ArrayLike,
-        level: float = 1e-3,
+        level: Positive = 1e-3,
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,
@@ -136,7 +137,7 @@ class LogAmplitudeMisfit(_OfEnvelope):
     def __init__(
         self,
         data: npt.ArrayLike,
-        level: float = 0.02,
+        level: Positive = 0.02,
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,

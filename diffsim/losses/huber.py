@@ -9,6 +9,7 @@ import numpy.typing as npt
 import diffsim.numpy as np
 from diffsim.arguments import positive
 from diffsim.losses.data_misfit import DataMisfit
+from diffsim.typing import Positive
 
 
 class HuberMisfit(DataMisfit):
@@ -50,7 +51,7 @@ class HuberMisfit(DataMisfit):
     def __init__(
         self,
         data: npt.ArrayLike,
-        delta: float,
+        delta: Positive,
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,

@@ -12,6 +12,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import positive
 from diffsim.losses.data_misfit import TraceMisfit
 from diffsim.numpy.dispatch import plain
+from diffsim.typing import Positive
 
 
 class WassersteinMisfit(TraceMisfit):
@@ -64,8 +65,8 @@ class WassersteinMisfit(TraceMisfit):
     def __init__(
         self,
         data: npt.ArrayLike,
-        sharpness: float = 5.0,
-        dt: float = 1.0,
+        sharpness: Positive = 5.0,
+        dt: Positive = 1.0,
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,

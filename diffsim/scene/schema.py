@@ -11,6 +11,7 @@ from diffsim.checkpoint.schedule import AUTO, KINDS
 from diffsim.messages import shown
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
+from diffsim.scene.misfit_keys import Misfits
 from diffsim.scene.model import (
     MOST,
     CellWidths,
@@ -174,22 +175,6 @@ class Data(Model):
         if self.deviation is not None and self.deviations is not None:
             raise ValueError("expected either deviation or deviations, found both; drop one")
         return self
-
-
-class Misfit(Model):
-    """A least-squares misfit, ½ weight Σ (predicted - data)², over all shots.
-
-    Attributes:
-        of: "traces" at the receivers, or the "final" field.
-        state: the compared state.
-        weight: its weight.
-        normalise: divide by the misfit of a prediction of zero.
-    """
-
-    of: Literal["traces", "final"]
-    state: Name
-    weight: NotNegative = 1.0
-    normalise: Annotated[bool, Field(strict=True)] = True
 
 
 class TikhonovModel(Model):
@@ -382,7 +367,7 @@ class Description(Model):
     truth: Truth | None = None
     data: dict[Name, Data] = Field(default_factory=dict)
     unknowns: dict[Name, UnknownModel] = Field(min_length=1)
-    misfit: tuple[Misfit, ...] = Field(min_length=1)
+    misfit: Misfits
     penalty: tuple[Penalty, ...] = ()
     optimise: Optimise = Optimise()
     checkpoint: Checkpoint = Checkpoint()
