@@ -282,7 +282,7 @@ def test_the_example_of_the_page_runs_from_the_command(tmp_path: Path) -> None:
     assert 'state = "T"' in misfit
     (tmp_path / "robust.py").write_text(code, encoding="utf-8")
     (tmp_path / "plate.toml").write_text(head + lines + tail, encoding="utf-8")
-    command = [sys.executable, "-m", "diffsim", "run", "plate.toml", "--allow-code", "--set", "optimise.iterations=25"]
+    command = [sys.executable, "-m", "diffsim", "run", "plate.toml", "--allow-code"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
