@@ -14,7 +14,6 @@ from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
-from diffsim.scene.domains import lengths
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
@@ -117,7 +116,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
-            steps = lengths(setup.equation, name, setup.equation.cell_lengths())
+            steps = setup.lengths(name)
             penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], steps)
     policy = policy_of(scene.checkpoint, folder)
     return Problem(scene, setup, known, start, free, Stacked(parts), penalties, policy, decided(policy, setup))
@@ -129,6 +128,9 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
         return f"unknowns.{name}.start", given
     if name in scene.fields:
         return f"fields.{name}", scene.fields[name]
+    if name in scene.sources:
+        amplitudes = scene.unknowns[name].of == "amplitudes"
+        return f"sources.{name}.wavelet", FieldModel(constant=1.0) if amplitudes else FieldModel(wavelet=scene.sources[name].wavelet)
     raise SceneError(f"unknowns.{name}.start: expected a field to start from, found none, and no fields.{name} either; add one")
 
 

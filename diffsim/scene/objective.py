@@ -148,7 +148,7 @@ class Objective:
                 continue
             solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=self._teller(number, began))
             values, bars = self.seed(solution, number)
-            sums.add(values, solution, pullback(bars))
+            sums.add(values, solution, setup.gathered(pullback(bars), number))
             if file is not None:
                 file.keep(sums)
         if file is not None:

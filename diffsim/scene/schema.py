@@ -215,10 +215,11 @@ Penalty: TypeAlias = Annotated[TikhonovModel | TotalVariationModel, Field(discri
 
 
 class UnknownModel(Model):
-    """An unknown field, and the optimiser's variables that replace it.
+    """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        start: start of the search; None: the field of this name in `fields`.
+        of: for a forcing: its "wavelet" (None means the same), or the "amplitudes" of its points; None for a field.
+        start: start of the search; None: the field of this name in `fields`, the wavelet in `sources`, or amplitudes of 1.
         transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
         lower: least value allowed.
         upper: greatest value allowed.
@@ -229,6 +230,7 @@ class UnknownModel(Model):
             None: every cell is free.
     """
 
+    of: Literal["wavelet", "amplitudes"] | None = None
     start: FieldModel | None = None
     transform: Literal["identity", "log", "logit"] = "identity"
     lower: Real | None = None
