@@ -64,8 +64,9 @@ def identify(scene: Description, precision: str) -> Identity:
 
 
 def _code(scene: Description) -> list[str | None]:
-    """Digests of the code of the equation and of all misfits."""
-    return [code_digest(kind) for kind in (scene.equation.of, *(misfit.of_class for misfit in scene.misfit))]
+    """Digests of the code of all classes that the scene names."""
+    parts = (*scene.misfit, *scene.penalty, *scene.unknowns.values())
+    return [code_digest(kind) for kind in (scene.equation.of, *(part.of_class for part in parts))]
 
 
 def _rounding(checkpoint: Checkpoint) -> list[str]:

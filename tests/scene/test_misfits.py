@@ -85,7 +85,7 @@ def factors(objective: Objective, table: dict[str, Any]) -> np.ndarray:
 
     for shot, sample, receiver in np.ndindex(out.shape):
         t = sample * DT
-        offset = float(np.hypot(*(setup.receivers["p"][receiver] - setup.shots[shot].sources["f"][0])))
+        offset = min(float(np.hypot(*(setup.receivers["p"][receiver] - source))) for source in setup.shots[shot].sources["f"])
         first, last = table.get("window", (-np.inf, np.inf))
         least, most = table.get("offset", (0.0, np.inf))
         factor = rise(t - first) * rise(last - t) * (least <= offset <= most)
@@ -123,6 +123,15 @@ def test_mutes_reach_value_and_gradient(name: str) -> None:
         np.testing.assert_allclose(bars, expected[shot] * residual, rtol=1e-12, atol=1e-15 * np.abs(bars).max())
         assert not bars[expected[shot] == 0].any()
     assert objective.value(problem.theta) == pytest.approx(value, rel=1e-12)
+
+
+def test_offsets_are_those_from_the_nearest_source() -> None:
+    table = {"offset": [80.0, 100.0]}
+    objective = with_misfit(table, sources__f__fire="together").objective("f64")
+    (solution,) = objective.problem.setup.predict(objective.problem.inputs(objective.problem.start))
+    bars = objective.seed(solution, 0)[1].traces["p"]
+    expected = factors(objective, table)[0]
+    assert not bars[expected == 0].any() and bars[expected == 1].all() and 0 < expected.sum() < expected.size
 
 
 @pytest.mark.parametrize("kind", KINDS)

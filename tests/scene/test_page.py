@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from diffsim.boundary import KINDS
 from diffsim.cli import main
 from diffsim.grid import Grid
-from diffsim.scene import Scene, misfit_keys, parts, rule_keys, rules, scene_files, schema
+from diffsim.losses import SmoothedTotalVariation, Tikhonov
+from diffsim.scene import Scene, misfit_keys, parts, penalty_keys, rule_keys, rules, scene_files, schema
 from diffsim.scene.data import DATASETS
 from diffsim.scene.equations import PACKAGED, model_of
 from diffsim.scene.load import tomllib
@@ -64,8 +65,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "Misfit envelope": misfit("envelope"),
     "Misfit log_amplitude": misfit("log_amplitude"),
     "Misfit wasserstein": misfit("wasserstein"),
-    "Penalty tikhonov": schema.TikhonovModel,
-    "Penalty total_variation": schema.TotalVariationModel,
+    "Penalty tikhonov": penalty_keys.model_of("tikhonov", Tikhonov),
+    "Penalty total_variation": penalty_keys.model_of("total_variation", SmoothedTotalVariation),
     "Optimise": schema.Optimise,
     "Checkpoint": schema.Checkpoint,
     "Certificate": schema.Certificate,
