@@ -12,7 +12,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import positive
 from diffsim.losses.data_misfit import TraceMisfit
 from diffsim.numpy.dispatch import plain
-from diffsim.typing import Positive
+from diffsim.typing import Array, Positive
 
 
 class WassersteinMisfit(TraceMisfit):
@@ -75,12 +75,12 @@ class WassersteinMisfit(TraceMisfit):
         self._dt = positive("dt", dt, "give the time between samples")
         self._sharpness = constant(positive("sharpness", sharpness, "5 is a good start") / self.peaks())
         self._mass = None if self._used is None else constant(self.used().astype(float))
-        self._observed = constant(plain(self._density(self.data)))
+        self._observed = constant(numpy.moveaxis(plain(self._density(self.data)), 0, -1))
         self.normalise(normalise)
 
     def compare(self, values: Any) -> Any:
         """J. Its gradient with respect to a density is Kantorovich's potential of the transport."""
-        return self._dt**2 * np.sum(self.trace_weight * _squared_distance(self._density(values), self._observed))
+        return self._dt**2 * np.sum(self.trace_weight * _squared_distance(np.moveaxis(self._density(values), 0, -1), self._observed))
 
     def _density(self, traces: Any) -> Any:
         """The share of each sample in the mass of its trace."""
@@ -91,28 +91,31 @@ class WassersteinMisfit(TraceMisfit):
         return mass / np.where(self._mass.any(axis=0), np.sum(mass, axis=0), 1.0)
 
 
-def _squared_distance(f: Any, g: Any) -> Any:
-    """W₂² of densities along the first axis, in samples².
+def _squared_distance(f: Any, g: Array) -> Any:
+    """W₂² of densities along the last axis, in samples².
 
-    Both quantile functions are linear between neighbouring levels of the two distributions. With differences u and v at the ends of such
-    an interval, its part of the integral is its length times (u² + u v + v²) / 3.
+    Both quantile functions are linear between neighbouring levels of the two distributions. In an interval of length h their difference
+    goes from u to u + h r, and its part of the integral is h (u² + u h r + (h r)² / 3).
     """
-    samples = f.shape[0]
-    levels = np.concatenate([np.cumsum(f, axis=0), np.cumsum(g, axis=0)])
-    order = numpy.argsort(plain(levels), axis=0, kind="stable")
-    upper = np.take_along_axis(levels, order, axis=0)
-    lower = np.concatenate([np.zeros((1, *upper.shape[1:])), upper[:-1]])
-    passed = numpy.cumsum(order < samples, axis=0) - (order < samples)  # levels of F below the interval: its cell of f
-    others = numpy.arange(2 * samples).reshape(-1, *(1,) * (f.ndim - 1)) - passed
-    first, second = _quantiles(f, passed, (lower, upper)), _quantiles(g, others, (lower, upper))
-    u, v = first[0] - second[0], first[1] - second[1]
-    return np.sum((upper - lower) * (u**2 + u * v + v**2), axis=0) / 3.0
+    rising, rising_g = np.cumsum(f, axis=-1), numpy.cumsum(g, axis=-1)
+    levels = np.concatenate([rising, rising_g], axis=-1)
+    order = numpy.argsort(plain(levels), axis=-1, kind="stable")
+    upper = np.take_along_axis(levels, order, axis=-1)
+    lower = np.concatenate([numpy.zeros((*upper.shape[:-1], 1)), upper[..., :-1]], axis=-1)
+    first = order < f.shape[-1]
+    passed = numpy.cumsum(first, axis=-1) - first  # levels of F below the interval: the cell of f that it lies in
+    start, rate = _quantiles(f, rising, passed)
+    start_g, rate_g = _quantiles(g, rising_g, numpy.arange(levels.shape[-1]) - passed)
+    h = upper - lower
+    u = start + rate * lower - (start_g + rate_g * lower)
+    change = h * (rate - rate_g)
+    return np.sum(h * (u**2 + u * change + change**2 / 3.0), axis=-1)
 
 
-def _quantiles(f: Any, cells: npt.NDArray[numpy.intp], levels: tuple[Any, Any]) -> list[Any]:
-    """The quantile function of f at the ends of intervals, each of which lies in one cell of f; in samples."""
-    cells = numpy.minimum(cells, f.shape[0] - 1)  # beyond the last level there are intervals of round-off alone
-    below = np.concatenate([np.zeros((1, *f.shape[1:])), np.cumsum(f, axis=0)])
-    start, mass = np.take_along_axis(below, cells, axis=0), np.take_along_axis(f, cells, axis=0)
-    there = plain(mass) > 0  # a cell without mass has an interval of length 0
-    return [cells + np.where(there, level - start, 0.0) / np.where(there, mass, 1.0) for level in levels]
+def _quantiles(f: Any, rising: Any, cells: npt.NDArray[numpy.intp]) -> tuple[Any, Any]:
+    """The quantile function of f in intervals, each of which lies in one cell of f: its value there at level 0, and its slope."""
+    there = plain(f) > 0  # a cell without mass has intervals of length 0 alone
+    rate = np.where(there, 1.0 / np.where(there, f, 1.0), 0.0)
+    start = numpy.arange(f.shape[-1]) - rate * (rising - f)
+    cells = numpy.minimum(cells, f.shape[-1] - 1)  # beyond the last level there are intervals of round-off alone
+    return np.take_along_axis(start, cells, axis=-1), np.take_along_axis(rate, cells, axis=-1)
