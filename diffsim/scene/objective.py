@@ -72,10 +72,8 @@ class Objective:
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
-                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = (
-                    where,
-                    misfits_of(model, observed, problem.setup),
-                )
+                misfits = misfits_of(model, observed, problem.setup)
+                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
     def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
         found = self.evaluate(theta)
