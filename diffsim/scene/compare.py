@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import diffsim.numpy as dnp
 from diffsim.errors import ParameterError
 from diffsim.losses import Misfit, TraceMisfit
-from diffsim.records import Resampling
 from diffsim.scene.misfit_keys import MisfitModel
 from diffsim.scene.mutes import kept
 from diffsim.scene.setup import Setup
@@ -33,8 +33,8 @@ class ShotMisfit:
     """
 
     misfit: Misfit | None
-    sampling: Resampling | None
-    kept: Array | None
+    sampling: Callable[[Any], Any] | None = None
+    kept: Array | None = None
     factor: float = 1.0
 
     def __call__(self, predicted: Any) -> Any:
