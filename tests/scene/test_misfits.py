@@ -307,7 +307,7 @@ def test_each_wrong_class_of_a_misfit_is_one_line(monkeypatch: pytest.MonkeyPatc
     for kind, expected in (
         (Dataless, "misfit[0]: expected a constructor of Dataless with the argument data, found none; add it"),
         (Clash, "misfit[0]: type: argument window of Clash: expected another name, for a scene cannot have this one as a key"),
-        (Silent, "misfit[0].type: expected a misfit, which is a class with __init__ and __call__, found"),
+        (Silent, "misfit[0].type: expected a misfit, which is a class with __call__, found"),
         (partial(Powers, 3), "misfit[0].type: expected a partial with options by name, found 3"),
         (ds.losses.L2Misfit(np.ones(3)), "misfit[0].type: expected a misfit, which is a class"),
     ):
