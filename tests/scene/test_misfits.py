@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,6 @@ from tests.scene.tiny import ACOUSTIC, HEAT, scene
 
 HERE = "tests.scene.test_misfits"
 DT = ACOUSTIC["time"]["dt"]
-PAGE = (Path(__file__).parents[2] / "docs" / "scene.md").read_text(encoding="utf-8")
 KINDS: dict[str, Any] = {
     "huber": partial(HuberMisfit, delta=1e-3),
     "envelope": partial(EnvelopeMisfit, level=0.1),
@@ -280,20 +276,6 @@ def test_one_of_a_users_own_in_a_file_and_in_python(tmp_path: Path) -> None:
         with_misfit({"type": Powers, "powr": 2})
     bare, plain = with_misfit({"type": Bare}).objective("f64"), with_misfit({}).objective("f64")
     assert bare.value(problem.theta) == pytest.approx(plain.value(problem.theta), rel=1e-12)
-
-
-def test_the_example_of_the_page_runs_from_the_command(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    (code,) = (text for kind, text in blocks if kind == "python" and "class LogMisfit" in text)
-    (lines,) = (text for kind, text in blocks if kind == "ini" and "robust:LogMisfit" in text)
-    (whole,) = (text for kind, text in blocks if kind == "toml" and "Where was the plate heated" in text)
-    head, misfit, tail = re.split(r"(\[\[misfit\]\]\n(?:.+\n)+)", whole)
-    assert 'state = "T"' in misfit
-    (tmp_path / "robust.py").write_text(code, encoding="utf-8")
-    (tmp_path / "plate.toml").write_text(head + lines + tail, encoding="utf-8")
-    command = [sys.executable, "-m", "diffsim", "run", "plate.toml", "--allow-code"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_its_code_belongs_to_the_identity_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
