@@ -176,6 +176,37 @@ def test_each_mistake_is_one_line(table: dict[str, Any], expected: str) -> None:
     assert expected in str(caught.value) and "\n" not in str(caught.value)
 
 
+LINE: dict[str, Any] = {
+    "grid": {"shape": [80], "spacing": 10.0},
+    "time": {"dt": 2e-3, "steps": 200},
+    "equation": {"type": "acoustic", "order": 4, "sponge": 15},
+    "sources": {"f": {"points": [[200.0]], "wavelet": {"type": "ricker", "frequency": 25.0}}},
+    "receivers": {"p": {"points": [[500.0], [600.0]]}},
+    "unknowns": {"c": {"scale": 100.0, "regions": {"constant": 0.0}, "lower": 1200.0, "upper": 2900.0}},
+    "truth": {"refine": 1.0, "fields": {"c": {"constant": 2000.0}}},
+    "optimise": {"iterations": 20},
+}
+"""Direct waves along a line, which ask for one wave speed."""
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "found"),
+    [
+        (1700.0, "l2", False),
+        (1700.0, "cross_correlation", False),
+        (1700.0, "envelope", True),
+        (1700.0, "wasserstein", True),
+        (2500.0, "envelope", False),
+        (2500.0, "log_amplitude", True),
+        (2500.0, "wasserstein", True),
+    ],
+)
+def test_a_start_more_than_half_a_period_off(start: float, kind: str, found: bool) -> None:
+    misfit = [{"of": "traces", "state": "p", "type": kind}]
+    outcome = scene(copy.deepcopy(LINE), unknowns__c__start={"constant": start}, misfit=misfit).run(precision="f64")
+    assert (abs(float(outcome.unknowns["c"].answer[0]) - 2000.0) < 1.0) == found
+
+
 def test_mistakes_of_several_misfits_are_listed() -> None:
     with pytest.raises(SceneError, match=r"^misfit\[0\]\.weight: .*\nmisfit\[1\]\.level: "):
         with_misfit({"weight": -1.0}, {"type": "envelope", "level": "x"})
