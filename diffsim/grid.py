@@ -20,6 +20,21 @@ EVEN = 1e-9
 """Cells whose widths differ relatively by less than this count as of one size."""
 
 
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An axis of a figure, of a grid or of time.
+
+    Attributes:
+        name: such as "latitude".
+        unit: such as "degrees north".
+        coordinates: of the cell centres, in that unit.
+    """
+
+    name: str
+    unit: str
+    coordinates: Array
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Grid:
     """A uniform grid of cells in one to three dimensions; arrays over it are C-ordered, the last axis contiguous.

@@ -25,7 +25,7 @@ FLOORS = [
     {"tile"},
     {"preconditioners"},
     {"simulation"},
-    {"solvers", "losses", "records"},
+    {"solvers", "losses", "plot", "records"},
     {"certificate"},
     {"optimize"},
     {"scene"},

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from diffsim.report import curves, maps, setting, tables, traces, values
-from diffsim.report.chart import Chart
-from diffsim.report.style import Picture
+from diffsim.report.contents import chart_of
+from diffsim.report.picture import Picture
 from diffsim.scene.files import write_aside
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def write_report(outcome: Outcome, folder: Path) -> Path:
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
     """All figures, in the order of the page."""
-    chart, last = Chart.of(outcome), outcome.history[-1].iteration
+    chart, last = chart_of(outcome), outcome.history[-1].iteration
     yield setting.setting(outcome, chart)
     for name, found in outcome.unknowns.items():
         yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
@@ -56,6 +56,11 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:
             yield traces.gather(state, pair, outcome)
+        if pair.data.shape[2] > 1:
+            yield traces.residuals(state, pair)
+        spectra = traces.spectra(state, pair, outcome)
+        if spectra is not None:
+            yield spectra
     for state, pair in outcome.finals.items():
         yield maps.final(state, pair, chart)
     yield curves.loss(outcome)

@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from diffsim.arguments import plural
-from diffsim.report.chart import Cells, Chart, middle
-from diffsim.report.panels import LEGEND, Panel, draw_panels
-from diffsim.report.points import draw_points
-from diffsim.report.style import INK, Picture, common, diverging, legend_below, words
-from diffsim.report.units import Scale, value_scale
+from diffsim.plot.chart import Cells, Chart
+from diffsim.plot.panels import LEGEND, Panel, draw_panels
+from diffsim.plot.points import draw_points
+from diffsim.plot.style import INK, common, diverging, legend_below, words
+from diffsim.plot.units import Scale, value_scale
+from diffsim.report.contents import middle, outline
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def _without_tails(values: Array) -> Array:
 
 def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
     """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
-    first, *others = [chart.outline(found) for found in outcome.unknowns.values() if not found.axes] or [None]
+    first, *others = [outline(chart, found) for found in outcome.unknowns.values() if not found.axes] or [None]
     return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
 
 
@@ -74,7 +76,7 @@ def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) 
     parts += [f"{plural(len(points), 'receiver')} of {state} (dots)." for state, points in chart.receivers.items()]
     parts += [f"{plural(len(points), 'source')} of {forcing} (stars)." for forcing, points in chart.sources.items()]
     if any(len(close) < len(chart.receivers[state]) for state, close in chart.close.items()):
-        parts.append("The records of the numbered receivers are drawn below.")
+        parts.append("The records of some receivers that lie far apart are drawn below.")
     if not chart.receivers:
         parts.append("There are no receivers: the data are fields over all cells.")
     if chart.land is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings
-from diffsim.grid import AXES, Grid
+from diffsim.grid import AXES, Axis, Grid
 from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
@@ -36,7 +36,7 @@ from diffsim.scene.folder import (
 )
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
-from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
+from diffsim.scene.outcome import HISTORY, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
