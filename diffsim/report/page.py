@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from diffsim.report import curves, maps, setting, tables, traces, values
 from diffsim.report.contents import chart_of
@@ -73,11 +73,8 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         outcome: of a run.
         drawn: figures with their PNG files.
     """
-    environment = Environment(
-        loader=PackageLoader("diffsim.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     word, sentence = tables.verdict(outcome)
-    return environment.get_template(TEMPLATE).render(
+    return template(TEMPLATE).render(
         title=outcome.title or outcome.name,
         name=outcome.name,
         summary=outcome.summary,
@@ -92,6 +89,12 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         circumstances=tables.circumstances(outcome),
         settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",
     )
+
+
+def template(name: str) -> Template:
+    """A page to be filled in."""
+    loader = PackageLoader("diffsim.report")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).get_template(name)
 
 
 def file_name(picture: Picture) -> str:

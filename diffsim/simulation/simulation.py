@@ -35,13 +35,14 @@ from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
+from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
     import xarray
 
 
-class Simulation:
+class Simulation(Summary):
     """An equation, compiled for the present arch, with point sources and receivers.
 
     Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
@@ -133,6 +134,23 @@ class Simulation:
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
         return _loaded, (*primal, self.order, differentiable)
+
+    def _summary(self) -> tuple[str, Rows]:
+        points = self._compiled.points
+        rows = [
+            ("grid", " x ".join(map(str, self.grid.shape)) + f" cells ({', '.join(self.grid.axes)})"),
+            ("time step", f"{self.equation.dt:.6g} s"),
+            ("states", ", ".join(self._step.states)),
+            ("inputs", ", ".join(self.inputs)),
+            ("differentiated", ", ".join(self.wrt) or "none"),
+            ("sources", ", ".join(f"{points[source_points(f)].count} of {f}" for f in self._step.forcings) or "none"),
+            ("receivers", ", ".join(f"{points[receiver_points(s)].count} of {s}" for s in self.receivers) or "none"),
+            ("precision", self.precision),
+        ]
+        return f"Simulation of {type(self.equation).__name__}", rows
+
+    def __repr__(self) -> str:
+        return f"Simulation({type(self.equation).__name__}, shape={self.grid.shape}, wrt={self.wrt}, precision={self.precision!r})"
 
     @property
     def order(self) -> int:
