@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from diffsim.arguments import plural
-from diffsim.plot.chart import Cells, Chart
+from diffsim.grid import Axis
+from diffsim.plot.chart import Cells, Chart, View
 from diffsim.plot.panels import LEGEND, Panel, draw_panels
 from diffsim.plot.points import draw_points
 from diffsim.plot.style import INK, common, diverging, legend_below, words
@@ -51,8 +55,32 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         handles = draw_points(chart, view, ax)
     if frees is not None and chart.views:
         handles.append(Line2D([], [], color=INK, linestyle="dashed", linewidth=1, label="cells that may change"))
+    width = absorbing(outcome)
+    if width and chart.views:
+        for view, ax in drawn:
+            assert view is not None
+            _draw_layer(ax, view, outcome.axes, width)
+        handles.append(Line2D([], [], color=INK, linestyle="dotted", linewidth=1, label="inner edge of the absorbing layer"))
     legend_below(figure, handles)
     return Picture("setting", "The setting", _caption(outcome, chart, frees, instead), figure)
+
+
+def absorbing(outcome: Outcome) -> int:
+    """Cells of the absorbing layer at every edge."""
+    equation = outcome.settings.get("equation", {})
+    width = equation.get("sponge", 0) if isinstance(equation, Mapping) else 0
+    return width if isinstance(width, int) else 0
+
+
+def _draw_layer(ax: Axes, view: View, axes: Sequence[Axis], width: int) -> None:
+    """A rectangle around the cells that absorb nothing."""
+    left, right, bottom, top = view.extent
+    across, up = (width / len(axes[axis].coordinates) for axis in (view.columns, view.rows))
+    if max(across, up) < 0.5:
+        corner = left + across * (right - left), bottom + up * (top - bottom)
+        size = (1 - 2 * across) * (right - left), (1 - 2 * up) * (top - bottom)
+        for colour, style in (("white", "solid"), (INK, "dotted")):
+            ax.add_patch(Rectangle(corner, *size, fill=False, edgecolor=colour, linestyle=style, linewidth=1))
 
 
 def _without_tails(values: Array) -> Array:
@@ -81,6 +109,8 @@ def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) 
         parts.append("There are no receivers: the data are fields over all cells.")
     if chart.land is not None:
         parts.append("Grey is land, where H = 0; the line around it is the coast, through which nothing flows.")
+    if absorbing(outcome):
+        parts.append(f"The {plural(absorbing(outcome), 'cell')} at every edge absorb.")
     if frees is not None:
         parts.append("The dashed line encloses the cells that may change.")
     return " ".join(parts)

@@ -292,3 +292,17 @@ def test_records_are_dots_at_their_own_times() -> None:
     shown = gather.axes[0].images[0].get_array()
     assert shown is not None and shown.shape[0] == len(outcome.times)
     assert np.ma.getmaskarray(shown)[:, -1].all() and not np.ma.getmaskarray(shown)[10:-10, 0].any()
+
+
+def test_an_absorbing_layer_is_drawn() -> None:
+    outcome = outcomes.crosswell()
+    outcome = replace(outcome, settings={**outcome.settings, "equation": {"type": "acoustic", "sponge": 3}})
+    picture = setting.setting(outcome, chart_of(outcome))
+    (ax,) = titled(picture.figure).values()
+    left, right, bottom, top = ax.images[0].get_extent()
+    cells = ax.images[0].get_array().shape
+    patch = ax.patches[0]
+    assert np.isclose(patch.get_x() - left, 3 * (right - left) / cells[1]) and np.isclose(
+        patch.get_height(), (top - bottom) * (1 - 6 / cells[0])
+    )
+    assert "The 3 cells at every edge absorb." in picture.caption
