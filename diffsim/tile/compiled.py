@@ -202,9 +202,7 @@ class Kernel:
         head("@ti.kernel")
         head(f"def tiles({', '.join(arguments)}):")
         head.depth = 1
-        if self.workers == 1:
-            head("ti.loop_config(serialize=True)")
-        elif self.workers is not None:
+        if self.workers is not None:  # also for one: LLVM does not come to the end of some loops that Taichi serialises
             head("ti.loop_config(block_dim=1)")
         head(f"for w in range({self._threads}):")
         head.depth = 2
