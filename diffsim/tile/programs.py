@@ -50,11 +50,11 @@ class Whole:
                 f"{caller()}: a slice of a whole array of shape {self.shape}, expected one index for each of its first axes; "
                 "read a block by ds.tile.load(x, shape, at=...)"
             )
-        at = (*(core(p) if isinstance(p, Array) else p for p in parts), *(0,) * (self.ndim - len(parts)))
+        at = (*_positions(parts), *(0,) * (self.ndim - len(parts)))
         shape = (*(1,) * len(parts), *self.shape[len(parts) :])
         found = _loaded(self, shape, at, len(parts))
         made = found.reshape(shape[len(parts) :]) if shape[len(parts) :] else found.reshape(())
-        self._run.references[id(made)] = made, self, self._run.loads[-1][1]
+        self._run.references[id(made)] = made, self, self._run.loads[-1][2]
         return made
 
     def _refused(self, *_: Any) -> Any:
@@ -116,7 +116,7 @@ class _Run:
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
         self.trace = TileTrace()
-        self.loads: list[tuple[int, _Place]] = []
+        self.loads: list[tuple[int, tuple[int, ...], _Place]] = []
         self.references: dict[int, Any] = {}
 
 
@@ -155,7 +155,7 @@ def load(x: Any, shape: Any, at: Any) -> Any:
     if not isinstance(x, Whole) or x._run is not run:
         raise TileError(f"{caller()}: ds.tile.load of {type(x).__name__}, expected an argument of the tile program; pass the array as one")
     block = tuple(operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
-    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    places = _positions(at)
     if len(block) != x.ndim or len(places) != x.ndim:
         raise ShapeError(
             f"{caller()}: a block of shape {block} at {len(places)} indices of an array with {x.ndim} axes; give one number an axis"
@@ -163,8 +163,26 @@ def load(x: Any, shape: Any, at: Any) -> Any:
     return _loaded(x, block, places, 0)
 
 
+def _positions(at: Any) -> tuple[Any, ...]:
+    """Positions along axes: whole numbers that are known, or those of the tile.
+
+    Raises:
+        TileError: something else, which NumPy would round, or take as one number for each tile.
+    """
+    found = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    for p in found:
+        number = p if hasattr(p, "dtype") else np.asarray(None if isinstance(p, (tuple, list)) else p)
+        if number.dtype.kind not in "iu" or number.shape:
+            what = f"{number.dtype} of shape {number.shape}" if hasattr(p, "dtype") else type(p).__name__
+            raise TileError(
+                f"{caller()}: the position of a block is {what}, expected a whole number, or arithmetic with the numbers of the tile; "
+                "divide by //, and read a block for each of several positions"
+            )
+    return found
+
+
 def _loaded(x: Whole, block: tuple[int, ...], at: tuple[Any, ...], indices: int) -> Array:
-    x._run.loads.append((x._number, _Place(at, x.shape, indices, caller())))
+    x._run.loads.append((x._number, block, _Place(at, x.shape, indices, caller())))
     return Array(x._run.trace.argument(block, x.dtype))
 
 
@@ -229,7 +247,7 @@ def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -
         block = st.reshape(block, shape=(*(1,) * (base.ndim - len(at.shape)), *at.shape))
         _require_kept(block, base, adds)
         return _Stored(place, block, base, adds, None)
-    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    places = _positions(at)
     if into is not None and not isinstance(into, Whole):
         raise TileError(f"{caller()}: into = {type(into).__name__} of {name}, expected an argument of the tile program")
     if len(places) != len(block.shape):
@@ -327,9 +345,12 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
                 raise TileError(
                     f"a tile program returned {type(leaf).__name__}, expected what ds.tile.store or ds.tile.add gives; return that"
                 )
-        places = [place for _, place in run.loads] + [s.place for s in stored]
+        places = [place for _, _, place in run.loads] + [s.place for s in stored]
         columns = _columns(run, [p for place in places for p in place.at], indices, number)
-        blocks = [(values[k], place.table(columns, number)) for k, place in run.loads]
+        blocks = [
+            (values[k], np.clip(place.table(columns, number), -np.array(block, int), values[k].shape))  # kernels count in 32 bits
+            for k, block, place in run.loads
+        ]
         targets = [s.place.table(columns, number) for s in stored]
         program = run.trace.program([s.value for s in stored])
     finally:

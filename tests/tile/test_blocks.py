@@ -70,6 +70,44 @@ def test_the_index_that_is_out_of_bounds_is_named() -> None:
         ds.tile.kernel(tiles=4)(lambda i, x: ds.tile.store((i,), x[i + 2, 0][None]))(X)
 
 
+POSITIONS: dict[str, Callable[[Any], Any]] = {
+    "a float": lambda i: 1.7,
+    "a float of the tile": lambda i: i / 2,
+    "a rounded float": lambda i: np.floor(1.5 * i),
+    "a truth value": lambda i: True,
+    "a comparison": lambda i: i > 0,
+    "one for each tile": lambda i: numpy.array([2, 3]),
+    "several": lambda i: np.array([0, 1]) + i,
+    "a list": lambda i: [2, 3],
+    "a ragged list": lambda i: [2, [3]],
+    "a text": lambda i: "2",
+    "nothing": lambda i: float("nan"),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_are_whole_numbers(name: str) -> None:
+    """They are not rounded, and an array is not taken as one position for each tile."""
+    position = POSITIONS[name]
+    for program in (
+        lambda i, x: ds.tile.store((i, 0), x[position(i), 0].reshape(1, 1)),
+        lambda i, x: ds.tile.store((i, 0), ds.tile.load(x, (1, 1), at=(i, position(i)))),
+        lambda i, x: ds.tile.store((position(i), 0), x[i].reshape(1, 5)),
+        lambda i, x: ds.tile.add((0, position(i)), x[i].reshape(1, 5)),
+    ):
+        with pytest.raises(TileError, match=r"test_blocks\.py:\d+: the position of a block is .*expected a whole number"):
+            ds.tile.kernel(tiles=2)(program)(X)
+
+
+@pytest.mark.parametrize("far", [2**31, 2**32, 2**32 + 2, 2**40, -(2**31) - 1, -(2**32), 2**62])
+def test_far_beyond_the_edges_are_zeros(far: int) -> None:
+    """Kernels count in 32 bits, in which 2**32 is 0."""
+    found = ds.tile.kernel(tiles=2)(lambda i, x: ds.tile.store((2 * i, 0), ds.tile.load(x, (2, 5), at=(i + far, 0)) + x[i]))(X)
+    numpy.testing.assert_array_equal(found, X[[0, 0, 1, 1]])
+    with pytest.raises(ArrayIndexError, match="out of bounds for axis 0"):
+        ds.tile.kernel(tiles=2)(lambda i, x: ds.tile.store((i, 0), x[i + far].reshape(1, 5)))(X)
+
+
 def test_a_block_may_have_no_axes() -> None:
     @ds.tile.kernel(tiles=(4, 5))
     def program(i, j, x):
