@@ -234,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     about.add_argument("scene", metavar="SCENE", help="a TOML file, or the name of a scene that `diffsim list` shows")
     about.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value, such as optimise.iterations=5")
     about.add_argument("--read-below", metavar="DIR", help="refuse a scene that names a data file outside of this folder")
-    about.add_argument("--allow-code", action="store_true", help="import the class that equation.type names, such as mymodule:MyEquation")
+    about.add_argument("--allow-code", action="store_true", help="import the classes that the scene names, such as mymodule:MyEquation")
 
     def command(
         name: str, action: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser

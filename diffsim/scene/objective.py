@@ -11,15 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-import diffsim.numpy as dnp
 from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
-from diffsim.errors import ParameterError
-from diffsim.losses import L2Misfit, Misfit
-from diffsim.records import Resampling
+from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
+from diffsim.scene.compare import misfits_of
 from diffsim.scene.folder import identify
-from diffsim.scene.schema import Misfit as MisfitModel
 from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.truth import Observed, Where
@@ -75,7 +72,8 @@ class Objective:
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
-                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, _misfits(model, observed)
+                misfits = misfits_of(model, observed, problem.setup)
+                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
     def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
         found = self.evaluate(theta)
@@ -148,7 +146,7 @@ class Objective:
                 continue
             solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=self._teller(number, began))
             values, bars = self.seed(solution, number)
-            sums.add(values, solution, pullback(bars))
+            sums.add(values, solution, setup.gathered(pullback(bars), number))
             if file is not None:
                 file.keep(sums)
         if file is not None:
@@ -171,38 +169,6 @@ class Objective:
             tell(whole, left)
 
         return told
-
-
-def _misfits(model: MisfitModel, observed: Observed) -> list[Misfit]:
-    """The misfit of each shot."""
-    measured, each = observed.of(model.of, model.state), observed.weight(model.of, model.state)
-    there, weight = np.isfinite(measured), model.weight
-    if model.normalise:
-        energy = 0.5 * float(np.sum((each * measured**2)[there]))
-        if energy == 0:
-            raise ParameterError("expected data that are not all zero, found none; run longer, or set normalise = false")
-        weight /= energy
-    if observed.recorded(model.of, model.state) is None:
-        return [L2Misfit(shot, weight) for shot in measured]
-    weights = np.broadcast_to(weight * each, measured.shape)
-    sampling = observed.sampling.get(model.state)
-    return [AtRecords(L2Misfit(shot, own, mask), sampling) for shot, own, mask in zip(measured, weights, there, strict=True)]
-
-
-@dataclass(frozen=True)
-class AtRecords:
-    """A misfit of the traces of a run at the times of records.
-
-    Attributes:
-        misfit: of the traces at those times.
-        sampling: brings the traces to those times; None: there is no such time during the run.
-    """
-
-    misfit: L2Misfit
-    sampling: Resampling | None
-
-    def __call__(self, traces: Any) -> Any:
-        return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))
 
 
 def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:
