@@ -16,13 +16,14 @@ from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.errors import ParameterError
 from diffsim.losses import L2Misfit, Misfit
-from diffsim.records import Resampling
 from diffsim.scene.assemble import Problem
+from diffsim.scene.band import Band, filters_of
 from diffsim.scene.folder import identify
 from diffsim.scene.schema import Misfit as MisfitModel
+from diffsim.scene.schema import Stage
 from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
-from diffsim.scene.truth import Observed, Where
+from diffsim.scene.truth import Observed, Sampling, Where
 from diffsim.simulation import Solution
 from diffsim.typing import Array
 
@@ -57,6 +58,7 @@ class Objective:
         problem: the assembled scene.
         observed: its data.
         on_progress: called with the progress of a gradient and the seconds left.
+        stage: the filter of its data and predictions; None: all frequencies.
 
     Attributes:
         evaluations: number of evaluations.
@@ -64,18 +66,20 @@ class Objective:
         peak: bytes of memory that the first gradient needed in addition to the resident memory before it.
     """
 
-    def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None) -> None:
+    def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None, stage: Stage | None = None) -> None:
         self.problem, self.observed, self.on_progress = problem, observed, on_progress
         self.evaluations = 0
         self.seconds: list[float] = []
         self.peak = 0
-        data = {f"{of} {state}": observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
+        band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
+        data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
         self._misfits: dict[str, tuple[Where, list[Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
-                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, _misfits(model, observed)
+                misfits = band.misfits(where, _misfits(model, band.observed))
+                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
     def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
         found = self.evaluate(theta)
@@ -199,7 +203,7 @@ class AtRecords:
     """
 
     misfit: L2Misfit
-    sampling: Resampling | None
+    sampling: Sampling | None
 
     def __call__(self, traces: Any) -> Any:
         return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))

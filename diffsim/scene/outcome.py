@@ -110,11 +110,12 @@ class Progress:
     """An iteration of the optimiser; number 0 is the start.
 
     Attributes:
-        iteration: its number.
+        iteration: its number, over all stages. The start of a later stage has the number of the iteration before, and another loss.
         evaluations: number of evaluations of loss and gradient so far.
         loss: sum of misfits and penalties.
         gradient_norm: largest entry of the gradient with respect to the optimiser's variables, without entries held by a bound.
         seconds: time of all evaluations so far.
+        stage: number of its stage, from 1.
     """
 
     iteration: int
@@ -122,6 +123,7 @@ class Progress:
     loss: float
     gradient_norm: float
     seconds: float
+    stage: int = 1
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Outcome:
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
-        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss is their sum.
+        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss of the last stage is their sum.
         history: the start and every iteration.
         stopped: the reason why the optimiser stopped.
         accepted: lines of the acceptance.
@@ -217,6 +219,12 @@ class Outcome:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """The loss at the start and at the answer; that of the last stage."""
+        first, last = zip(*self.loss_parts.values(), strict=True)
+        return sum(first), sum(last)
 
     @property
     def passed(self) -> bool:

@@ -274,6 +274,26 @@ class Optimise(Model):
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-9
 
 
+class Stage(Model):
+    """One of several searches. It starts from the answer of the one before.
+
+    Attributes:
+        lowpass: data and predictions are filtered: corner frequency above which the gain falls, Hz.
+        highpass: corner frequency below which the gain falls, Hz.
+        smooth: unknown -> standard deviation of the smoothing of its theta, in cells; else that of the unknown.
+        method: None: that of `optimise`.
+        iterations: at most; None: those of `optimise`.
+        tolerance: None: that of `optimise`.
+    """
+
+    lowpass: Positive | None = None
+    highpass: Positive | None = None
+    smooth: dict[Name, CellWidths] = Field(default_factory=dict)
+    method: Literal["L-BFGS-B"] | None = None
+    iterations: Count | None = None
+    tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] | None = None
+
+
 def _known_schedule(name: str) -> str:
     if name not in (known := (AUTO, *KINDS)):
         raise ValueError(f"expected one of {', '.join(known)}, found {shown(name)}; {nearest(name, known)}")
@@ -385,6 +405,7 @@ class Description(Model):
     misfit: tuple[Misfit, ...] = Field(min_length=1)
     penalty: tuple[Penalty, ...] = ()
     optimise: Optimise = Optimise()
+    stage: tuple[Stage, ...] = ()
     checkpoint: Checkpoint = Checkpoint()
     certificate: Certificate = Certificate()
     accept: tuple[Accept, ...] = ()
@@ -396,6 +417,14 @@ class Description(Model):
         if len(turns) > 1:
             raise ValueError(f'expected at most one forcing that fires "in turn", found {" and ".join(turns)}; let one fire together')
         return sources
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the search, at least one, with what they take over from `optimise`."""
+        inherited = self.optimise.model_dump()
+        return tuple(
+            stage.model_copy(update={key: value for key, value in inherited.items() if getattr(stage, key) is None})
+            for stage in self.stage or (Stage(),)
+        )
 
     @model_validator(mode="after")
     def _has_data(self) -> Description:

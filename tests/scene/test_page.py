@@ -56,6 +56,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Penalty tikhonov": schema.TikhonovModel,
     "Penalty total_variation": schema.TotalVariationModel,
     "Optimise": schema.Optimise,
+    "Stage": schema.Stage,
     "Checkpoint": schema.Checkpoint,
     "Certificate": schema.Certificate,
     "Accept": schema.Accept,

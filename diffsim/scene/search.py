@@ -1,0 +1,182 @@
+"""The search of a scene: its stages one after another, each journaled, so that a killed run resumes with the same bits."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.scene.assemble import Problem
+from diffsim.scene.files import write_aside
+from diffsim.scene.folder import LAST, Identity, journal_of
+from diffsim.scene.interrupt import Interrupt
+from diffsim.scene.objective import Evaluation, Objective
+from diffsim.scene.outcome import HISTORY, Progress, history_csv
+from diffsim.scene.progress import Watcher
+from diffsim.scene.schema import Stage
+from diffsim.scene.shots import digest_of
+from diffsim.scene.stages import restarted, start_of
+from diffsim.scene.truth import Observed
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The result of a search.
+
+    Attributes:
+        fields: the answer for each unknown.
+        first: loss and gradient of the last stage at the start of the search.
+        last: the same at the answer.
+        history: the start and every iteration.
+        stopped: the reason why the last stage stopped.
+        seconds: time of each gradient.
+        peak: bytes of memory that the first gradient needed.
+    """
+
+    fields: Mapping[str, Array]
+    first: Evaluation
+    last: Evaluation
+    history: tuple[Progress, ...]
+    stopped: str
+    seconds: list[float]
+    peak: int
+
+
+class Search:
+    """One search.
+
+    Args:
+        problem: the assembled scene.
+        observed: its data.
+        out: the folder of the run; None: nothing is written.
+        identity: of the run.
+        watcher: receives the progress.
+    """
+
+    def __init__(self, problem: Problem, observed: Observed, out: Path | None, identity: Identity, watcher: Watcher) -> None:
+        self._problem, self._observed, self._out, self._identity, self._watcher = problem, observed, out, identity, watcher
+        self._history: list[Progress] = []
+        self._seconds: list[float] = []
+        self._peak = 0
+
+    def run(self) -> Found:
+        """Run all stages.
+
+        Raises:
+            NonFiniteError: the loss is no longer finite. The last good state is in `last.npz`.
+            KeyboardInterrupt: the best answer so far is in `last.npz` and the journal.
+        """
+        stages = self._problem.scene.stages()
+        fields: Mapping[str, Array] = self._problem.start
+        with Interrupt() as interrupt:
+            for number, stage in enumerate(stages, 1):
+                problem = self._problem if number == 1 and not stage.smooth else self._restarted(fields, stage)
+                objective = Objective(problem, self._observed, self._watcher.gradient, stage)
+                if len(stages) > 1:
+                    self._watcher.phase(f"{problem.scene.name}: stage {number} of {len(stages)}{_band(stage)}, first gradient")
+                result = self._minimised(number, stage, problem, objective, interrupt)
+                fields = problem.unknowns.split(result.x)
+                if number < len(stages):
+                    self._count(objective)
+        self._watcher.phase(f"{problem.scene.name}: judging the answer")
+        at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
+        first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
+        self._count(objective)
+        return Found(fields, first, last, tuple(self._history), result.message, self._seconds, self._peak)
+
+    def _restarted(self, fields: Mapping[str, Array], stage: Stage) -> Problem:
+        """The problem of a stage that starts from these fields."""
+        unknowns = restarted(self._problem.unknowns, fields, stage)
+        return replace(self._problem, unknowns=unknowns, start=start_of(unknowns, fields))
+
+    def _minimised(self, number: int, stage: Stage, problem: Problem, objective: Objective, interrupt: Interrupt) -> Result:
+        """Run one stage."""
+        best, before = _Best(problem.theta), self._history[-1] if self._history else None
+        assert stage.method is not None and stage.iterations is not None and stage.tolerance is not None
+        rows: list[Progress] = []
+
+        def note(state: Iteration) -> None:
+            rows.append(_progress(state, number, before))
+            self._watcher.iteration(state, stage.iterations or 0)
+
+        def watched(theta: Array) -> tuple[float, Array]:
+            interrupt.heed()
+            found = objective(theta)
+            best.consider(theta, found[0])
+            return found
+
+        with ExitStack() as stack:
+            journal = self._journal(number, problem.start)
+            if journal is not None:
+                stack.enter_context(journal)
+            try:
+                result = minimise(
+                    watched,
+                    problem.theta,
+                    method=stage.method,
+                    bounds=problem.unknowns.bounds(),
+                    iterations=stage.iterations,
+                    tolerance=stage.tolerance,
+                    journal=journal,
+                    callback=note,
+                )
+            except NonFiniteError as error:
+                self._save_last(problem, best.theta if error.last_good is None else error.last_good, rows)
+                raise
+            except KeyboardInterrupt:
+                self._save_last(problem, best.theta, rows)
+                raise
+        self._history += [_progress(state, number, before) for state in result.history]
+        return result
+
+    def _journal(self, number: int, start: Mapping[str, Array]) -> Journal | None:
+        """The journal of a stage. That of a later stage belongs to the answer that the stage starts from."""
+        if self._out is None:
+            return None
+        key = self._identity.search if number == 1 else digest_of([self._identity.search, f"stage {number}"], start)
+        return Journal(journal_of(self._out, number), key)
+
+    def _save_last(self, problem: Problem, theta: Array, rows: list[Progress]) -> None:
+        if self._out is None:
+            return
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))
+        write_aside(self._out / LAST, buffer.getvalue())
+        write_aside(self._out / HISTORY, history_csv((*self._history, *rows)).encode())
+
+    def _count(self, objective: Objective) -> None:
+        self._seconds += objective.seconds
+        self._peak = self._peak or objective.peak
+
+
+class _Best:
+    """The best answer so far, in case the search ends early."""
+
+    def __init__(self, theta: Array) -> None:
+        self.theta, self.value = theta, np.inf
+
+    def consider(self, theta: Array, value: float) -> None:
+        if value < self.value:
+            self.theta, self.value = theta.copy(), value
+
+
+def _progress(state: Iteration, stage: int, before: Progress | None) -> Progress:
+    """An iteration of a stage, counted on from the last one of the stage before."""
+    iteration, evaluations, seconds = (0, 0, 0.0) if before is None else (before.iteration, before.evaluations, before.seconds)
+    return Progress(
+        iteration + state.iteration, evaluations + state.evaluations, state.value, state.gradient_norm, seconds + state.seconds, stage
+    )
+
+
+def _band(stage: Stage) -> str:
+    """The band of a stage in words."""
+    low, high = stage.highpass, stage.lowpass
+    if low is not None and high is not None:
+        return f", {low:g} to {high:g} Hz"
+    return "" if low is None and high is None else f", below {high:g} Hz" if low is None else f", above {low:g} Hz"

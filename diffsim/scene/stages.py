@@ -1,0 +1,79 @@
+"""Stages of a search: each starts from the answer of the one before, in a band of frequencies and with a smoothing of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import ParameterError, SceneError
+from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+from diffsim.scene.band import filters_of
+from diffsim.scene.schema import Description, Stage
+from diffsim.scene.setup import Setup, prefix_error
+from diffsim.scene.suggest import nearest
+from diffsim.typing import Array
+
+EDGE = 1e-6
+"""A stage with "logit" starts at least this part of the range away from a bound, where the transform is infinite."""
+
+
+def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Mapping[str, Array]) -> None:
+    """Refuse stages that could not run.
+
+    Raises:
+        SceneError: the message names the key.
+    """
+    for number, stage in enumerate(scene.stage):
+        key = f"stage[{number}]"
+        for name in stage.smooth:
+            if name not in scene.unknowns:
+                known = ", ".join(scene.unknowns)
+                raise SceneError(f"{key}.smooth.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
+            if not isinstance(unknowns.parts[name], Parametrisation):
+                raise SceneError(f"{key}.smooth.{name}: expected an unknown with a value a cell, found regions; leave it out")
+        with prefix_error(key):
+            filters_of(scene, stage, setup)
+            restarted(unknowns, start, stage)
+
+
+def restarted(unknowns: Stacked, fields: Mapping[str, Array], stage: Stage) -> Stacked:
+    """The unknowns with these fields as the start of the search, and the smoothing of a stage."""
+    return Stacked({name: _restarted(part, fields[name], stage.smooth.get(name)) for name, part in unknowns.parts.items()})
+
+
+def start_of(unknowns: Stacked, fields: Mapping[str, Array]) -> dict[str, Array]:
+    """The actual start of a stage: these fields, moved off the bounds where a transform is infinite there."""
+    return {name: part.to_field(part.from_field(_inside(part, fields[name]))) for name, part in unknowns.parts.items()}
+
+
+def _restarted(part: Unknown, field: Array, smooth: tuple[float, ...] | None) -> Unknown:
+    if isinstance(part, Regions):
+        return replace(part, reference=_region_values(part, _inside(part, field)))
+    if not isinstance(part, Parametrisation):
+        return part
+    if smooth is not None and max(smooth) > max(part.shape):
+        raise ParameterError(
+            f"smooth: expected at most {max(part.shape)}, the values along the longest axis, got {max(smooth):g}; lower it"
+        )
+    deviation = part.smooth if smooth is None else smooth[0] if len(smooth) == 1 else smooth
+    return replace(part, reference=_inside(part, field), smooth=deviation)
+
+
+def _inside(part: Unknown, field: Array) -> npt.NDArray[np.float64]:
+    """A field in f64 whose free values lie within the bounds."""
+    values = np.array(field, np.float64)
+    if not isinstance(part, Parametrisation | Regions):
+        return values
+    free = np.asarray(part.labels) >= 0 if isinstance(part, Regions) else np.ones(part.shape, bool) if part.mask is None else part.mask
+    lower, upper = (np.broadcast_to(fill if bound is None else bound, ()) for bound, fill in ((part.lower, -np.inf), (part.upper, np.inf)))
+    margin = EDGE * (upper - lower) if part.transform == "logit" else 0.0
+    values[free] = np.clip(values[free], lower + margin, upper - margin)
+    return values
+
+
+def _region_values(part: Regions, field: Array) -> Array:
+    labels = np.asarray(part.labels)
+    return np.array([field[labels == k][0] for k in range(part.size)])
