@@ -1,6 +1,9 @@
 """From a loss and its gradient to the unknowns: parametrisations, bounds, optimisers, and runs that can be resumed."""
 
+from diffsim.optimize.adam import Adam as Adam
+from diffsim.optimize.adam import Batches as Batches
 from diffsim.optimize.evaluation import NonFiniteError as NonFiniteError
+from diffsim.optimize.gauss_newton import GaussNewton as GaussNewton
 from diffsim.optimize.journal import Journal as Journal
 from diffsim.optimize.journal import JournalError as JournalError
 from diffsim.optimize.minimise import Iteration as Iteration

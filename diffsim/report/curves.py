@@ -33,9 +33,10 @@ def loss(outcome: Outcome) -> Picture:
         dress(ax, title, "iteration", grid=True)
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True, min_n_ticks=1))
     last, (start, end) = history[-1], outcome.losses
+    products = f", and {plural(last.products, 'product')} with the Hessian" if last.products else ""
     caption = (
         f"The loss fell from {number(start)} to {number(end)} in {plural(last.iteration, 'iteration')}, for which "
-        f"loss and gradient were computed {plural(last.evaluations, 'time')}. Each tenfold decrease is the same distance on "
+        f"loss and gradient were computed {plural(last.evaluations, 'time')}{products}. Each tenfold decrease is the same distance on "
         "these axes. The gradient is that by the optimiser's own variables, without entries that a bound holds; it vanishes at an optimum."
     )
     if len(stages) > 1:

@@ -140,8 +140,8 @@ def what_starts_anew(folder: Path) -> str | None:
 def _finished(folder: Path, evaluations: int) -> bool:
     """Whether the results in a folder belong to its journal. After a finished run was started again and killed, they are older."""
     try:
-        history = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"]
-        return evaluations >= history[-1]["evaluations"]
+        last = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"][-1]
+        return evaluations >= last["evaluations"] + last.get("products", 0)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from diffsim.errors import ParameterError
 from diffsim.losses import L2Misfit, Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
+from diffsim.scene.curvature import Curvature, bend
 from diffsim.scene.folder import identify
 from diffsim.scene.schema import Misfit as MisfitModel
 from diffsim.scene.schema import Stage
@@ -25,7 +26,7 @@ from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.truth import Observed, Sampling, Where
 from diffsim.simulation import Solution
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 T = TypeVar("T")
 
@@ -81,21 +82,23 @@ class Objective:
                 misfits = band.misfits(where, _misfits(model, band.observed))
                 self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
-    def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
-        found = self.evaluate(theta)
+    def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
+        found = self.evaluate(theta, shots=shots)
         return found.value, found.gradient
 
-    def evaluate(self, theta: Array, schedule: Checkpoint | None = None) -> Evaluation:
+    def evaluate(self, theta: Array, schedule: Checkpoint | None = None, shots: IntArray | None = None) -> Evaluation:
         """Loss, its parts, its gradients and the predictions at theta.
 
         Args:
             theta: the optimiser's variables.
             schedule: checkpointing schedule; None: that of the problem.
+            shots: the shots that are run, whose misfits stand for all: they are multiplied by the number of all shots over theirs.
         """
         problem = self.problem
         self.evaluations += 1
         fields = problem.unknowns.split(theta)
-        sums = self._misfit(fields, schedule or problem.checkpoint)
+        numbers = range(len(problem.setup.shots)) if shots is None else shots.tolist()
+        sums = self._misfit(fields, schedule or problem.checkpoint, numbers)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
@@ -115,7 +118,7 @@ class Objective:
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
         values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
-        return values, Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
+        return values, _as_solution(bars)
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
@@ -138,39 +141,59 @@ class Objective:
         sampling = self.observed.sampling.get(where[1]) if where[0] == "traces" else None
         return predicted if sampling is None else np.stack([sampling(shot) for shot in predicted])
 
-    def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
+    def hessian(self, theta: Array) -> Curvature:
+        """The Gauss-Newton Hessian at theta, by its products: `objective.hessian(theta) @ v`."""
+        return Curvature(self.problem, self._bend, self._bend_penalties, theta)
+
+    def _bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
+        """The Hessian of the misfits of one shot times a change of its solution."""
+        bars = bend(lambda predicted: sum(self._misfits_of(predicted, shot).values()), self._compared(solution), self._compared(change))
+        return _as_solution(bars)
+
+    def _bend_penalties(self, fields: Mapping[str, Array], change: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The Hessian of the penalties times a change of the fields."""
+        names = {name for name, _ in self.problem.penalties.values()}
+        if not names:
+            return {}
+        place, moved = ({name: np.asarray(values[name], float) for name in names} for values in (fields, change))
+        return bend(lambda x: sum(self._penalties(x).values()), place, moved)
+
+    def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint, shots: Sequence[int]) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
         resident, began = None if self.seconds else Resident(), time.perf_counter()
         shapes = {name: values.shape for name, values in fields.items()}
         sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, shapes)
         policy = Policy.of(checkpoint)
-        file = ShotFile(policy, self._key, fields) if policy.resume and len(setup.shots) > 1 else None
+        file = ShotFile(policy, f"{self._key} {list(shots)}", fields) if policy.resume and len(shots) > 1 else None
         if file is not None:
             file.restore(sums)
-        for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
-            if number < sums.done:
-                continue
-            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=self._teller(number, began))
+        rest, part = shots[sums.done :], 1 / len(shots)
+        for number, inputs in zip(rest, setup.prepared(problem.inputs(fields), rest), strict=True):
+            solution, pullback = setup.simulation.vjp(
+                inputs, setup.steps, checkpoint, on_progress=self._teller(sums.done * part, part, began)
+            )
             values, bars = self.seed(solution, number)
             sums.add(values, solution, pullback(bars))
             if file is not None:
                 file.keep(sums)
         if file is not None:
             file.remove()
-        self.seconds.append(time.perf_counter() - began)
+        if len(shots) < len(setup.shots):
+            sums.stand_for(len(setup.shots) / len(shots))
+        self.seconds.append((time.perf_counter() - began) * len(setup.shots) / len(shots))
         if resident is not None:
             self.peak = resident.peak
         return sums
 
-    def _teller(self, shot: int, began: float) -> OnProgress | None:
-        """Converts the progress of one shot to that of all shots."""
-        tell, shots = self.on_progress, len(self.problem.setup.shots)
+    def _teller(self, done: float, part: float, began: float) -> OnProgress | None:
+        """Converts the progress of one shot, which is `part` of all, to that of all shots."""
+        tell = self.on_progress
         if tell is None:
             return None
 
         def told(share: float, left: float | None) -> None:
-            whole = (shot + share) / shots
-            if left is not None and shots > 1:  # later shots take as long as earlier ones
+            whole = done + part * share
+            if left is not None and part < 1:  # later shots take as long as earlier ones
                 left = (time.perf_counter() - began) * (1 - whole) / max(whole, 1e-9)
             tell(whole, left)
 
@@ -207,6 +230,11 @@ class AtRecords:
 
     def __call__(self, traces: Any) -> Any:
         return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))
+
+
+def _as_solution(bars: Mapping[Where, Array]) -> Solution:
+    """Cotangents of what is compared, as those of a solution."""
+    return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
 
 
 def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:

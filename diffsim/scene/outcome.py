@@ -116,6 +116,7 @@ class Progress:
         gradient_norm: largest entry of the gradient with respect to the optimiser's variables, without entries held by a bound.
         seconds: time of all evaluations so far.
         stage: number of its stage, from 1.
+        products: number of products with the Hessian so far.
     """
 
     iteration: int
@@ -124,6 +125,7 @@ class Progress:
     gradient_norm: float
     seconds: float
     stage: int = 1
+    products: int = 0
 
 
 @dataclass(frozen=True)

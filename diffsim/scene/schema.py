@@ -260,18 +260,25 @@ class UnknownModel(Model):
         return self
 
 
+MethodName: TypeAlias = Literal["L-BFGS-B", "gauss-newton", "adam"]
+
+
 class Optimise(Model):
     """How the loss is minimised.
 
     Attributes:
-        method: "L-BFGS-B".
+        method: "L-BFGS-B"; "gauss-newton": steps by conjugate gradients; "adam": steps of about one length.
         iterations: at most.
         tolerance: stop when an iteration lowers the loss by no more than this fraction of its start.
+        rate: of "adam": about the change of each variable in an iteration.
+        batch: of "adam": number of shots of an evaluation; None: all.
     """
 
-    method: Literal["L-BFGS-B"] = "L-BFGS-B"
+    method: MethodName = "L-BFGS-B"
     iterations: Count = 50
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-9
+    rate: Positive = 0.1
+    batch: Count | None = None
 
 
 class Stage(Model):
@@ -289,7 +296,7 @@ class Stage(Model):
     lowpass: Positive | None = None
     highpass: Positive | None = None
     smooth: dict[Name, CellWidths] = Field(default_factory=dict)
-    method: Literal["L-BFGS-B"] | None = None
+    method: MethodName | None = None
     iterations: Count | None = None
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] | None = None
 
@@ -420,7 +427,7 @@ class Description(Model):
 
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the search, at least one, with what they take over from `optimise`."""
-        inherited = self.optimise.model_dump()
+        inherited = self.optimise.model_dump(include={"method", "iterations", "tolerance"})
         return tuple(
             stage.model_copy(update={key: value for key, value in inherited.items() if getattr(stage, key) is None})
             for stage in self.stage or (Stage(),)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.optimize.method import Method
+from diffsim.optimize.minimise import METHODS
 from diffsim.scene.assemble import Problem
+from diffsim.scene.curvature import Curvature
 from diffsim.scene.files import write_aside
 from diffsim.scene.folder import LAST, Identity, journal_of
 from diffsim.scene.interrupt import Interrupt
@@ -22,7 +26,7 @@ from diffsim.scene.schema import Stage
 from diffsim.scene.shots import digest_of
 from diffsim.scene.stages import restarted, start_of
 from diffsim.scene.truth import Observed
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +109,14 @@ class Search:
             rows.append(_progress(state, number, before))
             self._watcher.iteration(state, stage.iterations or 0)
 
-        def watched(theta: Array) -> tuple[float, Array]:
+        def watched(theta: Array, shots: IntArray | None = None) -> tuple[float, Array]:
             interrupt.heed()
-            found = objective(theta)
-            best.consider(theta, found[0])
+            found = objective(theta) if shots is None else objective(theta, shots)
+            best.consider(theta, found[0], comparable=shots is None)
             return found
+
+        def watched_hessian(theta: Array) -> _Watched:
+            return _Watched(objective.hessian(theta), interrupt)
 
         with ExitStack() as stack:
             journal = self._journal(number, problem.start)
@@ -119,7 +126,7 @@ class Search:
                 result = minimise(
                     watched,
                     problem.theta,
-                    method=stage.method,
+                    method=self._method(stage.method, watched_hessian),
                     bounds=problem.unknowns.bounds(),
                     iterations=stage.iterations,
                     tolerance=stage.tolerance,
@@ -134,6 +141,15 @@ class Search:
                 raise
         self._history += [_progress(state, number, before) for state in result.history]
         return result
+
+    def _method(self, name: str, hessian: Callable[[Array], Any]) -> Method:
+        optimise, shots = self._problem.scene.optimise, len(self._problem.setup.shots)
+        if name == "gauss-newton":
+            return GaussNewton(hessian)
+        if name == "adam":
+            seed = self._problem.scene.seed
+            return Adam(optimise.rate, None if optimise.batch is None else Batches(shots, optimise.batch, seed))
+        return METHODS[name]
 
     def _journal(self, number: int, start: Mapping[str, Array]) -> Journal | None:
         """The journal of a stage. That of a later stage belongs to the answer that the stage starts from."""
@@ -161,16 +177,34 @@ class _Best:
     def __init__(self, theta: Array) -> None:
         self.theta, self.value = theta, np.inf
 
-    def consider(self, theta: Array, value: float) -> None:
-        if value < self.value:
+    def consider(self, theta: Array, value: float, comparable: bool) -> None:
+        """Take it if it is lower; values of batches are not comparable, and the last one is taken."""
+        if value < self.value or not comparable:
             self.theta, self.value = theta.copy(), value
+
+
+class _Watched:
+    """A Hessian whose products heed a signal that came meanwhile."""
+
+    def __init__(self, hessian: Curvature, interrupt: Interrupt) -> None:
+        self._hessian, self._interrupt = hessian, interrupt
+
+    def __matmul__(self, v: Array) -> Array:
+        self._interrupt.heed()
+        return self._hessian @ v
 
 
 def _progress(state: Iteration, stage: int, before: Progress | None) -> Progress:
     """An iteration of a stage, counted on from the last one of the stage before."""
-    iteration, evaluations, seconds = (0, 0, 0.0) if before is None else (before.iteration, before.evaluations, before.seconds)
+    last = before or Progress(0, 0, 0.0, 0.0, 0.0)
     return Progress(
-        iteration + state.iteration, evaluations + state.evaluations, state.value, state.gradient_norm, seconds + state.seconds, stage
+        last.iteration + state.iteration,
+        last.evaluations + state.evaluations,
+        state.value,
+        state.gradient_norm,
+        last.seconds + state.seconds,
+        stage,
+        last.products + state.products,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -99,9 +99,9 @@ class Setup:
         """Inputs in the shapes of the simulation, where a number has no axes."""
         return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
 
-    def prepared(self, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-        """For each shot: move the sources there, and yield all inputs of the simulation."""
-        for shot in self.shots:
+    def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
+        """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
+        for shot in self.shots if shots is None else [self.shots[number] for number in shots]:
             if len(self.shots) > 1:
                 self.simulation.move(sources=shot.sources)
             yield {**self.shaped(inputs), **shot.amplitudes}

@@ -26,6 +26,11 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
     Raises:
         SceneError: the message names the key.
     """
+    shots, batch = len(setup.shots), scene.optimise.batch
+    if batch is not None and all(stage.method != "adam" for stage in scene.stages()):
+        raise SceneError('optimise.batch: expected method = "adam", which takes batches, found none; leave batch out')
+    if batch is not None and batch > shots:
+        raise SceneError(f"optimise.batch: expected at most {shots}, the shots of the scene, found {batch}; lower it")
     for number, stage in enumerate(scene.stage):
         key = f"stage[{number}]"
         for name in stage.smooth:

@@ -1,0 +1,64 @@
+"""The Gauss-Newton Hessian of the loss of a scene, by its products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.ad import jvp, vjp
+from diffsim.scene.assemble import Problem
+from diffsim.simulation import Solution
+from diffsim.typing import Array
+
+Bend: TypeAlias = Callable[[Solution, Solution, int], Solution]
+"""(solution, its change, shot) -> the Hessian of the shot's misfits times the change."""
+BendFields: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, Array]], Mapping[str, Array]]
+"""(fields, their change) -> the Hessian of the penalties times the change, for some of the fields."""
+
+
+class Curvature:
+    """Σ over shots Bᵀ Jᵀ W J B + Bᵀ R B at one theta: B the derivative of the fields, J of the predictions, W and R the Hessians of misfits
+    and penalties. The curvature of the simulation itself is left out, so it is positive semidefinite where misfits and penalties are convex.
+
+    A product takes a run of the tangent and a gradient of each shot.
+
+    Args:
+        problem: the assembled scene.
+        bend: of the misfits.
+        bend_fields: of the penalties.
+        theta: where.
+    """
+
+    def __init__(self, problem: Problem, bend: Bend, bend_fields: BendFields, theta: Array) -> None:
+        self._problem, self._bend, self._bend_fields = problem, bend, bend_fields
+        self._theta = theta.copy()
+        self._fields = problem.unknowns.split(theta)
+
+    def __matmul__(self, v: Array) -> npt.NDArray[np.float64]:
+        """The product with a change of theta."""
+        split = self._problem.unknowns.split
+        moved = jvp(split, (self._theta,), (v,))[1]
+        product = vjp(split, self._theta)[1](self.by_cell(moved))[0]
+        return np.asarray(product, np.float64)
+
+    def by_cell(self, moved: Mapping[str, Array]) -> dict[str, Array]:
+        """The product with a change of the fields, with a value in each cell."""
+        problem, setup = self._problem, self._problem.setup
+        total = {name: np.zeros(values.shape) for name, values in self._fields.items()}
+        for name, bar in self._bend_fields(self._fields, moved).items():
+            total[name] += bar
+        for shot, inputs in enumerate(setup.prepared(problem.inputs(self._fields))):
+            solution, change = setup.simulation.jvp(inputs, setup.shaped(moved), setup.steps)
+            bars = self._bend(solution, change, shot)
+            _, pullback = setup.simulation.vjp(inputs, setup.steps, problem.checkpoint)
+            for name, bar in pullback(bars).items():
+                total[name] += bar.reshape(total[name].shape)
+        return total
+
+
+def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:
+    """The Hessian of a function of a record of arrays at a place, times a change of it."""
+    return jvp(lambda x: vjp(function, x)[1](1.0)[0], (place,), (change,))[1]
