@@ -83,7 +83,7 @@ class Objective:
                 self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
-        found = self.evaluate(theta, shots=shots)
+        found = self.evaluate(theta, None, shots)
         return found.value, found.gradient
 
     def evaluate(self, theta: Array, schedule: Checkpoint | None = None, shots: IntArray | None = None) -> Evaluation:
@@ -169,9 +169,8 @@ class Objective:
             file.restore(sums)
         rest, part = shots[sums.done :], 1 / len(shots)
         for number, inputs in zip(rest, setup.prepared(problem.inputs(fields), rest), strict=True):
-            solution, pullback = setup.simulation.vjp(
-                inputs, setup.steps, checkpoint, on_progress=self._teller(sums.done * part, part, began)
-            )
+            tell = self._teller(sums.done * part, part, began)
+            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=tell)
             values, bars = self.seed(solution, number)
             sums.add(values, solution, pullback(bars))
             if file is not None:
