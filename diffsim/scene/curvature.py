@@ -22,9 +22,9 @@ BendFields: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, Array]], Map
 class Curvature:
     """Bᵀ (Σ Jᵀ W J + R) B at one theta, with the sum over shots.
 
-    B is the derivative of the fields by theta, J that of the predictions, W and R are the Hessians of misfits and penalties. The curvature of
-    the simulation itself is left out, so this is positive semidefinite where misfits and penalties are convex. A product takes a run of the
-    tangent and a gradient of each shot.
+    B is the derivative of the fields by theta, J that of the predictions; W and R are the Hessians of misfits and penalties. The curvature
+    of the simulation itself is left out, so this is positive semidefinite where misfits and penalties are convex. A product takes a run of
+    the tangent and a gradient of each shot.
 
     Args:
         problem: the assembled scene.

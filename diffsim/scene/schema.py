@@ -242,6 +242,8 @@ class UnknownModel(Model):
         mask: the free cells; None: all.
         regions: cells with equal values of this field form a region with one unknown value. Cells with negative values do not change.
             None: every cell is free.
+        precondition: "energy": variables count more where the forward field at the start of a stage is weak; None: all count the same.
+        depth: the gradient is multiplied by this power of the depth, the distance from the first side of the first axis.
     """
 
     start: FieldModel | None = None
@@ -252,6 +254,8 @@ class UnknownModel(Model):
     smooth: CellWidths = (0.0,)
     mask: Where | None = None
     regions: FieldModel | None = None
+    precondition: Literal["energy"] | None = None
+    depth: NotNegative = 0.0
 
     @model_validator(mode="after")
     def _one_kind(self) -> UnknownModel:

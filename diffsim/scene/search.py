@@ -21,6 +21,7 @@ from diffsim.scene.folder import LAST, Identity, journal_of
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.objective import Evaluation, Objective
 from diffsim.scene.outcome import HISTORY, Progress, history_csv
+from diffsim.scene.precondition import weights_of
 from diffsim.scene.progress import Watcher
 from diffsim.scene.schema import Stage
 from diffsim.scene.shots import digest_of
@@ -80,7 +81,9 @@ class Search:
         fields: Mapping[str, Array] = self._problem.start
         with Interrupt() as interrupt:
             for number, stage in enumerate(stages, 1):
-                problem = self._problem if number == 1 and not stage.smooth else self._restarted(fields, stage)
+                weights = weights_of(self._problem, fields)
+                same = number == 1 and not stage.smooth and not weights
+                problem = self._problem if same else self._restarted(fields, stage, weights)
                 objective = Objective(problem, self._observed, self._watcher.gradient, stage)
                 if len(stages) > 1:
                     self._watcher.phase(f"{problem.scene.name}: stage {number} of {len(stages)}{_band(stage)}, first gradient")
@@ -94,9 +97,9 @@ class Search:
         self._count(objective)
         return Found(fields, first, last, tuple(self._history), result.message, self._seconds, self._peak)
 
-    def _restarted(self, fields: Mapping[str, Array], stage: Stage) -> Problem:
+    def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""
-        unknowns = restarted(self._problem.unknowns, fields, stage)
+        unknowns = restarted(self._problem.unknowns, fields, stage, weights)
         return replace(self._problem, unknowns=unknowns, start=start_of(unknowns, fields))
 
     def _minimised(self, number: int, stage: Stage, problem: Problem, objective: Objective, interrupt: Interrupt) -> Result:

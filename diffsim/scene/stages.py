@@ -11,6 +11,7 @@ import numpy.typing as npt
 from diffsim.errors import ParameterError, SceneError
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.band import filters_of
+from diffsim.scene.domains import everywhere
 from diffsim.scene.schema import Description, Stage
 from diffsim.scene.setup import Setup, prefix_error
 from diffsim.scene.suggest import nearest
@@ -26,6 +27,10 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
     Raises:
         SceneError: the message names the key.
     """
+    for name, model in scene.unknowns.items():
+        if (model.precondition or model.depth) and not everywhere(setup.equation, name):
+            key = "precondition" if model.precondition else "depth"
+            raise SceneError(f"unknowns.{name}.{key}: expected an unknown over the cells of the grid, found one of a side; leave it out")
     shots, batch = len(setup.shots), scene.optimise.batch
     if batch is not None and all(stage.method != "adam" for stage in scene.stages()):
         raise SceneError('optimise.batch: expected method = "adam", which takes batches, found none; leave batch out')
@@ -44,9 +49,10 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
             restarted(unknowns, start, stage)
 
 
-def restarted(unknowns: Stacked, fields: Mapping[str, Array], stage: Stage) -> Stacked:
-    """The unknowns with these fields as the start of the search, and the smoothing of a stage."""
-    return Stacked({name: _restarted(part, fields[name], stage.smooth.get(name)) for name, part in unknowns.parts.items()})
+def restarted(unknowns: Stacked, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array] | None = None) -> Stacked:
+    """The unknowns with these fields as the start of the search, the smoothing of a stage, and weights of their variables."""
+    found = {name: _restarted(part, fields[name], stage.smooth.get(name)) for name, part in unknowns.parts.items()}
+    return Stacked({name: _weighted(part, (weights or {}).get(name)) for name, part in found.items()})
 
 
 def start_of(unknowns: Stacked, fields: Mapping[str, Array]) -> dict[str, Array]:
@@ -65,6 +71,17 @@ def _restarted(part: Unknown, field: Array, smooth: tuple[float, ...] | None) ->
         )
     deviation = part.smooth if smooth is None else smooth[0] if len(smooth) == 1 else smooth
     return replace(part, reference=_inside(part, field), smooth=deviation)
+
+
+def _weighted(part: Unknown, weight: Array | None) -> Unknown:
+    """The unknown with its scale times a weight in each cell, or times the mean over each region."""
+    if weight is None:
+        return part
+    if isinstance(part, Regions):
+        labels = np.asarray(part.labels)
+        return replace(part, scale=np.asarray(part.scale) * np.array([np.mean(weight[labels == k]) for k in range(part.size)]))
+    assert isinstance(part, Parametrisation)
+    return replace(part, scale=np.asarray(part.scale) * weight)
 
 
 def _inside(part: Unknown, field: Array) -> npt.NDArray[np.float64]:
