@@ -11,5 +11,11 @@ from diffsim.optimize.minimise import Result as Result
 from diffsim.optimize.minimise import minimise as minimise
 from diffsim.optimize.parametrise import Parametrisation as Parametrisation
 from diffsim.optimize.parametrise import Unknown as Unknown
+from diffsim.optimize.posterior import Posterior as Posterior
+from diffsim.optimize.posterior import posterior as posterior
+from diffsim.optimize.priors import CorrelatedPrior as CorrelatedPrior
+from diffsim.optimize.priors import PrecisionPrior as PrecisionPrior
+from diffsim.optimize.priors import Prior as Prior
+from diffsim.optimize.priors import StackedPriors as StackedPriors
 from diffsim.optimize.regions import Regions as Regions
 from diffsim.optimize.stacked import Stacked as Stacked
