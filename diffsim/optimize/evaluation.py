@@ -57,6 +57,16 @@ class Point:
     gradient: npt.NDArray[np.float64]
 
 
+def journaled(journal: Journal | None, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
+    """The evaluation at x: from the journal if it has records left, else computed and recorded."""
+    found = None if journal is None else journal.recall(x, context)
+    if found is None:
+        found = compute()
+        if journal is not None:
+            journal.record(x, found, context)
+    return found
+
+
 class BatchOrder(Protocol):
     """Which parts of an objective an evaluation takes."""
 
@@ -123,12 +133,8 @@ class Evaluator:
         return found.gradient
 
     def _journaled(self, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
-        """From the journal if it has records left, else computed and recorded."""
-        found = self._journal.recall(x, context) if self._journal is not None else None
-        if found is None:
-            found = compute()
-            if self._journal is not None:
-                self._journal.record(x, found, context)
+        """As the function of this name, with its seconds counted."""
+        found = journaled(self._journal, x, context, compute)
         self.seconds += found.seconds
         return found
 

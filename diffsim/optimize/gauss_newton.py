@@ -21,6 +21,8 @@ DECREASE = 1e-4
 """A step is accepted if the value falls by this part of what the slope promises (Armijo)."""
 TRIALS = 12
 """Trial points on one direction."""
+STAGNATION = 0.5
+"""The conjugate gradients stop when a product gains less than this part of the average of all (Nash and Sofer)."""
 LOOSEST, TIGHTEST = 0.5, 1e-3
 """Range of the relative residual at which the conjugate gradients stop."""
 ROUND_OFF = 1e-14
@@ -32,8 +34,9 @@ class GaussNewton:
 
     Each iteration solves H p = -g by conjugate gradients for the entries that no bound holds, and takes the first of the points
     clip(x + p), clip(x + p/2) ... with a sufficiently lower value. H is the Gauss-Newton Hessian Jᵀ W J, known by its products. The
-    conjugate gradients stop early, at a relative residual that follows how well the last quadratic model predicted the gradient
-    (Eisenstat and Walker, choice 1), or where H has no positive curvature. Products are journaled like evaluations.
+    conjugate gradients stop early: at a relative residual that follows how well the last quadratic model predicted the gradient (Eisenstat
+    and Walker, choice 1), when a product gains less than half of the average (Nash and Sofer), or where H has no positive curvature.
+    Products are journaled like evaluations.
 
     Args:
         hessian: x -> the Hessian there, an object with products `H @ v`, such as SciPy's LinearOperator. It is called only where products
@@ -44,8 +47,9 @@ class GaussNewton:
     magnitude. A product costs a run of the tangent and a gradient.
 
     Reference: Eisenstat and Walker (1996), "Choosing the forcing terms in an inexact Newton method", SIAM J. Sci. Comput. 17, 16,
-    doi:10.1137/0917003. Bertsekas (1982), "Projected Newton methods for optimization problems with simple constraints", SIAM J. Control
-    Optim. 20, 221, doi:10.1137/0320018; the entries near a bound are found here by a first trial.
+    doi:10.1137/0917003. Nash and Sofer (1990), "Assessing a search direction within a truncated-Newton method", Oper. Res. Lett. 9,
+    219, doi:10.1016/0167-6377(90)90065-D. Bertsekas (1982), "Projected Newton methods for optimization problems with simple constraints",
+    SIAM J. Control Optim. 20, 221, doi:10.1137/0320018; the entries near a bound are found here by a first trial.
 
     Example:
         import numpy as np
@@ -134,6 +138,7 @@ class GaussNewton:
         if step.any():
             residual = residual - product(step)
         first = square = float(residual @ residual)
+        gained = 0.0  # by the quadratic model
         direction = residual
         for number in range(self._most):
             if square <= forcing**2 * first:
@@ -147,6 +152,10 @@ class GaussNewton:
             length = square / curvature
             step, residual = step + length * direction, residual - length * bent
             before, square = square, float(residual @ residual)
+            gain = 0.5 * length * before
+            gained += gain
+            if (number + 1) * gain <= STAGNATION * gained:
+                break
             direction = residual + (square / before) * direction
         return Solved(step, math.sqrt(square))
 

@@ -57,9 +57,9 @@ class Posterior:
 def posterior(hessian: Any, prior: Prior, rank: int = 50, seed: int = 0, callback: Callable[[int, int], object] | None = None) -> Posterior:
     """The uncertainty of unknowns, from the largest eigenpairs of the Hessian of the misfit relative to the prior.
 
-    The posterior precision is H + (L Lᵀ)⁻¹. Records usually tell about few directions, so Lᵀ H L has few eigenvalues that are not far below
-    1. These are found by a randomised range finder and a projection, which take 2 (rank + 10) products with H. The standard deviations that
-    result are too large by what the eigenpairs beyond the rank would take off: choose the rank such that the last eigenvalue is well below 1.
+    The posterior precision is H + (L Lᵀ)⁻¹. Records usually tell about few directions, so few eigenvalues of Lᵀ H L are not far below 1.
+    These are found by a randomised range finder and a projection, which take 2 (rank + 10) products with H. The standard deviations that
+    result are too large by what the other eigenpairs would take off: choose the rank such that the last eigenvalue is well below 1.
 
     Args:
         hessian: H, an object with products `H @ v`, symmetric and positive semidefinite: the Gauss-Newton Hessian of the misfit at the

@@ -52,6 +52,9 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
     for name, found in outcome.unknowns.items():
         yield values.gradient(name, found, last) if found.axes else maps.gradient(name, found, chart, last)
+    for name, found in outcome.unknowns.items():
+        if found.deviation is not None and outcome.eigenvalues is not None and found.deviation.size > 1:
+            yield maps.uncertainty(name, found, Chart.over(found.axes) if found.axes else chart, outcome.eigenvalues)
     for state, pair in outcome.traces.items():
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:

@@ -19,36 +19,27 @@ BendFields: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, Array]], Map
 """(fields, their change) -> the Hessian of the penalties times the change, for some of the fields."""
 
 
-class Curvature:
-    """Bᵀ (Σ Jᵀ W J + R) B at one theta, with the sum over shots.
+class CellCurvature:
+    """Σ Jᵀ W J + R at given fields, with the sum over shots, by the values of cells.
 
-    B is the derivative of the fields by theta, J that of the predictions; W and R are the Hessians of misfits and penalties. The curvature
-    of the simulation itself is left out, so this is positive semidefinite where misfits and penalties are convex. A product takes a run of
-    the tangent and a gradient of each shot.
+    J is the derivative of the predictions, W and R are the Hessians of misfits and penalties. The curvature of the simulation itself is
+    left out, so this is positive semidefinite where misfits and penalties are convex. A product takes a run of the tangent and a gradient
+    of each shot.
 
     Args:
         problem: the assembled scene.
+        fields: of the unknowns.
         bend: of the misfits.
         bend_fields: of the penalties.
-        theta: where.
     """
 
-    def __init__(self, problem: Problem, bend: Bend, bend_fields: BendFields, theta: Array) -> None:
-        self._problem, self._bend, self._bend_fields = problem, bend, bend_fields
-        self._theta = theta.copy()
-        self._fields = problem.unknowns.split(theta)
-
-    def __matmul__(self, v: Array) -> npt.NDArray[np.float64]:
-        """The product with a change of theta."""
-        split = self._problem.unknowns.split
-        moved = jvp(split, (self._theta,), (v,))[1]
-        product = vjp(split, self._theta)[1](self.by_cell(moved))[0]
-        return np.asarray(product, np.float64)
+    def __init__(self, problem: Problem, fields: Mapping[str, Array], bend: Bend, bend_fields: BendFields) -> None:
+        self._problem, self._fields, self._bend, self._bend_fields = problem, dict(fields), bend, bend_fields
 
     def by_cell(self, moved: Mapping[str, Array]) -> dict[str, Array]:
         """The product with a change of the fields, with a value in each cell."""
         problem, setup = self._problem, self._problem.setup
-        total = {name: np.zeros(values.shape) for name, values in self._fields.items()}
+        total: dict[str, Array] = {name: np.zeros(values.shape) for name, values in self._fields.items()}
         for name, bar in self._bend_fields(self._fields, moved).items():
             total[name] += bar
         for shot, inputs in enumerate(setup.prepared(problem.inputs(self._fields))):
@@ -58,6 +49,27 @@ class Curvature:
             for name, bar in pullback(bars).items():
                 total[name] += bar.reshape(total[name].shape)
         return total
+
+
+class Curvature:
+    """Bᵀ (Σ Jᵀ W J + R) B at one theta, where B is the derivative of the fields; see `CellCurvature`.
+
+    Args:
+        problem: the assembled scene.
+        bend: of the misfits.
+        bend_fields: of the penalties.
+        theta: where.
+    """
+
+    def __init__(self, problem: Problem, bend: Bend, bend_fields: BendFields, theta: Array) -> None:
+        self._split, self._theta = problem.unknowns.split, theta.copy()
+        self._cells = CellCurvature(problem, self._split(theta), bend, bend_fields)
+
+    def __matmul__(self, v: Array) -> npt.NDArray[np.float64]:
+        """The product with a change of theta."""
+        moved = jvp(self._split, (self._theta,), (v,))[1]
+        product = vjp(self._split, self._theta)[1](self._cells.by_cell(moved))[0]
+        return np.asarray(product, np.float64)
 
 
 def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:

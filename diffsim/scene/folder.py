@@ -29,15 +29,17 @@ from diffsim.scene.versions import versions
 RUN, SCENE, JOURNAL, LAST, LOCK = "run.json", "scene.toml", "journal.bin", "last.npz", "run.lock"
 JOURNALS = "journal*.bin"
 """All journals of a run: one for each stage."""
-FREE = ("title", "summary", "accept", "certificate", "checkpoint")
+UNCERTAINTY = "uncertainty-*.bin"
+"""Products of an uncertainty under way."""
+FREE = ("title", "summary", "accept", "certificate", "checkpoint", "uncertainty")
 """Keys that may change when a run is resumed. They do not change a bit of the search (but see `_rounding`)."""
 
 DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
 """Packages that can change bits of the search. Matplotlib has data sets."""
 NAMING = ("path", "stations")
 """Keys that name data files."""
-LEFT = ("sweep-*", "shots-*", "states-*")
-"""Files that an interrupted gradient leaves."""
+LEFT = ("sweep-*", "shots-*", "states-*", UNCERTAINTY)
+"""Files that an interrupted gradient or uncertainty leaves."""
 
 
 @dataclass(frozen=True)

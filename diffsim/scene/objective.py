@@ -115,10 +115,14 @@ class Objective:
             total += sum(self._misfits_of(self._compared(solution), number).values())
         return float(total)
 
+    def misfit_of(self, evaluation: Evaluation) -> float:
+        """The sum of the misfits of an evaluation, without the penalties."""
+        return sum(value for label, value in evaluation.parts.items() if label in self._misfits)
+
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
         values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
-        return values, _as_solution(bars)
+        return values, as_solution(bars)
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
@@ -148,7 +152,7 @@ class Objective:
     def _bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
         """The Hessian of the misfits of one shot times a change of its solution."""
         bars = bend(lambda predicted: sum(self._misfits_of(predicted, shot).values()), self._compared(solution), self._compared(change))
-        return _as_solution(bars)
+        return as_solution(bars)
 
     def _bend_penalties(self, fields: Mapping[str, Array], change: Mapping[str, Array]) -> Mapping[str, Array]:
         """The Hessian of the penalties times a change of the fields."""
@@ -231,7 +235,7 @@ class AtRecords:
         return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))
 
 
-def _as_solution(bars: Mapping[Where, Array]) -> Solution:
+def as_solution(bars: Mapping[Where, Array]) -> Solution:
     """Cotangents of what is compared, as those of a solution."""
     return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
 

@@ -57,6 +57,8 @@ class UnknownField:
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
+        deviation: standard deviation a posteriori, NaN where it is not free; None: not asked for.
+        prior_deviation: that before the records, likewise.
     """
 
     start: Array
@@ -67,6 +69,8 @@ class UnknownField:
     mask: Mask | None = None
     unit: str = ""
     axes: tuple[Axis, ...] = ()
+    deviation: Array | None = None
+    prior_deviation: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +197,7 @@ class Outcome:
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
+        eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
     """
 
     name: str
@@ -221,6 +226,7 @@ class Outcome:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
+    eigenvalues: Array | None = None
 
     @property
     def losses(self) -> tuple[float, float]:

@@ -16,8 +16,8 @@ from diffsim.system import free_disk
 
 NUMBER = 8
 """Bytes of a number in the results."""
-FIELDS = 5
-"""Arrays of an unknown in the results: start, answer, truth, and two gradients."""
+FIELDS = 7
+"""Arrays of an unknown in the results: start, answer, truth, two gradients, and two deviations."""
 COMPARED = 3
 """Arrays of a comparison: data, and the predictions of start and answer."""
 EVALUATIONS = 100

@@ -21,6 +21,7 @@ from diffsim.scene.certificate import certify
 from diffsim.scene.domains import NUMBER, everywhere
 from diffsim.scene.folder import (
     LAST,
+    UNCERTAINTY,
     Identity,
     check_folder,
     claim_folder,
@@ -39,6 +40,7 @@ from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
 from diffsim.scene.search import Found, Search
 from diffsim.scene.truth import Observed, observe, true_fields
+from diffsim.scene.uncertainty import Uncertain, uncertain
 from diffsim.scene.versions import versions
 from diffsim.system import peak_memory, usable_cores
 from diffsim.typing import Array
@@ -115,11 +117,18 @@ def _run(
     watcher.phase(f"{scene.name}: first gradient")
     found = Search(problem, observed, out, identity, watcher).run()
     seconds["optimise"] = time.perf_counter() - mark
+    uncertainty = None
+    if scene.uncertainty is not None:
+        mark = time.perf_counter()
+        watcher.phase(f"{scene.name}: measuring the uncertainty")
+        uncertainty = uncertain(problem, observed, found.fields, (found.misfit, found.last.predicted), out, identity, watcher)
+        seconds["uncertainty"] = time.perf_counter() - mark
     seconds["all"] = time.perf_counter() - began
-    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan))
+    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan), uncertainty)
     if out is not None:
         outcome.save(out)
-        (out / LAST).unlink(missing_ok=True)
+        for path in (out / LAST, *out.glob(UNCERTAINTY)):
+            path.unlink(missing_ok=True)
     return outcome
 
 
@@ -131,6 +140,7 @@ def _outcome(
     certificate: tuple[Line, ...],
     seconds: dict[str, float],
     taken: Taken,
+    uncertainty: Uncertain | None,
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
     first, last, answer = found.first, found.last, found.fields
@@ -144,6 +154,8 @@ def _outcome(
             mask=problem.free[name],
             unit=setup.unit(name),
             axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
+            deviation=None if uncertainty is None else uncertainty.deviation[name],
+            prior_deviation=None if uncertainty is None else uncertainty.prior[name],
         )
         for name in answer
     }
@@ -182,6 +194,7 @@ def _outcome(
         seconds=seconds,
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
+        eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
     )
 
 

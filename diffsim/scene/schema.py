@@ -314,6 +314,30 @@ def _known_schedule(name: str) -> str:
 ScheduleName: TypeAlias = Annotated[str, AfterValidator(_known_schedule)]
 
 
+class PriorModel(Model):
+    """What is known of an unknown before the records: a Gaussian field around the answer's neighbourhood.
+
+    Attributes:
+        deviation: its standard deviation, unit of the field.
+        length: its correlation length, m, along time s; None: each value is independent.
+    """
+
+    deviation: Positive
+    length: Widths | None = None
+
+
+class UncertaintyModel(Model):
+    """The uncertainty of the answer.
+
+    Attributes:
+        rank: number of directions that the records may tell about.
+        prior: unknown -> what is known of it before the records; else its tikhonov penalties say.
+    """
+
+    rank: Count = 40
+    prior: dict[Name, PriorModel] = Field(default_factory=dict)
+
+
 class Checkpoint(Model):
     """How the reverse sweep stores states of the forward run.
 
@@ -420,6 +444,7 @@ class Description(Model):
     checkpoint: Checkpoint = Checkpoint()
     certificate: Certificate = Certificate()
     accept: tuple[Accept, ...] = ()
+    uncertainty: UncertaintyModel | None = None
 
     @field_validator("sources")
     @classmethod

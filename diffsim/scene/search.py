@@ -38,6 +38,7 @@ class Found:
         fields: the answer for each unknown.
         first: loss and gradient of the last stage at the start of the search.
         last: the same at the answer.
+        misfit: the misfits' part of the loss at the answer.
         history: the start and every iteration.
         stopped: the reason why the last stage stopped.
         seconds: time of each gradient.
@@ -47,6 +48,7 @@ class Found:
     fields: Mapping[str, Array]
     first: Evaluation
     last: Evaluation
+    misfit: float
     history: tuple[Progress, ...]
     stopped: str
     seconds: list[float]
@@ -95,7 +97,7 @@ class Search:
         at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
-        return Found(fields, first, last, tuple(self._history), result.message, self._seconds, self._peak)
+        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.message, self._seconds, self._peak)
 
     def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""

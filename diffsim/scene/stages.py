@@ -36,6 +36,10 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
         raise SceneError('optimise.batch: expected method = "adam", which takes batches, found none; leave batch out')
     if batch is not None and batch > shots:
         raise SceneError(f"optimise.batch: expected at most {shots}, the shots of the scene, found {batch}; lower it")
+    for name in scene.uncertainty.prior if scene.uncertainty is not None else ():
+        if name not in scene.unknowns:
+            known = ", ".join(scene.unknowns)
+            raise SceneError(f"uncertainty.prior.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
     for number, stage in enumerate(scene.stage):
         key = f"stage[{number}]"
         for name in stage.smooth:

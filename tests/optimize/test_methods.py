@@ -75,12 +75,11 @@ def test_bounds_that_many_entries_end_at() -> None:
     assert np.count_nonzero((found.x == -0.03) | (found.x == 0.02)) >= 3
 
 
-def test_it_needs_fewer_evaluations_than_lbfgsb_where_influences_differ_by_decades() -> None:
+def test_it_is_lower_after_as_many_evaluations_where_influences_differ_by_decades() -> None:
     problem = Linear()
-    slow = minimise(problem, np.zeros(20), iterations=2000, tolerance=0.0)
-    fast = minimise(problem, np.zeros(20), GaussNewton(problem.hessian), iterations=100, tolerance=0.0)
-    assert fast.value <= max(slow.value, 1e-12 * fast.history[0].value)
-    assert fast.history[-1].evaluations < 0.5 * slow.history[-1].evaluations
+    slow, fast = (minimise(problem, np.zeros(20), method, iterations=15).history for method in ("L-BFGS-B", GaussNewton(problem.hessian)))
+    assert fast[-1].evaluations <= slow[-1].evaluations
+    assert fast[-1].value < 0.05 * slow[-1].value
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1.0, 1e15])

@@ -60,6 +60,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "Checkpoint": schema.Checkpoint,
     "Certificate": schema.Certificate,
     "Accept": schema.Accept,
+    "Uncertainty": schema.UncertaintyModel,
+    "Prior": schema.PriorModel,
 }
 """Section of the page -> the part of the schema whose keys its table lists."""
 ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}
