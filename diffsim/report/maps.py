@@ -81,11 +81,12 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
     figure, _ = draw_panels(chart, panels)
     before, after = (quantity(_rms(values[free]), found.unit) for values in fields.values())
     many, last = int(np.count_nonzero(eigenvalues > 1)), float(eigenvalues[-1])
+    more = " That is not little: the deviations are too large, and a higher rank gives better ones." if last > 0.1 else ""
     caption = (
-        f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. Its "
-        f"root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} directions "
-        f"the records tell more than was known before; along the last one they tell {last:.2g} times as much. What further directions "
-        "would tell is left out."
+        f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
+        f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
+        f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
+        f"directions would tell is left out.{more}"
     )
     return Picture(f"uncertainty_{name}", f"How certain is {words(name)}?", caption, figure)
 

@@ -73,6 +73,26 @@ def test_at_full_rank_it_is_that_of_the_dense_hessian(waves: tuple[Problem, Outc
     assert expected.min() < 0.05 < 0.2 < expected.max()  # the records tell much of some cells and little of others
 
 
+def test_the_uplift_of_the_packaged_tsunami_on_a_coarse_grid() -> None:
+    """On the sphere, over its sea floor and behind its coast."""
+    made = Scene.load(
+        "tsunami",
+        [
+            *("grid.shape=[24, 30]", "time.dt=45.0", "time.duration=1800.0", "equation.sponge=2", "truth.refine=1.0", "truth.noise=0.5"),
+            *("unknowns.eta0.smooth=0.5", "unknowns.eta0.mask.margin=3", "optimise.iterations=3", "uncertainty.rank=110"),
+            *("uncertainty.prior.eta0.deviation=0.5", "uncertainty.prior.eta0.length=1.0e4"),
+        ],
+    )
+    problem, outcome = made.problem("f64"), made.run(precision="f64")
+    found, free = outcome.unknowns["eta0"], problem.free["eta0"]
+    assert found.deviation is not None and free.sum() == 120
+    columns = jacobian(problem, {"eta0": found.answer}, "eta0")
+    covariance = gaussian_covariance(free, problem.setup.equation.cell_lengths(), 0.5, 1e4)
+    expected = dense(columns.T @ columns / outcome.traces["eta"].noise ** 2, covariance)
+    np.testing.assert_allclose(found.deviation[free], expected, rtol=1e-6)
+    assert expected.min() < 0.05 < 0.4 < expected.max()
+
+
 def test_at_a_lower_rank_it_lacks_what_the_other_eigenpairs_take_off(waves: tuple[Problem, Outcome]) -> None:
     problem, whole = waves
     outcome = scene(WAVE, uncertainty={"rank": 12, "prior": PRIOR}).run(precision="f64")
