@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     if outcome.certificate:
         _print_lines(console, "certificate", outcome.certificate)
     _print_lines(console, "acceptance", outcome.accepted)
-    start, end = outcome.history[0].loss, outcome.history[-1].loss
+    start, end = outcome.losses
     iterations = plural(outcome.history[-1].iteration, "iteration")
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s; {outcome.stopped}")
     console.print(f"results in {folder}", soft_wrap=True)

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from diffsim.arguments import real_array
 from diffsim.errors import ShapeError
-from diffsim.plot.style import ANSWER, START, TICKS, dress, new_figure
+from diffsim.plot.style import ANSWER, FAINT, START, TICKS, dress, new_figure
 from diffsim.typing import Array
 
 HEIGHT = 3.6
@@ -21,6 +21,8 @@ HEIGHT = 3.6
 
 def loss(history: Sequence[Any] | npt.ArrayLike) -> Figure:
     """The loss by iteration, on a logarithmic axis unless some value is not positive, and the largest entry of the gradient.
+
+    A search in stages has a curve for each, and a line where one begins.
 
     Args:
         history: of `diffsim.optimize.Result`, or a list of losses, which has no gradient.
@@ -50,8 +52,12 @@ def loss(history: Sequence[Any] | npt.ArrayLike) -> Figure:
         values = np.asarray(real_array("history", entries), float)
         iterations, panels = np.arange(len(values)), [("loss", values, ANSWER)]
     figure = new_figure(HEIGHT)
+    stages = np.array([getattr(entry, "stage", 1) for entry in entries])
     for ax, (title, each, colour) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        ax.plot(iterations, each, color=colour, linewidth=1.5, marker="o", markersize=3)
+        for stage in np.unique(stages):
+            ax.plot(iterations[stages == stage], each[stages == stage], color=colour, linewidth=1.5, marker="o", markersize=3)
+            if stage > stages[0]:
+                ax.axvline(iterations[stages == stage][0], color=FAINT, linewidth=0.8)
         if _positive(each):
             ax.set_yscale("log")
         dress(ax, title, "iteration", grid=True)

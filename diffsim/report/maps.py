@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from diffsim.plot.chart import Chart
 from diffsim.plot.panels import LEGEND, Panel, draw_panels
 from diffsim.plot.points import draw_points
-from diffsim.plot.style import GRADIENT, common, diverging, legend_below, words
+from diffsim.plot.style import GRADIENT, common, diverging, legend_below, sequential, words
 from diffsim.plot.units import quantity, value_scale
 from diffsim.report.contents import free_cells, middle, outline, which_shot
 from diffsim.report.picture import Picture
@@ -64,6 +64,33 @@ def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str) -> str:
         f"Over the cells that may change, the root mean square distance from the truth is {before} at the start "
         f"and {after} at the answer."
     )
+
+
+def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array) -> Picture:
+    """The standard deviation before and after the records.
+
+    Args:
+        name: of the unknown.
+        found: the unknown, with both deviations.
+        chart: the grid.
+        eigenvalues: of the Hessian of the misfit relative to what was known before.
+    """
+    assert found.deviation is not None and found.prior_deviation is not None
+    free, scale = free_cells(chart, found), value_scale(found.unit, found.prior_deviation)
+    colours = sequential(0.0, float(np.nanmax(found.prior_deviation)))
+    fields = {"before the records": found.prior_deviation, "after the records": found.deviation}
+    panels = [Panel(title, values, colours, scale, f"deviation of {name}", chart.land) for title, values in fields.items()]
+    figure, _ = draw_panels(chart, panels)
+    before, after = (quantity(_rms(values[free]), found.unit) for values in fields.values())
+    many, last = int(np.count_nonzero(eigenvalues > 1)), float(eigenvalues[-1])
+    more = " That is not little: the deviations are too large, and a higher rank gives better ones." if last > 0.1 else ""
+    caption = (
+        f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
+        f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
+        f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
+        f"directions would tell is left out.{more}"
+    )
+    return Picture(f"uncertainty_{name}", f"How certain is {words(name)}?", caption, figure)
 
 
 def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from diffsim.plot.chart import Chart
 from diffsim.report import curves, maps, setting, tables, traces, values
 from diffsim.report.contents import chart_of
 from diffsim.report.picture import Picture
@@ -52,6 +53,9 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
     for name, found in outcome.unknowns.items():
         yield values.gradient(name, found, last) if found.axes else maps.gradient(name, found, chart, last)
+    for name, found in outcome.unknowns.items():
+        if found.deviation is not None and outcome.eigenvalues is not None and found.deviation.size > 1:
+            yield maps.uncertainty(name, found, Chart.over(found.axes) if found.axes else chart, outcome.eigenvalues)
     for state, pair in outcome.traces.items():
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:

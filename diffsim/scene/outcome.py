@@ -43,6 +43,8 @@ class UnknownField:
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
+        deviation: standard deviation a posteriori, NaN where it is not free; None: not asked for.
+        prior_deviation: that before the records, likewise.
     """
 
     start: Array
@@ -53,6 +55,8 @@ class UnknownField:
     mask: Mask | None = None
     unit: str = ""
     axes: tuple[Axis, ...] = ()
+    deviation: Array | None = None
+    prior_deviation: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +100,13 @@ class Progress:
     """An iteration of the optimiser; number 0 is the start.
 
     Attributes:
-        iteration: its number.
+        iteration: its number, over all stages. The start of a later stage has the number of the iteration before, and another loss.
         evaluations: number of evaluations of loss and gradient so far.
         loss: sum of misfits and penalties.
         gradient_norm: largest entry of the gradient with respect to the optimiser's variables, without entries held by a bound.
         seconds: time of all evaluations so far.
+        stage: number of its stage, from 1.
+        products: number of products with the Hessian so far.
     """
 
     iteration: int
@@ -108,6 +114,8 @@ class Progress:
     loss: float
     gradient_norm: float
     seconds: float
+    stage: int = 1
+    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,7 @@ class Outcome:
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
-        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss is their sum.
+        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss of the last stage is their sum.
         history: the start and every iteration.
         stopped: the reason why the optimiser stopped.
         accepted: lines of the acceptance.
@@ -175,6 +183,7 @@ class Outcome:
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
+        eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
     """
 
     name: str
@@ -203,6 +212,13 @@ class Outcome:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
+    eigenvalues: Array | None = None
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """The loss at the start and at the answer; that of the last stage."""
+        first, last = zip(*self.loss_parts.values(), strict=True)
+        return sum(first), sum(last)
 
     @property
     def passed(self) -> bool:
