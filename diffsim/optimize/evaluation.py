@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from diffsim.arguments import real_array, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.optimize.journal import Evaluation, Journal
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
-Objective: TypeAlias = Callable[[Array], tuple[float, Array]]
+Objective: TypeAlias = Callable[..., tuple[float, Array]]
+"""x -> (value, gradient); with batches (x, parts) -> those of the parts."""
 
 
 class NonFiniteError(DivergenceError):
@@ -56,21 +57,43 @@ class Point:
     gradient: npt.NDArray[np.float64]
 
 
+def journaled(journal: Journal | None, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
+    """The evaluation at x: from the journal if it has records left, else computed and recorded."""
+    found = None if journal is None else journal.recall(x, context)
+    if found is None:
+        found = compute()
+        if journal is not None:
+            journal.record(x, found, context)
+    return found
+
+
+class BatchOrder(Protocol):
+    """Which parts of an objective an evaluation takes."""
+
+    def of(self, number: int) -> IntArray:
+        """The parts of an evaluation; the first evaluation is 0."""
+        ...
+
+
 class Evaluator:
     """Calls the objective, or the journal in its stead while that has records.
 
     Args:
         objective: x -> (value, gradient). It gets a copy of x, which it may keep or overwrite.
         journal: Rewound here; None keeps no record.
+        batches: Parts of the objective that each evaluation takes; None: all of it.
     """
 
-    def __init__(self, objective: Objective, journal: Journal | None) -> None:
+    def __init__(self, objective: Objective, journal: Journal | None, batches: BatchOrder | None = None) -> None:
         self._objective = objective
+        self._batches = batches
+        self._hessian: tuple[npt.NDArray[np.float64], Any] | None = None
         self._journal = journal
         self._latest: Point | None = None
         self.accepted: Point | None = None
         self.iteration = 0
         self.evaluations = 0
+        self.products = 0
         self.seconds = 0.0
         if journal is not None:
             journal.rewind()
@@ -85,15 +108,48 @@ class Evaluator:
         if self._latest is not None and np.array_equal(x, self._latest.x):
             return self._latest
         place = np.array(x, dtype=np.float64)  # a copy: SciPy overwrites x
-        evaluation = self._journal.recall(place) if self._journal is not None else None
-        if evaluation is None:
-            evaluation = self._evaluate(place)
-            if self._journal is not None:
-                self._journal.record(place, evaluation)
+        parts = None if self._batches is None else self._batches.of(self.evaluations)
+        context = b"" if parts is None else np.ascontiguousarray(parts, "<i8").tobytes()
+        evaluation = self._journaled(place, context, lambda: self._evaluate(place, parts))
         self.evaluations += 1
-        self.seconds += evaluation.seconds
         self._latest = Point(place, evaluation.value, evaluation.gradient)
         return self._latest
+
+    def product(self, x: Array, v: Array, hessian: Callable[[Array], Any]) -> npt.NDArray[np.float64]:
+        """The product of the Hessian at x with v. Products are journaled too.
+
+        Args:
+            x: The place.
+            v: The direction.
+            hessian: x -> an object with products. It is called once at each place, and only if a product is not in the journal.
+
+        Raises:
+            ShapeError: The product has not v's shape.
+            NonFiniteError: It is not finite.
+        """
+        place, direction = np.array(x, dtype=np.float64), np.array(v, dtype=np.float64)
+        found = self._journaled(direction, place.tobytes(), lambda: self._multiply(place, direction, hessian))
+        self.products += 1
+        return found.gradient
+
+    def _journaled(self, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
+        """As the function of this name, with its seconds counted."""
+        found = journaled(self._journal, x, context, compute)
+        self.seconds += found.seconds
+        return found
+
+    def _multiply(self, x: npt.NDArray[np.float64], v: npt.NDArray[np.float64], hessian: Callable[[Array], Any]) -> Evaluation:
+        start = perf_counter()
+        if self._hessian is None or not np.array_equal(self._hessian[0], x):
+            self._hessian = x, hessian(x.copy())
+        product = np.array(real_array("product with the Hessian", self._hessian[1] @ v.copy(), np.float64))
+        if product.shape != v.shape:
+            raise ShapeError(
+                f"product with the Hessian: expected the shape of x, {v.shape}, got {product.shape}; return one entry an unknown"
+            )
+        if not np.all(np.isfinite(product)):
+            raise self._not_finite("a finite product with the Hessian", "one that is not")
+        return Evaluation(0.0, product, perf_counter() - start)
 
     def accept(self, x: Array) -> Point:
         """Take x as the outcome of an iteration; the first call takes the start, as iteration 0."""
@@ -103,9 +159,9 @@ class Evaluator:
         self.accepted = point
         return point
 
-    def _evaluate(self, x: npt.NDArray[np.float64]) -> Evaluation:
+    def _evaluate(self, x: npt.NDArray[np.float64], parts: IntArray | None) -> Evaluation:
         start = perf_counter()
-        answer = self._objective(x.copy())
+        answer = self._objective(x.copy()) if parts is None else self._objective(x.copy(), parts)
         seconds = perf_counter() - start
         if not isinstance(answer, (tuple, list)) or len(answer) != 2 or np.ndim(answer[0]) != 0:
             raise ParameterError(f"objective gave {shown(answer)}, expected (value, gradient); return a number and a vector")
@@ -115,12 +171,15 @@ class Evaluator:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {gradient.shape}; return one entry for each unknown")
         bad = int(np.count_nonzero(~np.isfinite(gradient)))
         if not np.isfinite(value) or bad:
-            under_way = 0 if self.accepted is None else self.iteration + 1
-            raise NonFiniteError(
-                f"iteration {under_way}, evaluation {self.evaluations + 1}: expected a finite value and gradient, got value {value:g} and "
-                f"{bad} of {gradient.size} gradient entries not finite; set bounds, choose a smaller scale of the unknowns for shorter "
-                "steps, or go on from the error's last_good",
-                under_way,
-                None if self.accepted is None else self.accepted.x.copy(),
-            )
+            found = f"value {value:g} and {bad} of {gradient.size} gradient entries not finite"
+            raise self._not_finite("a finite value and gradient", found)
         return Evaluation(value, gradient, seconds)
+
+    def _not_finite(self, expected: str, found: str) -> NonFiniteError:
+        under_way = 0 if self.accepted is None else self.iteration + 1
+        return NonFiniteError(
+            f"iteration {under_way}, evaluation {self.evaluations + 1}: expected {expected}, got {found}; set bounds, choose a "
+            "smaller scale of the unknowns for shorter steps, or go on from the error's last_good",
+            under_way,
+            None if self.accepted is None else self.accepted.x.copy(),
+        )

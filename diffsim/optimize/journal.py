@@ -125,11 +125,12 @@ class Journal:
         self._number = 0
         self._used_up = False
 
-    def recall(self, x: Array) -> Evaluation | None:
+    def recall(self, x: Array, context: bytes = b"") -> Evaluation | None:
         """The next recorded evaluation, or None when all are used up.
 
         Args:
             x: Where the optimiser asks for it.
+            context: What else the evaluation depends on, such as the parts of a batch.
 
         Raises:
             JournalError: The next record is of another x.
@@ -141,7 +142,7 @@ class Journal:
             self._used_up = True
             return None
         number, digest, evaluation = record
-        if number != self._number or evaluation.gradient.shape != x.shape or digest != _digest_of(x):
+        if number != self._number or evaluation.gradient.shape != x.shape or digest != _digest_of(x, context):
             raise JournalError(
                 f"{self.path}: evaluation {self._number + 1} was recorded at another x than the optimiser asks for now; resume with the "
                 "same x0, bounds, method, SciPy and number of BLAS threads (OMP_NUM_THREADS), or start anew with a new journal"
@@ -150,8 +151,8 @@ class Journal:
         self._number += 1
         return evaluation
 
-    def record(self, x: Array, evaluation: Evaluation) -> None:
-        """Append an evaluation and wait until it is on disk.
+    def record(self, x: Array, evaluation: Evaluation, context: bytes = b"") -> None:
+        """Append an evaluation and wait until it is on disk; the arguments are those of `recall`.
 
         Raises:
             JournalError: Records are left that were not recalled; appending here would destroy them.
@@ -164,7 +165,7 @@ class Journal:
             )
         if evaluation.gradient.shape != x.shape:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {evaluation.gradient.shape}; return one entry an unknown")
-        head = _HEAD.pack(self._number, x.size, _digest_of(x), evaluation.value, evaluation.seconds)
+        head = _HEAD.pack(self._number, x.size, _digest_of(x, context), evaluation.value, evaluation.seconds)
         body = np.ascontiguousarray(evaluation.gradient, dtype="<f8")
         with self._writing(self._position + len(head) + body.nbytes + _DIGEST_BYTES):
             self._file.truncate(self._position)  # the last entry is incomplete
@@ -232,8 +233,10 @@ def recorded(path: str | os.PathLike[str]) -> tuple[int, float]:
     return count, seconds
 
 
-def _digest_of(x: Array) -> bytes:
-    return blake2b(np.ascontiguousarray(x, dtype="<f8").data, digest_size=_DIGEST_BYTES).digest()
+def _digest_of(x: Array, context: bytes) -> bytes:
+    digest = blake2b(np.ascontiguousarray(x, dtype="<f8").data, digest_size=_DIGEST_BYTES)
+    digest.update(context)
+    return digest.digest()
 
 
 def _checksum(head: bytes, body: npt.NDArray[np.float64]) -> bytes:

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from diffsim.arguments import plural
 from diffsim.optimize.evaluation import Evaluator, Point
-from diffsim.optimize.method import Box, Limits, Stop
+from diffsim.optimize.method import Box, Limits, Stop, all_done, no_lower_value, nothing_gained, zero_gradient
 from diffsim.typing import Array
 
 LARGEST_EXPONENT = 500
@@ -57,14 +56,5 @@ def minimise_lbfgsb(evaluate: Evaluator, start: Point, box: Box, limits: Limits,
     if halted:
         return Stop("callback", False, "the callback asked to stop")
     if result.status == 0:
-        if "GRADIENT" in result.message:
-            return Stop("gradient", True, "the gradient is zero along every direction that the bounds leave open")
-        return Stop("value", True, f"the value fell by less than {limits.tolerance:g} of its start in the last iteration")
-    if result.status == 1:
-        return Stop("iterations", False, f"{plural(limits.iterations, 'iteration')} done; raise `iterations` to go on")
-    return Stop(
-        "line search",
-        False,
-        "the line search found no lower value: the value is at its round-off, or the gradient is not that of the value "
-        f"(check it by a Taylor test); SciPy says {result.message!r}",
-    )
+        return zero_gradient() if "GRADIENT" in result.message else nothing_gained(limits)
+    return all_done(limits) if result.status == 1 else no_lower_value(f"; SciPy says {result.message!r}")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.arguments import real_array, shown
+from diffsim.arguments import plural, real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.typing import Array
@@ -36,6 +36,31 @@ class Stop:
     reason: Reason
     converged: bool
     message: str
+
+
+def zero_gradient() -> Stop:
+    """There is nothing to follow."""
+    return Stop("gradient", True, "the gradient is zero along every direction that the bounds leave open")
+
+
+def nothing_gained(limits: Limits) -> Stop:
+    """The tolerance is reached."""
+    return Stop("value", True, f"the value fell by less than {limits.tolerance:g} of its start in the last iteration")
+
+
+def all_done(limits: Limits) -> Stop:
+    """The iterations are used up."""
+    return Stop("iterations", False, f"{plural(limits.iterations, 'iteration')} done; raise `iterations` to go on")
+
+
+def no_lower_value(further: str = "") -> Stop:
+    """The line search failed."""
+    return Stop(
+        "line search",
+        False,
+        "the line search found no lower value: the value is at its round-off, or the gradient is not that of the value "
+        f"(check it by a Taylor test){further}",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +118,9 @@ def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None
 class Method(Protocol):
     """A minimisation method.
 
-    It evaluates by `evaluate` alone, calls `accept(x)` once after each iteration (`StopIteration` from it means stop), and depends on
-    nothing but what it is given: the same evaluations must lead to the same x, or a journal cannot be resumed.
+    It evaluates by `evaluate` alone, takes products with a Hessian by `evaluate.product`, calls `accept(x)` once after each iteration
+    (`StopIteration` from it means stop), and depends on nothing but what it is given: the same evaluations must lead to the same x, or a
+    journal cannot be resumed. One that takes batches has them as `batches`.
     """
 
     def __call__(self, evaluate: Evaluator, start: Point, box: Box, limits: Limits, accept: Callable[[Array], None]) -> Stop:

@@ -11,14 +11,15 @@ from scipy.optimize import Bounds
 
 from diffsim.arguments import function, instance, number, one_of, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.optimize.adam import Adam
 from diffsim.optimize.evaluation import Evaluator, Objective, Point
 from diffsim.optimize.journal import Journal
 from diffsim.optimize.lbfgsb import minimise_lbfgsb
 from diffsim.optimize.method import Box, Limits, Method, Reason, Stop, make_box
 from diffsim.typing import Array
 
-METHODS: dict[str, Method] = {"L-BFGS-B": minimise_lbfgsb}
-"""Every method by its name."""
+METHODS: dict[str, Method] = {"L-BFGS-B": minimise_lbfgsb, "adam": Adam()}
+"""Every method that has a name. `GaussNewton` needs a Hessian and is given as an object."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Iteration:
         evaluations: Evaluations of the objective so far, recalled ones included.
         value: The objective.
         gradient_norm: Largest |entry| of the gradient, entries held by a bound left out.
-        seconds: Spent in the objective so far, by this run and those that it resumes.
+        seconds: Spent in the objective and in products so far, by this run and those that it resumes.
+        products: Products with the Hessian so far.
 
     Example:
         See `Result`.
@@ -41,6 +43,7 @@ class Iteration:
     value: float
     gradient_norm: float
     seconds: float
+    products: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,7 @@ class Result:
 def minimise(
     objective: Objective,
     x0: Array,
-    method: str = "L-BFGS-B",
+    method: str | Method = "L-BFGS-B",
     bounds: Bounds | Sequence[tuple[float | None, float | None]] | None = None,
     iterations: int = 60,
     tolerance: float = 1e-9,
@@ -98,7 +101,7 @@ def minimise(
     Args:
         objective: x -> (value, gradient), on f64 vectors. It gets a copy of x.
         x0: Start, shape (n,), inside the bounds. Scale x such that 1 is a change to be expected: the first step has about that length.
-        method: "L-BFGS-B".
+        method: "L-BFGS-B", "adam", or an object with options: `GaussNewton(hessian)`, `Adam(rate, batches)`.
         bounds: SciPy's `Bounds`, or a pair (lower, upper) an entry, None for no bound.
         iterations: At most this many.
         tolerance: Stop when an iteration lowers the value by no more than this fraction of the starting value (of 1 if that is 0);
@@ -138,13 +141,14 @@ def minimise(
     if journal is not None:
         instance("journal", journal, Journal, "a Journal", "write it like Journal(path)")
     start_x, box, limits = _check(x0, method, bounds, iterations, tolerance)
-    evaluate = Evaluator(objective, journal)
+    chosen = METHODS[method] if isinstance(method, str) else method
+    evaluate = Evaluator(objective, journal, getattr(chosen, "batches", None))
     history: list[Iteration] = []
 
     def accept(x: Array) -> None:
         point = evaluate.accept(x)
         norm = float(np.max(np.abs(box.open_gradient(point))))
-        history.append(Iteration(evaluate.iteration, evaluate.evaluations, point.value, norm, evaluate.seconds))
+        history.append(Iteration(evaluate.iteration, evaluate.evaluations, point.value, norm, evaluate.seconds, evaluate.products))
         if callback is not None and evaluate.iteration > 0:
             callback(history[-1])
 
@@ -153,7 +157,7 @@ def minimise(
     if history[0].gradient_norm == 0.0:
         stop = Stop("gradient", True, "the gradient is zero at the start, along every direction that the bounds leave open")
     else:
-        stop = METHODS[method](evaluate, start, box, limits, accept)
+        stop = chosen(evaluate, start, box, limits, accept)
     end = _accepted(evaluate)
     return Result(end.x.copy(), end.value, end.gradient.copy(), history, stop.message, stop.converged, stop.reason)
 
@@ -165,12 +169,13 @@ def _accepted(evaluate: Evaluator) -> Point:
 
 def _check(
     x0: Array,
-    method: str,
+    method: str | Method,
     bounds: Bounds | Sequence[tuple[float | None, float | None]] | None,
     iterations: int,
     tolerance: float,
 ) -> tuple[npt.NDArray[np.float64], Box, Limits]:
-    one_of("method", method, METHODS)
+    if isinstance(method, type) or not callable(method):
+        one_of("method", method, METHODS)
     start = real_array("x0", x0, np.float64)
     if start.ndim != 1 or start.size == 0:
         raise ShapeError(f"x0: expected a vector of at least one entry, got shape {start.shape}; use a parametrisation's from_field")

@@ -46,28 +46,29 @@ class Stacked:
                 raise ParameterError(f"parts: {name} = {shown(part)}, expected a Parametrisation, Regions or the like; give one")
         if not parts:
             raise ParameterError("parts: expected at least one unknown, got none; give {name: parametrisation}")
-        self._parts = dict(parts)
-        ends = np.cumsum([part.size for part in self._parts.values()]).tolist()
+        self.parts: dict[str, Unknown] = dict(parts)
+        """The parametrisation of each unknown."""
+        ends = np.cumsum([part.size for part in self.parts.values()]).tolist()
         self.size: int = ends[-1]
         """Number of entries of theta."""
-        self.slices: dict[str, slice] = dict(zip(self._parts, map(slice, [0, *ends[:-1]], ends), strict=True))
+        self.slices: dict[str, slice] = dict(zip(self.parts, map(slice, [0, *ends[:-1]], ends), strict=True))
         """The slice of theta of each unknown."""
 
     def split(self, theta: Any) -> dict[str, Any]:
         """The physical field of each unknown at theta, differentiable: `ds.vjp(stacked.split, theta)` takes cotangents of fields back."""
         theta = check_theta(theta, self.size)
-        return {name: part.to_field(theta[self.slices[name]]) for name, part in self._parts.items()}
+        return {name: part.to_field(theta[self.slices[name]]) for name, part in self.parts.items()}
 
     def join(self, fields: Mapping[str, Array]) -> npt.NDArray[np.float64]:
         """The theta of a field for each unknown."""
         self._check_names("fields", fields)
-        return np.concatenate([part.from_field(fields[name]) for name, part in self._parts.items()])
+        return np.concatenate([part.from_field(fields[name]) for name, part in self.parts.items()])
 
     def bounds(self) -> Bounds:
         """Bounds on theta; infinite where there are none."""
-        parts = [part.bounds() for part in self._parts.values()]
+        parts = [part.bounds() for part in self.parts.values()]
         return Bounds(np.concatenate([b.lb for b in parts]), np.concatenate([b.ub for b in parts]))
 
     def _check_names(self, what: str, given: Mapping[str, Any]) -> None:
-        if set(mapping(what, given, "{'c': field}")) != set(self._parts):
-            raise ParameterError(f"{what}: expected one entry for each of {sorted(self._parts)}, got {sorted(given)}; add or drop some")
+        if set(mapping(what, given, "{'c': field}")) != set(self.parts):
+            raise ParameterError(f"{what}: expected one entry for each of {sorted(self.parts)}, got {sorted(given)}; add or drop some")

@@ -6,3 +6,4 @@ from diffsim.records.read import read_records as read_records
 from diffsim.records.records import Layout as Layout
 from diffsim.records.records import Records as Records
 from diffsim.records.resample import Resampling as Resampling
+from diffsim.records.zero_phase import ZeroPhaseFilter as ZeroPhaseFilter

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.lines import Line2D
 
-from diffsim.report.chart import Chart, middle, which_shot
-from diffsim.report.panels import LEGEND, Panel, draw_panels
-from diffsim.report.points import draw_points
-from diffsim.report.style import GRADIENT, Picture, common, diverging, legend_below, words
-from diffsim.report.units import quantity, value_scale
+from diffsim.plot.chart import Chart
+from diffsim.plot.panels import LEGEND, Panel, draw_panels
+from diffsim.plot.points import draw_points
+from diffsim.plot.style import GRADIENT, common, diverging, legend_below, sequential, words
+from diffsim.plot.units import quantity, value_scale
+from diffsim.report.contents import free_cells, middle, outline, which_shot
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ ROBUST, GRAIN = 0.99, 0.999
 
 def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start."""
-    hidden, free = chart.land, chart.free(found)
-    outline = chart.outline(found)
+    hidden, free = chart.land, free_cells(chart, found)
+    edge = outline(chart, found)
     fields = {"start": found.start, "answer": found.answer}
     first, other, left = "start", found.start, "the change"
     if found.truth is not None:
@@ -36,12 +38,12 @@ def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     scale = value_scale(found.unit, *(values for title, values in fields.items() if title != "answer" or found.truth is None))
     difference = found.answer - other
     label = f"{name}, {'error' if first == 'truth' else 'change'}"
-    panels = [Panel(title, values, colours, scale, name, hidden, outline) for title, values in fields.items()]
+    panels = [Panel(title, values, colours, scale, name, hidden, edge) for title, values in fields.items()]
     own = value_scale(found.unit, difference)
-    panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, outline))
+    panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, edge))
     figure, _ = draw_panels(chart, panels)
     grey = " Grey is land." if chart.views and hidden is not None else ""
-    dashed = " The dashed line encloses the cells that may change." if chart.views and outline is not None else ""
+    dashed = " The dashed line encloses the cells that may change." if chart.views and edge is not None else ""
     kind = "colour" if chart.views else "vertical"
     *most, last = [title if number else title.capitalize() for number, title in enumerate(fields)]
     how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}"
@@ -64,6 +66,33 @@ def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str) -> str:
     )
 
 
+def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array) -> Picture:
+    """The standard deviation before and after the records.
+
+    Args:
+        name: of the unknown.
+        found: the unknown, with both deviations.
+        chart: the grid.
+        eigenvalues: of the Hessian of the misfit relative to what was known before.
+    """
+    assert found.deviation is not None and found.prior_deviation is not None
+    free, scale = free_cells(chart, found), value_scale(found.unit, found.prior_deviation)
+    colours = sequential(0.0, float(np.nanmax(found.prior_deviation)))
+    fields = {"before the records": found.prior_deviation, "after the records": found.deviation}
+    panels = [Panel(title, values, colours, scale, f"deviation of {name}", chart.land) for title, values in fields.items()]
+    figure, _ = draw_panels(chart, panels)
+    before, after = (quantity(_rms(values[free]), found.unit) for values in fields.values())
+    many, last = int(np.count_nonzero(eigenvalues > 1)), float(eigenvalues[-1])
+    more = " That is not little: the deviations are too large, and a higher rank gives better ones." if last > 0.1 else ""
+    caption = (
+        f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
+        f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
+        f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
+        f"directions would tell is left out.{more}"
+    )
+    return Picture(f"uncertainty_{name}", f"How certain is {words(name)}?", caption, figure)
+
+
 def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture:
     """The gradient at the first and at the last iteration.
 
@@ -73,7 +102,7 @@ def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture
         chart: the grid.
         last: number of the last iteration.
     """
-    free = chart.free(found)
+    free = free_cells(chart, found)
     panels = []
     for title, values in (("at the start (iteration 0)", found.gradient_first), (f"at the answer (iteration {last})", found.gradient_last)):
         colours = diverging(values[free], quantile=ROBUST, cmap=GRADIENT)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from diffsim.arguments import plural
-from diffsim.report.units import duration, number, size
+from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Line, Outcome, Taken
@@ -32,11 +32,12 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
 
 def story(outcome: Outcome) -> str:
     """A summary of the search, in a sentence or two."""
-    first, last = outcome.history[0], outcome.history[-1]
-    factor = f", {first.loss / last.loss:.3g} times less" if 0 < last.loss < first.loss else ""
+    (first, end), last = outcome.losses, outcome.history[-1]
+    factor = f", {first / end:.3g} times less" if 0 < end < first else ""
+    stages = f" in {last.stage} stages; it is that of the last one" if last.stage > 1 else ""
     names = " and ".join(outcome.unknowns)
     return (
-        f"The search for {names} lowered the loss from {number(first.loss)} to {number(last.loss)}{factor}, "
+        f"The search for {names} lowered the loss from {number(first)} to {number(end)}{factor}{stages}, "
         f"in {plural(last.iteration, 'iteration')} and {duration(last.seconds)}. It stopped: {outcome.stopped.rstrip('.')}."
     )
 

@@ -21,6 +21,7 @@ from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, OwnUnknown, UnknownModel
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, prefix_error, require_input
 from diffsim.scene.sizes import require_memory
+from diffsim.scene.stages import check_stages
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
@@ -118,8 +119,10 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
             name = penalty.unknown
             steps = setup.lengths(name)
             penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
+    unknowns = Stacked(parts)
+    check_stages(scene, setup, unknowns, start)
     policy = policy_of(scene.checkpoint, folder)
-    return Problem(scene, setup, known, start, free, Stacked(parts), penalties, policy, decided(policy, setup))
+    return Problem(scene, setup, known, start, free, unknowns, penalties, policy, decided(policy, setup))
 
 
 def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:

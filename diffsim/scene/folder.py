@@ -27,15 +27,19 @@ from diffsim.scene.toml import to_toml
 from diffsim.scene.versions import versions
 
 RUN, SCENE, JOURNAL, LAST, LOCK = "run.json", "scene.toml", "journal.bin", "last.npz", "run.lock"
-FREE = ("title", "summary", "accept", "certificate", "checkpoint")
+JOURNALS = "journal*.bin"
+"""All journals of a run: one for each stage."""
+UNCERTAINTY = "uncertainty-*.bin"
+"""Products of an uncertainty under way."""
+FREE = ("title", "summary", "accept", "certificate", "checkpoint", "uncertainty")
 """Keys that may change when a run is resumed. They do not change a bit of the search (but see `_rounding`)."""
 
 DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
 """Packages that can change bits of the search. Matplotlib has data sets."""
 NAMING = ("path", "stations")
 """Keys that name data files."""
-LEFT = ("sweep-*", "shots-*", "states-*")
-"""Files that an interrupted gradient leaves."""
+LEFT = ("sweep-*", "shots-*", "states-*", UNCERTAINTY)
+"""Files that an interrupted gradient or uncertainty leaves."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive = {key: value for key, value in tables.items() if key not in FREE}
     decisive["rounding"] = _rounding(scene.checkpoint)
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
+    decisive["stage"] = _stages(scene)
     machine = [settings().arch, precision, lanes(precision_dtype(precision)), [versions()[name] for name in DECISIVE]]
     text = json.dumps([decisive, machine, _files(tables), _code(scene)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
@@ -67,6 +72,15 @@ def _code(scene: Description) -> list[str | None]:
     """Digests of the code of all classes that the scene names."""
     parts = (*scene.misfit, *scene.penalty, *scene.unknowns.values())
     return [code_digest(kind) for kind in (scene.equation.of, *(part.of_class for part in parts))]
+
+
+def _stages(scene: Description) -> list[dict[str, Any]]:
+    """The stages, without the iterations of the last one, which may be raised."""
+    if not scene.stage:
+        return []
+    stages = [stage.model_dump(mode="json") for stage in scene.stages()]
+    del stages[-1]["iterations"]
+    return stages
 
 
 def _rounding(checkpoint: Checkpoint) -> list[str]:
@@ -118,7 +132,8 @@ def what_starts_anew(folder: Path) -> str | None:
     """A line that says what happens to the same run in a folder if it is not resumed; None: there is no such run."""
     if not (folder / RUN).is_file():
         return None
-    count, seconds = recorded(folder / JOURNAL)
+    journals = [recorded(path) for path in folder.glob(JOURNALS)]
+    count, seconds = sum(number for number, _ in journals), sum(taken for _, taken in journals)
     if _finished(folder, count):
         return f"{folder} holds this run, finished; running it again, and its results stay until the new ones take their place"
     if not count and not (folder / LAST).is_file():
@@ -133,15 +148,15 @@ def what_starts_anew(folder: Path) -> str | None:
 def _finished(folder: Path, evaluations: int) -> bool:
     """Whether the results in a folder belong to its journal. After a finished run was started again and killed, they are older."""
     try:
-        history = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"]
-        return evaluations >= history[-1]["evaluations"]
+        last = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"][-1]
+        return evaluations >= last["evaluations"] + last.get("products", 0)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
 
 
 def start_anew(folder: Path) -> None:
     """Delete the progress of an earlier run."""
-    for path in (folder / JOURNAL, folder / LAST, *(path for pattern in LEFT for path in folder.glob(pattern))):
+    for path in (folder / LAST, *(path for pattern in (JOURNALS, *LEFT) for path in folder.glob(pattern))):
         path.unlink(missing_ok=True)
 
 
@@ -165,6 +180,11 @@ def held(folder: Path) -> Iterator[None]:
         for parent in made:
             with suppress(OSError):  # it is not empty
                 parent.rmdir()
+
+
+def journal_of(folder: Path, stage: int) -> Path:
+    """The journal of a stage, counted from 1."""
+    return folder / (JOURNAL if stage == 1 else f"journal-{stage}.bin")
 
 
 def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:

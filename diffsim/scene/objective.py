@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,13 +15,16 @@ from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
+from diffsim.scene.band import Band, filters_of
 from diffsim.scene.compare import misfits_of
+from diffsim.scene.curvature import Curvature, bend
 from diffsim.scene.folder import identify
+from diffsim.scene.schema import Stage
 from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.truth import Observed, Where
 from diffsim.simulation import Solution
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 T = TypeVar("T")
 
@@ -54,6 +57,7 @@ class Objective:
         problem: the assembled scene.
         observed: its data.
         on_progress: called with the progress of a gradient and the seconds left.
+        stage: the filter of its data and predictions; None: all frequencies.
 
     Attributes:
         evaluations: number of evaluations.
@@ -61,35 +65,38 @@ class Objective:
         peak: bytes of memory that the first gradient needed in addition to the resident memory before it.
     """
 
-    def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None) -> None:
+    def __init__(self, problem: Problem, observed: Observed, on_progress: OnProgress | None = None, stage: Stage | None = None) -> None:
         self.problem, self.observed, self.on_progress = problem, observed, on_progress
         self.evaluations = 0
         self.seconds: list[float] = []
         self.peak = 0
-        data = {f"{of} {state}": observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
+        band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
+        data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
         self._misfits: dict[str, tuple[Where, list[Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
-                misfits = misfits_of(model, observed, problem.setup)
+                misfits = band.misfits(where, misfits_of(model, band.observed, problem.setup))
                 self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
-    def __call__(self, theta: Array) -> tuple[float, npt.NDArray[np.float64]]:
-        found = self.evaluate(theta)
+    def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
+        found = self.evaluate(theta, None, shots)
         return found.value, found.gradient
 
-    def evaluate(self, theta: Array, schedule: Checkpoint | None = None) -> Evaluation:
+    def evaluate(self, theta: Array, schedule: Checkpoint | None = None, shots: IntArray | None = None) -> Evaluation:
         """Loss, its parts, its gradients and the predictions at theta.
 
         Args:
             theta: the optimiser's variables.
             schedule: checkpointing schedule; None: that of the problem.
+            shots: the shots that are run, whose misfits stand for all: they are multiplied by the number of all shots over theirs.
         """
         problem = self.problem
         self.evaluations += 1
         fields = problem.unknowns.split(theta)
-        sums = self._misfit(fields, schedule or problem.checkpoint)
+        numbers = range(len(problem.setup.shots)) if shots is None else shots.tolist()
+        sums = self._misfit(fields, schedule or problem.checkpoint, numbers)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
@@ -106,10 +113,14 @@ class Objective:
             total += sum(self._misfits_of(self._compared(solution), number).values())
         return float(total)
 
+    def misfit_of(self, evaluation: Evaluation) -> float:
+        """The sum of the misfits of an evaluation, without the penalties."""
+        return sum(value for label, value in evaluation.parts.items() if label in self._misfits)
+
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
         values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
-        return values, Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
+        return values, as_solution(bars)
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
@@ -132,43 +143,67 @@ class Objective:
         sampling = self.observed.sampling.get(where[1]) if where[0] == "traces" else None
         return predicted if sampling is None else np.stack([sampling(shot) for shot in predicted])
 
-    def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint) -> ShotSums:
+    def hessian(self, theta: Array) -> Curvature:
+        """The Gauss-Newton Hessian at theta, by its products: `objective.hessian(theta) @ v`."""
+        return Curvature(self.problem, self._bend, self._bend_penalties, theta)
+
+    def _bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
+        """The Hessian of the misfits of one shot times a change of its solution."""
+        bars = bend(lambda predicted: sum(self._misfits_of(predicted, shot).values()), self._compared(solution), self._compared(change))
+        return as_solution(bars)
+
+    def _bend_penalties(self, fields: Mapping[str, Array], change: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The Hessian of the penalties times a change of the fields."""
+        names = {name for name, _ in self.problem.penalties.values()}
+        if not names:
+            return {}
+        place, moved = ({name: np.asarray(values[name], float) for name in names} for values in (fields, change))
+        return bend(lambda x: sum(self._penalties(x).values()), place, moved)
+
+    def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint, shots: Sequence[int]) -> ShotSums:
         problem, setup = self.problem, self.problem.setup
         resident, began = None if self.seconds else Resident(), time.perf_counter()
         shapes = {name: values.shape for name, values in fields.items()}
         sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, shapes)
         policy = Policy.of(checkpoint)
-        file = ShotFile(policy, self._key, fields) if policy.resume and len(setup.shots) > 1 else None
+        file = ShotFile(policy, f"{self._key} {list(shots)}", fields) if policy.resume and len(shots) > 1 else None
         if file is not None:
             file.restore(sums)
-        for number, inputs in enumerate(setup.prepared(problem.inputs(fields))):
-            if number < sums.done:
-                continue
-            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=self._teller(number, began))
+        rest, part = shots[sums.done :], 1 / len(shots)
+        for number, inputs in zip(rest, setup.prepared(problem.inputs(fields), rest), strict=True):
+            tell = self._teller(sums.done * part, part, began)
+            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=tell)
             values, bars = self.seed(solution, number)
             sums.add(values, solution, setup.gathered(pullback(bars), number))
             if file is not None:
                 file.keep(sums)
         if file is not None:
             file.remove()
-        self.seconds.append(time.perf_counter() - began)
+        if len(shots) < len(setup.shots):
+            sums.stand_for(len(setup.shots) / len(shots))
+        self.seconds.append((time.perf_counter() - began) * len(setup.shots) / len(shots))
         if resident is not None:
             self.peak = resident.peak
         return sums
 
-    def _teller(self, shot: int, began: float) -> OnProgress | None:
-        """Converts the progress of one shot to that of all shots."""
-        tell, shots = self.on_progress, len(self.problem.setup.shots)
+    def _teller(self, done: float, part: float, began: float) -> OnProgress | None:
+        """Converts the progress of one shot, which is `part` of all, to that of all shots."""
+        tell = self.on_progress
         if tell is None:
             return None
 
         def told(share: float, left: float | None) -> None:
-            whole = (shot + share) / shots
-            if left is not None and shots > 1:  # later shots take as long as earlier ones
+            whole = done + part * share
+            if left is not None and part < 1:  # later shots take as long as earlier ones
                 left = (time.perf_counter() - began) * (1 - whole) / max(whole, 1e-9)
             tell(whole, left)
 
         return told
+
+
+def as_solution(bars: Mapping[Where, Array]) -> Solution:
+    """Cotangents of what is compared, as those of a solution."""
+    return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
 
 
 def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:

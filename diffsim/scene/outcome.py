@@ -19,6 +19,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
+from diffsim.grid import Axis
 from diffsim.messages import cut, printable
 from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
@@ -26,21 +27,6 @@ from diffsim.scene.model import Mask
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"
-
-
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """An axis of the grid.
-
-    Attributes:
-        name: such as "latitude".
-        unit: such as "degrees north".
-        coordinates: of the cell centres, in that unit.
-    """
-
-    name: str
-    unit: str
-    coordinates: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +43,8 @@ class UnknownField:
         mask: True where a cell was free to change; None: everywhere.
         unit: of the field.
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
+        deviation: standard deviation a posteriori, NaN where it is not free; None: not asked for.
+        prior_deviation: that before the records, likewise.
     """
 
     start: Array
@@ -67,6 +55,8 @@ class UnknownField:
     mask: Mask | None = None
     unit: str = ""
     axes: tuple[Axis, ...] = ()
+    deviation: Array | None = None
+    prior_deviation: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +100,13 @@ class Progress:
     """An iteration of the optimiser; number 0 is the start.
 
     Attributes:
-        iteration: its number.
+        iteration: its number, over all stages. The start of a later stage has the number of the iteration before, and another loss.
         evaluations: number of evaluations of loss and gradient so far.
         loss: sum of misfits and penalties.
         gradient_norm: largest entry of the gradient with respect to the optimiser's variables, without entries held by a bound.
         seconds: time of all evaluations so far.
+        stage: number of its stage, from 1.
+        products: number of products with the Hessian so far.
     """
 
     iteration: int
@@ -122,6 +114,8 @@ class Progress:
     loss: float
     gradient_norm: float
     seconds: float
+    stage: int = 1
+    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,7 +170,7 @@ class Outcome:
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
-        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss is their sum.
+        loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss of the last stage is their sum.
         history: the start and every iteration.
         stopped: the reason why the optimiser stopped.
         accepted: lines of the acceptance.
@@ -189,6 +183,7 @@ class Outcome:
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
+        eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
     """
 
     name: str
@@ -217,6 +212,13 @@ class Outcome:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
+    eigenvalues: Array | None = None
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """The loss at the start and at the answer; that of the last stage."""
+        first, last = zip(*self.loss_parts.values(), strict=True)
+        return sum(first), sum(last)
 
     @property
     def passed(self) -> bool:

@@ -10,14 +10,14 @@ from pathlib import Path
 from diffsim.checkpoint.storage.aside import ENDING
 from diffsim.checkpoint.storage.failure import failure, no_room
 from diffsim.scene.assemble import Problem
-from diffsim.scene.folder import JOURNAL
+from diffsim.scene.folder import JOURNAL, JOURNALS
 from diffsim.scene.outcome import RESULT
 from diffsim.system import free_disk
 
 NUMBER = 8
 """Bytes of a number in the results."""
-FIELDS = 5
-"""Arrays of an unknown in the results: start, answer, truth, and two gradients."""
+FIELDS = 7
+"""Arrays of an unknown in the results: start, answer, truth, two gradients, and two deviations."""
 COMPARED = 3
 """Arrays of a comparison: data, and the predictions of start and answer."""
 EVALUATIONS = 100
@@ -55,7 +55,8 @@ def wanted(problem: Problem) -> dict[str, int]:
     for of, state in {(misfit.of, misfit.state) for misfit in scene.misfit}:
         times = max(setup.steps + 1, len(setup.data[state].times) if state in setup.data else 0)
         seen += shots * (times * len(setup.receivers[state]) if of == "traces" else cells)
-    found = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * min(scene.optimise.iterations + 1, EVALUATIONS)}
+    iterations = sum(min((stage.iterations or 0) + 1, EVALUATIONS) for stage in scene.stages())
+    found: dict[str, int] = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * iterations}
     if problem.policy.resume:
         found["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next
     slots = sum(tier.slots for tier in problem.schedule.slow_tiers if tier.name == "disk")
@@ -66,7 +67,8 @@ def wanted(problem: Problem) -> dict[str, int]:
 
 def _there(folder: Path, name: str) -> int:
     """Bytes of the existing files of one kind in the folder, which are reused or deleted."""
-    found = {JOURNAL: [folder / JOURNAL], "sweep": folder.glob("sweep-*"), "states": folder.glob("states-*")}.get(name, [])
+    patterns = {JOURNAL: JOURNALS, "sweep": "sweep-*", "states": "states-*"}
+    found = folder.glob(patterns[name]) if name in patterns else ()
     return sum(path.stat().st_size for path in found if path.is_file())
 
 

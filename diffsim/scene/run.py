@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,16 +14,14 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings
-from diffsim.grid import AXES, Grid
-from diffsim.optimize import Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.grid import AXES, Axis, Grid
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.domains import NUMBER, everywhere
-from diffsim.scene.files import write_aside
 from diffsim.scene.folder import (
-    JOURNAL,
     LAST,
+    UNCERTAINTY,
     Identity,
     check_folder,
     claim_folder,
@@ -34,15 +31,16 @@ from diffsim.scene.folder import (
     start_anew,
     what_starts_anew,
 )
-from diffsim.scene.interrupt import Interrupt
-from diffsim.scene.objective import Evaluation, Objective
-from diffsim.scene.outcome import HISTORY, Axis, Compared, Memory, Outcome, Progress, Taken, UnknownField, history_csv
+from diffsim.scene.objective import Evaluation
+from diffsim.scene.outcome import Compared, Memory, Outcome, Taken, UnknownField
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
 from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
+from diffsim.scene.search import Found, Search
 from diffsim.scene.truth import Observed, observe, true_fields
+from diffsim.scene.uncertainty import Uncertain, uncertain
 from diffsim.scene.versions import versions
 from diffsim.system import peak_memory, usable_cores
 from diffsim.typing import Array
@@ -113,97 +111,39 @@ def _run(
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
     plan = plan_of(problem, PLAN_SECONDS, brief=True)
     problem = replace(problem, checkpoint=plan)
-    objective = Objective(problem, observed, watcher.gradient)
     mark = time.perf_counter()
     if out is not None and not resume:
         start_anew(out)
     watcher.phase(f"{scene.name}: first gradient")
-    result = _search(problem, objective, out, identity, watcher)
+    found = Search(problem, observed, out, identity, watcher).run()
     seconds["optimise"] = time.perf_counter() - mark
-    watcher.phase(f"{scene.name}: judging the answer")
-    first, last = objective.evaluate(problem.theta), objective.evaluate(result.x)
+    uncertainty = None
+    if scene.uncertainty is not None:
+        mark = time.perf_counter()
+        watcher.phase(f"{scene.name}: measuring the uncertainty")
+        uncertainty = uncertain(problem, observed, found.fields, (found.misfit, found.last.predicted), out, identity, watcher)
+        seconds["uncertainty"] = time.perf_counter() - mark
     seconds["all"] = time.perf_counter() - began
-    outcome = _outcome(problem, observed, truth, result, (first, last), lines, seconds, _taken(objective, plan))
+    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan), uncertainty)
     if out is not None:
         outcome.save(out)
-        (out / LAST).unlink(missing_ok=True)
+        for path in (out / LAST, *out.glob(UNCERTAINTY)):
+            path.unlink(missing_ok=True)
     return outcome
-
-
-def _search(problem: Problem, objective: Objective, out: Path | None, identity: Identity, watcher: Watcher) -> Result:
-    model = problem.scene.optimise
-    history: list[Progress] = []
-    best = _Best(problem.theta)
-
-    def note(state: Iteration) -> None:
-        history.append(_progress(state))
-        watcher.iteration(state, model.iterations)
-
-    def watched(theta: Array) -> tuple[float, Array]:
-        interrupt.heed()
-        found = objective(theta)
-        best.consider(theta, found[0])
-        return found
-
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(Interrupt())
-        journal = stack.enter_context(Journal(out / JOURNAL, identity.search)) if out is not None else None
-        try:
-            return minimise(
-                watched,
-                problem.theta,
-                method=model.method,
-                bounds=problem.unknowns.bounds(),
-                iterations=model.iterations,
-                tolerance=model.tolerance,
-                journal=journal,
-                callback=note,
-            )
-        except NonFiniteError as error:
-            if out is not None:
-                _save_last(out, problem, best.theta if error.last_good is None else error.last_good, history)
-            raise
-        except KeyboardInterrupt:
-            if out is not None:
-                _save_last(out, problem, best.theta, history)
-            raise
-
-
-class _Best:
-    """The best answer so far, in case the search ends early."""
-
-    def __init__(self, theta: Array) -> None:
-        self.theta, self.value = theta, np.inf
-
-    def consider(self, theta: Array, value: float) -> None:
-        if value < self.value:
-            self.theta, self.value = theta.copy(), value
-
-
-def _save_last(out: Path, problem: Problem, theta: Array, history: list[Progress]) -> None:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))
-    write_aside(out / LAST, buffer.getvalue())
-    write_aside(out / HISTORY, history_csv(tuple(history)).encode())
-
-
-def _progress(state: Iteration) -> Progress:
-    return Progress(state.iteration, state.evaluations, state.value, state.gradient_norm, state.seconds)
 
 
 def _outcome(
     problem: Problem,
     observed: Observed,
     truth: Mapping[str, Array],
-    result: Result,
-    ends: tuple[Evaluation, Evaluation],
+    found: Found,
     certificate: tuple[Line, ...],
     seconds: dict[str, float],
     taken: Taken,
+    uncertainty: Uncertain | None,
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
-    first, last = ends
-    answer = problem.unknowns.split(result.x)
+    first, last, answer = found.first, found.last, found.fields
     unknowns = {
         name: UnknownField(
             start=problem.start[name],
@@ -214,6 +154,8 @@ def _outcome(
             mask=problem.free[name],
             unit=setup.unit(name),
             axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
+            deviation=None if uncertainty is None else uncertainty.deviation[name],
+            prior_deviation=None if uncertainty is None else uncertainty.prior[name],
         )
         for name in answer
     }
@@ -240,8 +182,8 @@ def _outcome(
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
         unknowns=unknowns,
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
-        history=tuple(map(_progress, result.history)),
-        stopped=result.message,
+        history=found.history,
+        stopped=found.stopped,
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns)),
         certificate=certificate,
         schedule=repr(problem.schedule),
@@ -252,6 +194,7 @@ def _outcome(
         seconds=seconds,
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
+        eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
     )
 
 
@@ -270,11 +213,11 @@ def _axes(grid: Grid, scene: Description) -> tuple[Axis, ...]:
     return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 
-def _taken(objective: Objective, plan: Plan) -> Taken:
-    first, *later = objective.seconds
-    shots, chosen = len(objective.problem.setup.shots), plan.chosen
+def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
+    first, *later = found.seconds
+    shots, chosen = len(problem.setup.shots), plan.chosen
     assert chosen.seconds is not None
-    return Taken(median(later) if later else first, shots * chosen.seconds, first, objective.peak, chosen.peak)
+    return Taken(median(later) if later else first, shots * chosen.seconds, first, found.peak, chosen.peak)
 
 
 def machine(precision: str) -> dict[str, str | int]:

@@ -217,6 +217,8 @@ class UnknownModel(TypedModel):
         mask: the free cells; None: all.
         regions: cells with equal values of this field form a region with one unknown value. Cells with negative values do not change.
             None: every cell is free.
+        precondition: "energy": variables count more where the forward field at the start of a stage is weak; None: all count the same.
+        depth: the gradient is multiplied by this power of the depth, the distance from the first side of the first axis.
     """
 
     of_class = Parametrisation
@@ -231,6 +233,8 @@ class UnknownModel(TypedModel):
     smooth: CellWidths = (0.0,)
     mask: Where | None = None
     regions: FieldModel | None = None
+    precondition: Literal["energy"] | None = None
+    depth: NotNegative = 0.0
 
     @model_validator(mode="after")
     def _one_kind(self) -> UnknownModel:
@@ -285,19 +289,45 @@ def _unknowns(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationI
 
 Unknowns: TypeAlias = Annotated[dict[Name, SerializeAsAny[UnknownModel]], Field(min_length=1), WrapValidator(_unknowns)]
 
+MethodName: TypeAlias = Literal["L-BFGS-B", "gauss-newton", "adam"]
+
 
 class Optimise(Model):
     """How the loss is minimised.
 
     Attributes:
-        method: "L-BFGS-B".
+        method: "L-BFGS-B"; "gauss-newton": steps by conjugate gradients; "adam": steps of about one length.
         iterations: at most.
         tolerance: stop when an iteration lowers the loss by no more than this fraction of its start.
+        rate: of "adam": about the change of each variable in an iteration.
+        batch: of "adam": number of shots of an evaluation; None: all.
     """
 
-    method: Literal["L-BFGS-B"] = "L-BFGS-B"
+    method: MethodName = "L-BFGS-B"
     iterations: Count = 50
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-9
+    rate: Positive = 0.1
+    batch: Count | None = None
+
+
+class Stage(Model):
+    """One of several searches. It starts from the answer of the one before.
+
+    Attributes:
+        lowpass: data and predictions are filtered: corner frequency above which the gain falls, Hz.
+        highpass: corner frequency below which the gain falls, Hz.
+        smooth: unknown -> standard deviation of the smoothing of its theta, in cells; else that of the unknown.
+        method: None: that of `optimise`.
+        iterations: at most; None: those of `optimise`.
+        tolerance: None: that of `optimise`.
+    """
+
+    lowpass: Positive | None = None
+    highpass: Positive | None = None
+    smooth: dict[Name, CellWidths] = Field(default_factory=dict)
+    method: MethodName | None = None
+    iterations: Count | None = None
+    tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] | None = None
 
 
 def _known_schedule(name: str) -> str:
@@ -307,6 +337,30 @@ def _known_schedule(name: str) -> str:
 
 
 ScheduleName: TypeAlias = Annotated[str, AfterValidator(_known_schedule)]
+
+
+class PriorModel(Model):
+    """What is known of an unknown before the records: a Gaussian field around the answer's neighbourhood.
+
+    Attributes:
+        deviation: its standard deviation, unit of the field.
+        length: its correlation length, m, along time s; None: each value is independent.
+    """
+
+    deviation: Positive
+    length: Widths | None = None
+
+
+class UncertaintyModel(Model):
+    """The uncertainty of the answer.
+
+    Attributes:
+        rank: number of directions that the records may tell about.
+        prior: unknown -> what is known of it before the records; else its tikhonov penalties say.
+    """
+
+    rank: Count = 40
+    prior: dict[Name, PriorModel] = Field(default_factory=dict)
 
 
 class Checkpoint(Model):
@@ -411,9 +465,11 @@ class Description(Model):
     misfit: Misfits
     penalty: Penalties = ()
     optimise: Optimise = Optimise()
+    stage: tuple[Stage, ...] = ()
     checkpoint: Checkpoint = Checkpoint()
     certificate: Certificate = Certificate()
     accept: tuple[Accept, ...] = ()
+    uncertainty: UncertaintyModel | None = None
 
     @field_validator("sources")
     @classmethod
@@ -422,6 +478,14 @@ class Description(Model):
         if len(turns) > 1:
             raise ValueError(f'expected at most one forcing that fires "in turn", found {" and ".join(turns)}; let one fire together')
         return sources
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the search, at least one, with what they take over from `optimise`."""
+        inherited = self.optimise.model_dump(include={"method", "iterations", "tolerance"})
+        return tuple(
+            stage.model_copy(update={key: value for key, value in inherited.items() if getattr(stage, key) is None})
+            for stage in self.stage or (Stage(),)
+        )
 
     @model_validator(mode="after")
     def _has_data(self) -> Description:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -136,9 +136,10 @@ class Setup:
                 found[name] = gradient[name].sum(axis=1)
         return found
 
-    def prepared(self, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-        """For each shot: move the sources there, and yield all inputs of the simulation."""
-        for number, shot in enumerate(self.shots):
+    def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
+        """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
+        for number in range(len(self.shots)) if shots is None else shots:
+            shot = self.shots[number]
             if len(self.shots) > 1:
                 self.simulation.move(sources=shot.sources)
             yield {**shot.amplitudes, **self.of_shot(inputs, number)}

@@ -57,6 +57,11 @@ class ShotSums:
         for name, bar in gradient.items():
             self.by_cell[name] += bar.reshape(self.by_cell[name].shape)
 
+    def stand_for(self, factor: float) -> None:
+        """Multiply all sums, which then stand for more shots."""
+        self.parts = {label: factor * value for label, value in self.parts.items()}
+        self.by_cell = {name: factor * values for name, values in self.by_cell.items()}
+
     def arrays(self) -> dict[str, Array]:
         """All sums as named arrays."""
         parts = {f"part {label}": np.array(value) for label, value in self.parts.items()}

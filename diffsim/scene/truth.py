@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -19,6 +20,10 @@ from diffsim.typing import Array
 
 Where = tuple[str, str]
 """("traces" or "final", state)"""
+
+
+Sampling = Callable[[Any], Any]
+"""The traces of a run -> the traces at the times of the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +42,7 @@ class Observed:
     finals: Mapping[str, Array]
     noise: Mapping[Where, float]
     records: Mapping[str, Recorded] = field(default_factory=dict)
-    sampling: Mapping[str, Resampling] = field(default_factory=dict)
+    sampling: Mapping[str, Sampling] = field(default_factory=dict)
 
     def of(self, kind: str, state: str) -> Array:
         """The data of a misfit."""
@@ -80,7 +85,7 @@ def observe(scene: Description, setup: Setup) -> Observed:
     return _made(scene, scene.truth, setup, records, sampling)
 
 
-def _made(scene: Description, truth: Truth, setup: Setup, records: Mapping[str, Recorded], sampling: Mapping[str, Resampling]) -> Observed:
+def _made(scene: Description, truth: Truth, setup: Setup, records: Mapping[str, Recorded], sampling: Mapping[str, Sampling]) -> Observed:
     """Data of the truth."""
     fine, inputs = prepared(scene, setup)
     solutions = fine.predict(inputs)

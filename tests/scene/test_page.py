@@ -68,9 +68,12 @@ MODELS: dict[str, type[BaseModel]] = {
     "Penalty tikhonov": penalty_keys.model_of("tikhonov", Tikhonov),
     "Penalty total_variation": penalty_keys.model_of("total_variation", SmoothedTotalVariation),
     "Optimise": schema.Optimise,
+    "Stage": schema.Stage,
     "Checkpoint": schema.Checkpoint,
     "Certificate": schema.Certificate,
     "Accept": schema.Accept,
+    "Uncertainty": schema.UncertaintyModel,
+    "Prior": schema.PriorModel,
 }
 """Section of the page -> the part of the schema whose keys its table lists."""
 ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}

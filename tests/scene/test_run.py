@@ -107,7 +107,7 @@ def test_folder_of_a_finished_run(finished):
         assert {f"unknowns.c.{part}" for part in ("truth", "start", "answer", "gradient_first", "gradient_last")} <= set(arrays.files)
         assert {f"traces.p.{part}" for part in ("data", "start", "end")} <= set(arrays.files)
     rows = (folder / "history.csv").read_text().splitlines()
-    assert rows[0] == "iteration,evaluations,loss,gradient_norm,seconds"
+    assert rows[0] == "iteration,evaluations,loss,gradient_norm,seconds,stage,products"
     assert float(rows[-1].split(",")[2]) == outcome.history[-1].loss
 
 
