@@ -1,4 +1,4 @@
-"""The command `diffsim`: plan and run a scene, check its gradient, list and make scenes, show the machine.
+"""The command `diffsim`: plan and run a scene, show and compare runs, check a gradient, list and make scenes, show the machine.
 
 Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
 3 nothing fails, but a line of the certificate cannot judge; 130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
@@ -11,6 +11,7 @@ import contextlib
 import shlex
 import signal
 import sys
+import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,11 +25,12 @@ from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.messages import message_shown, path_shown
+from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
+from diffsim.scene.outcome import Outcome
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
@@ -38,6 +40,8 @@ from diffsim.start import ENDINGS, exit_code, how
 OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3
 CODES = {True: OK, False: FAILED, None: NOT_JUDGED}
 PICTURES = (".png", ".svg", ".pdf")
+WIDEST = 48
+"""Characters of an entry of a table of two runs."""
 TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
 
 
@@ -105,6 +109,46 @@ def run(options: argparse.Namespace) -> int:
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s; {outcome.stopped}")
     console.print(f"results in {folder}", soft_wrap=True)
     return CODES[outcome.judged]
+
+
+def show(options: argparse.Namespace) -> int:
+    from diffsim.report import REPORT, write_report
+
+    folder = _run_folder(options.run)
+    page = folder / REPORT
+    if not page.exists():  # the run ended between its results and its report
+        page = write_report(Outcome.load(folder), folder)
+    print(page)
+    if not options.print:
+        webbrowser.open(page.absolute().as_uri())
+    return OK
+
+
+def compare(options: argparse.Namespace) -> int:
+    from diffsim.report import compare as compared
+    from diffsim.report import write_comparison
+
+    folders = [_run_folder(name) for name in (options.first, options.second)]
+    first, second = map(Outcome.load, folders)
+    names = tuple(folder.name if folders[0].name != folders[1].name else str(folder) for folder in folders)
+    console = _console()
+    for heading, rows in compared(first, second):
+        table = Table(heading, *names, box=None)
+        for row in rows:
+            table.add_row(*(cut(each, WIDEST) for each in row))
+        console.print(table)
+        console.print()
+    if options.out is not None:
+        print(f"wrote {write_comparison(first, second, (names[0], names[1]), Path(options.out))}")
+    return OK
+
+
+def _run_folder(name: str) -> Path:
+    """The folder of a run: a path, or its name below runs/."""
+    found = [folder for folder in (Path(name), Path("runs") / name) if folder.is_dir()]
+    if not found:
+        raise SceneError(f"expected the folder of a run, or its name below runs/, got {path_shown(Path(name))}; `diffsim run` makes them")
+    return found[0]
 
 
 def gradcheck(options: argparse.Namespace) -> int:
@@ -190,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     about.add_argument("scene", metavar="SCENE", help="a TOML file, or the name of a scene that `diffsim list` shows")
     about.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value, such as optimise.iterations=5")
     about.add_argument("--read-below", metavar="DIR", help="refuse a scene that names a data file outside of this folder")
-    about.add_argument("--allow-code", action="store_true", help="import the class that equation.type names, such as mymodule:MyEquation")
+    about.add_argument("--allow-code", action="store_true", help="import the classes that the scene names, such as mymodule:MyEquation")
 
     def command(
         name: str, action: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser
@@ -207,6 +251,13 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--out", help="folder of the results (the default: runs/NAME)")
     running.add_argument("--resume", action="store_true", help="go on with the run in that folder")
     running.add_argument("--certify", action="store_true", help="measure the gradient's certificate too")
+    showing = command("show", show, "Open the report of a finished run.")
+    showing.add_argument("run", metavar="RUN", help="folder of the run, or its name below runs/")
+    showing.add_argument("--print", action="store_true", help="only print the path of the report")
+    comparing = command("compare", compare, "Set two finished runs side by side.")
+    comparing.add_argument("first", metavar="RUN", help="folder of a run, or its name below runs/")
+    comparing.add_argument("second", metavar="RUN", help="folder of another run, or its name below runs/")
+    comparing.add_argument("--out", metavar="FILE.html", help="also write a page with pictures of both")
     command("gradcheck", gradcheck, "Check the gradient of a scene.", about, hardware)
     command("list", list_scenes, "List the scenes that come with diffsim.")
     command("new", new, "Write a commented scene to start from.").add_argument("name", metavar="NAME", help="file to write")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import names, real_array, shape_of, shown, whole
+from diffsim.arguments import names, plural, real_array, shape_of, shown, whole
 from diffsim.errors import ShapeError
+from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3
@@ -20,8 +21,23 @@ EVEN = 1e-9
 """Cells whose widths differ relatively by less than this count as of one size."""
 
 
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An axis of a figure, of a grid or of time.
+
+    Attributes:
+        name: such as "latitude".
+        unit: such as "degrees north".
+        coordinates: of the cell centres, in that unit.
+    """
+
+    name: str
+    unit: str
+    coordinates: Array
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Grid:
+class Grid(Summary):
     """A uniform grid of cells in one to three dimensions; arrays over it are C-ordered, the last axis contiguous.
 
     Cell i of an axis has its centre at `origin + i * spacing` and its upper face half a spacing further. `Grid.from_faces` makes a grid
@@ -104,9 +120,19 @@ class Grid:
         object.__setattr__(grid, "faces", tuple(None if same else tuple(a.tolist()) for a, same in zip(found, even, strict=True)))
         return grid
 
+    def _summary(self) -> tuple[str, Rows]:
+        rows = []
+        for axis, (name, size) in enumerate(zip(self.axes, self._sizes(), strict=True)):
+            centres = self.coordinates(axis)
+            rows.append((name, f"{plural(self.shape[axis], 'cell')} of {size}, centres from {centres[0]:.6g} to {centres[-1]:.6g}"))
+        return f"Grid of {plural(self.size, 'cell')}", rows
+
+    def _sizes(self) -> list[str]:
+        """The widths of the cells along each axis."""
+        return [f"{min(self.widths(a)):g} to {max(self.widths(a)):g}" if h is None else str(h) for a, h in enumerate(self.uniform_spacing)]
+
     def __repr__(self) -> str:
-        sizes = [f"{min(self.widths(a)):g} to {max(self.widths(a)):g}" if h is None else h for a, h in enumerate(self.uniform_spacing)]
-        return f"Grid(shape={self.shape}, spacing=({', '.join(map(str, sizes))}), origin={self.origin}, axes={self.axes})"
+        return f"Grid(shape={self.shape}, spacing=({', '.join(self._sizes())}), origin={self.origin}, axes={self.axes})"
 
     @property
     def spacing(self) -> tuple[float, ...]:

@@ -39,7 +39,8 @@ class BlockJacobi(Preconditioner):
 
     Raises:
         ParameterError: when it is made, for other numbers; in a run, for a block with another number of axes than the grid.
-        SingularError: in a run, a block has no inverse, although the matrix may have one.
+        SingularError: in a run, a block has no inverse, although the matrix may have one. Where only rounding gives it one, such as the
+            whole grid of a Poisson equation that leaves the mean open, the iteration raises ConvergenceError.
 
     Reference: Saad, Iterative methods for sparse linear systems, 2nd ed. (2003), section 12.2, doi:10.1137/1.9780898718003.
 

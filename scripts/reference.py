@@ -37,6 +37,7 @@ PACKAGES = (
     "diffsim.records",
     "diffsim.checkpoint",
     "diffsim.tile",
+    "diffsim.plot",
 )
 OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax"}
 """Modules that need a package which may be missing. Their pages are then left as they are."""

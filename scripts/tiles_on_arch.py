@@ -1,8 +1,8 @@
 """The programs of tests/tile on another arch, against the CPU: `python scripts/tiles_on_arch.py vulkan [--seconds 60]`.
 
-Arguments are in f32. A program that makes f64 itself is counted as refused on an arch without it. Each program's value and pullback, by random
-cotangents, must agree with the CPU's. Programs run one after the other in a process of their own; one that takes longer than `--seconds` is
-ended, and counted.
+Arguments are in f32, and so is what programs make without naming a type. The value of each program and its
+pullback of random cotangents must agree with the CPU's. Programs run one after the other in a process of their own. One that
+takes longer than `--seconds` is ended, and counted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,22 @@ import numpy as np
 
 TOLERANCE = 2e-4
 """Largest difference from the CPU, relative to the largest entry (or 1): f32, and factorisations among the programs."""
+
+
+MAKERS = ("zeros", "ones", "empty", "full", "eye", "identity", "linspace")
+"""What makes f64 when no type is named."""
+
+
+class Single:
+    """`diffsim.numpy`, where f32 is the type of new arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        import diffsim.numpy as dnp
+
+        found = getattr(dnp, name)
+        if name not in MAKERS:
+            return found
+        return lambda *args, **options: found(*args, **({"dtype": np.float32} | options))
 
 
 def single(tree: Any) -> Any:
@@ -42,8 +59,10 @@ def results(arch: str, case: Any) -> list[np.ndarray]:
     from tests.tile.programs.cases import tiles
 
     ds.init(arch=arch, precision="f32")
-    batch = tuple(single(stacked([args[k] for args in tiles(case)])) for k in range(len(case.args)))
-    value, back = ds.vjp(of_some(ds.tile.map(case.program), batch, case.wrt), *(batch[k] for k in case.wrt))
+    parts = tiles(case)
+    batch = [single(stacked([part[k] for part in parts])) for k in range(len(case.args))]
+    mapped = ds.tile.map(case.bind(Single(), ds))
+    value, back = ds.vjp(of_some(mapped, batch, case.wrt), *(batch[k] for k in case.wrt))
     bars = back(random_like(value, np.random.default_rng(7)))
     return [np.asarray(x) for x in (*leaves(value), *leaves(bars))]
 
@@ -77,6 +96,13 @@ def work(arch: str, first: int) -> None:
         print(json.dumps({"number": number, "name": str(CASES[number])} | line), flush=True)
 
 
+def forward(stream: Iterable[str], lines: queue.Queue[str]) -> None:
+    """Put each line of a stream into the queue, and an empty one at its end."""
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
 def judged(arch: str, seconds: float) -> list[dict[str, Any]]:
     from tests.tile.programs import CASES
 
@@ -87,7 +113,7 @@ def judged(arch: str, seconds: float) -> list[dict[str, Any]]:
         )
         lines: queue.Queue[str] = queue.Queue()
         assert process.stdout is not None
-        threading.Thread(target=lambda p=process, q=lines: [q.put(line) for line in p.stdout] + [q.put("")], daemon=True).start()
+        threading.Thread(target=forward, args=(process.stdout, lines), daemon=True).start()
         while len(found) < len(CASES):
             try:
                 line = lines.get(timeout=seconds)

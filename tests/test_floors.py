@@ -13,7 +13,7 @@ from tests.import_graph import circles, import_graph
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
-    {"arguments", "copies", "kinds", "messages", "packages"},
+    {"arguments", "copies", "kinds", "messages", "packages", "summary"},
     {"system"},
     {"engine", "buffers"},
     {"grid", "field", "boundary"},
@@ -25,7 +25,7 @@ FLOORS = [
     {"tile"},
     {"preconditioners"},
     {"simulation"},
-    {"solvers", "losses", "records"},
+    {"solvers", "losses", "plot", "records"},
     {"certificate"},
     {"optimize"},
     {"scene"},

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy.sparse import block_diag, csr_array, random_array
-from scipy.sparse.linalg import LinearOperator, spilu
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, spilu
 
 import diffsim as ds
-from diffsim.errors import DerivativeError, ParameterError, SingularError
+from diffsim.errors import ConvergenceError, DerivativeError, ParameterError, SingularError
 from diffsim.expr import diff_centred, div, grad, laplacian
 from diffsim.linear import Preconditioner, System
 from diffsim.linear import sparse as sparse_systems
@@ -170,12 +170,32 @@ def test_bad_ones_are_refused() -> None:
         ds.BlockJacobi(2)(csr_array(np.kron(np.eye(2), np.ones((2, 2)))), (4,))
     for given, method, message in (
         (4, "cg", "expected a function"),
+        (ds.BlockJacobi, "cg", r"the class BlockJacobi, expected an object of it; call it, BlockJacobi\(\.\.\.\)"),
         (ds.BlockJacobi((2, 2)), "lu", "takes no preconditioner"),
         (lambda matrix, shape: np.eye(54), "bicgstab", "expected a scipy.sparse.linalg.LinearOperator of shape"),
         (lambda matrix, shape: LinearOperator((3, 3), lambda x: x), "bicgstab", r"of shape \(3, 3\)"),
     ):
         with pytest.raises(ParameterError, match=message):
             ds.Simulation(Wind(method, given), precision="f64").run({"T": np.ones((6, 9)), "u": np.ones((6, 9))}, steps=1)
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab"])
+@pytest.mark.parametrize("inverse", [np.zeros((54, 54)), np.full((54, 54), np.nan), np.random.default_rng(5).normal(size=(54, 54))])
+def test_one_that_is_no_inverse_is_named(method, inverse) -> None:
+    offsets = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+    system = System(offsets, centred(("zero", "zero")), method, 1e-12, lambda matrix, shape: aslinearoperator(inverse * (shape == (6, 9))))
+    with pytest.raises(ConvergenceError, match=f"{method} expected a residual.*; give another preconditioner=, or none, raise tolerance="):
+        system.solve([4.5, -1.0, -1.0, -1.0, -1.0], np.random.default_rng(6).normal(size=(6, 9)))
+
+
+def test_a_block_that_only_rounding_inverts_gives_no_solution() -> None:
+    """The mean is open, which the whole grid as a block does not notice: its f32 inverse is made of roundings."""
+    given = np.random.default_rng(7).normal(size=7)
+    weights, sides = [2.0, -1.0, -1.0], centred(("periodic",))
+    fine = System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(3)).solve(weights, given - given.mean())
+    assert abs(fine.mean()) < 1e-12
+    with pytest.raises((SingularError, ConvergenceError), match="preconditioner"):
+        System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(7)).solve(weights, given - given.mean())
 
 
 def test_a_gradient_needs_the_transpose() -> None:

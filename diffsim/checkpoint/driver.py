@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
+from diffsim.arguments import whole
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard
@@ -67,6 +68,7 @@ class Sweep:
             called every quarter of a second, and 24 to 200 times in the reversal of a long record. It needs a stepper that keeps several
             records.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
+        every: no piece that is reversed goes beyond a multiple of so many steps, so `on_piece` is called at each of them; 0: they may.
 
     Attributes:
         clock: the work done, and the time left.
@@ -135,6 +137,7 @@ class Sweep:
         on_action: Callable[[Action], None] | None = None,
         on_piece: Callable[[Action], None] | None = None,
         reverse_weight: float = REVERSE_WEIGHT,
+        every: int = 0,
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
             raise ParameterError(f"expected a finite reverse_weight above 0, got {reverse_weight!r}; give a cost in primal steps")
@@ -152,6 +155,7 @@ class Sweep:
         self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
         self.clock = Clock(self._work(), reverse_weight)
+        self._every = whole("every", every, 0)
         self._actions = schedule.actions_until(lambda: self.end)
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
@@ -376,7 +380,8 @@ class Sweep:
         """Reverse the pieces of the newest record or kept run, or one step from the working state and then the kept run before it."""
         while start < stop:
             begin, end, recorded = self._records[-1] if self._records else (-1, -1, True)
-            held = start <= begin and (end == stop or (end == stop - 1 == self._at and not recorded))
+            both = end == stop - 1 == self._at and not recorded and not (self._every and end % self._every == 0)
+            held = start <= begin and (end == stop or both)
             if held:
                 self._records.pop()
             else:
@@ -391,7 +396,7 @@ class Sweep:
 
     def _pieces(self, kind: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Cut an action where the guard compares states, where the first run is timed, and where `on_piece` is called."""
-        whole, known = stop - start, self.end is not None
+        steps, known = stop - start, self.end is not None
         while start < stop and known == (self.end is not None):  # no piece follows the one that found the end of the run
             end = stop
             if self._guard is not None and not self._undone and (kind != "record" or self._phase is _Phase.REVERSE):
@@ -399,7 +404,9 @@ class Sweep:
             if self._times is not None and self._phase is _Phase.FORWARD and kind != "record":
                 end = min(end, start + self._timed_steps())
             if self._on_piece is not None:
-                end = min(end, start + self._steps_a_turn(kind, whole))
+                end = min(end, start + self._steps_a_turn(kind, steps))
+            if self._every and kind != "advance":
+                end = min(end, start - start % self._every + self._every)
             yield start, end
             start = end
 

@@ -69,6 +69,8 @@ def products(given: Given, matrix: csr_array, shape: tuple[int, ...]) -> tuple[P
 def require_preconditioner(given: Given | None, method: str) -> None:
     """Raise unless a user gave nothing, or a function of a matrix and a shape for an iterative method."""
     arguments.function("preconditioner", given, "ds.BlockJacobi((4, 4))")
+    if isinstance(given, type) and issubclass(given, Preconditioner):
+        raise ParameterError(f"preconditioner = the class {given.__name__}, expected an object of it; call it, {given.__name__}(...)")
     if given is not None and method not in ITERATIVE:
         raise ParameterError(
             f"method = {method!r} takes no preconditioner, expected {', '.join(map(repr, ITERATIVE))}; choose one of these"

@@ -120,9 +120,10 @@ class Iterated(Solver):
             if left <= max(self._tolerance, min(reachable, REACHABLE)):
                 return found.reshape(right_side.shape)
             best = min(best, left)
+        remedy = self.remedy if self._given is None else f"give another preconditioner=, or none, {self.remedy}"
         raise ConvergenceError(
             f"{self.name} expected a residual of at most {self._tolerance:.1e} of the right side, got {best:.1e} after up to "
-            f"{self._most} iterations; {self.remedy}"
+            f"{self._most} iterations; {remedy}"
         )
 
     def _by_diagonal(self, values: npt.NDArray) -> npt.NDArray:

@@ -1,7 +1,7 @@
 """Misfits: distances of predicted values from observed ones.
 
 A misfit is a program of `diffsim.numpy` that maps an array to a number. Its gradient follows from that. A new one is a function, or a
-class with a `__call__` where it has data or weights to check, and an entry in `LOSSES` of tests/losses/test_losses.py.
+class that derives from `DataMisfit` where it has data or weights to check, and an entry in `LOSSES` of tests/losses/test_losses.py.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import flag, real_array
-from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, sum_of_squares
+from diffsim.losses._checks import sum_of_squares
+from diffsim.losses.data_misfit import DataMisfit
+from diffsim.typing import Array
 
 Misfit: TypeAlias = Callable[[Any], Any]
 """predicted values -> a number, computed with `diffsim.numpy`.
@@ -34,7 +33,7 @@ Example:
 """
 
 
-class L2Misfit:
+class L2Misfit(DataMisfit):
     """Weighted least squares, J(d) = ½ Σᵢ wᵢ (dᵢ - d_obs,ᵢ)².
 
     The sum runs over the entries where `mask` is True and is not divided by their number, so that J is minus the log-likelihood of
@@ -68,43 +67,10 @@ class L2Misfit:
     def __init__(
         self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, normalise: bool = False
     ) -> None:
-        used = check_mask(mask)
-        check_fits("mask", used, real_array("data", data).shape, "data")
-        values, weights = check_finite("data", data, used), check_not_negative("weight", weight)
-        check_fits("weight", weights, values.shape, "data")
-        self._used = None if used is None else constant(used)
-        self._data = constant(values)
-        energy = 1.0
-        if flag("normalise", normalise):
-            energy = 0.5 * float((weights * values**2).sum())
-            if energy == 0.0:
-                raise ParameterError(
-                    "normalise: expected data that are not all zero where they count, got ½ Σ w d² = 0; "
-                    "set normalise=False, or check mask and weight"
-                )
-        self._half_weight = constant(0.5 * weights / energy) if weights.ndim else 0.5 * float(weights) / energy
+        super().__init__(data, weight, mask)
+        self._half_weight: float | Array = 0.5 * self.weight if isinstance(self.weight, float) else constant(0.5 * self.weight)
+        self.normalise(normalise)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the data, and so of a prediction."""
-        return self._data.shape
-
-    def __call__(self, predicted: Any) -> Any:
-        """J, in f64. Its gradient is wᵢ (dᵢ - d_obs,ᵢ) in the dtype of `predicted`, and exactly zero where `mask` is False.
-
-        Args:
-            predicted: d, the shape of the data, floating. A NaN where `mask` is False has no influence; one that counts makes J NaN.
-
-        Raises:
-            ShapeError: `predicted` has another shape than the data; no broadcasting here, which would hide a wrong gradient.
-        """
-        values = in_f64("predicted", predicted)
-        if values.shape != self.shape:
-            raise ShapeError(
-                f"predicted: expected the shape of the data, {self.shape}, got {values.shape}; record as many steps and receivers "
-                "as were observed (a run of n steps gives n + 1 samples), or crop the data"
-            )
-        residual = values - self._data
-        if self._used is not None:
-            residual = np.where(self._used, residual, 0.0)  # not a product: NaN * 0 is NaN
-        return sum_of_squares(residual, self._half_weight)
+    def compare(self, values: Any) -> Any:
+        """J. Its gradient is wᵢ (dᵢ - d_obs,ᵢ)."""
+        return sum_of_squares(values - self.data, self._half_weight)

@@ -25,7 +25,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import number, positive, real_array, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares
-from diffsim.typing import Array
+from diffsim.typing import Array, Positive
 
 Regulariser: TypeAlias = Callable[[Any], Any]
 """field -> a number, computed with `diffsim.numpy`.
@@ -199,7 +199,7 @@ class SmoothedTotalVariation:
         assert found.x[25] - found.x[24] > 0.7
     """
 
-    def __init__(self, weight: float, spacing: float | Sequence[float], epsilon: float, mask: npt.ArrayLike | None = None) -> None:
+    def __init__(self, weight: float, spacing: float | Sequence[float], epsilon: Positive, mask: npt.ArrayLike | None = None) -> None:
         epsilon = positive("epsilon", epsilon, "a hundredth of (expected jump)/spacing is a good start")
         self._weight = _check_weight(weight)
         self._cells = _Cells(spacing, mask)

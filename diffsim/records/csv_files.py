@@ -57,8 +57,14 @@ class Table:
         if len(rows) < 2:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
         split = max(",;\t", key=rows[0][1].count)
+        cells: list[list[str]] = []
+        reader = csv.reader((line for _, line in rows), delimiter=split, strict=True)
         try:
-            cells = list(csv.reader((line for _, line in rows), delimiter=split, strict=True))
+            for row in reader:
+                number = rows[len(cells)][0]
+                cells.append(row)
+                if reader.line_num != len(cells):
+                    raise DataError(f"{where}, line {number}: expected a row in one line, found a cell that goes on in the next; join them")
         except csv.Error as error:
             raise DataError(f"{where}: expected rows of a CSV file, found a mistake ({error}); correct the quotes") from None
         names = [name.strip() for name in cells[0]]

@@ -49,7 +49,8 @@ def read_field(path: str | Path, key: str | None = None, coordinates: Sequence[s
         path: the file. Its extension says the format.
         key: name of the variable, or number of the band of a GeoTIFF file, from 1; None: the only one.
         coordinates: names of the variables of coordinates, one for each axis; none: those that belong to the axes, where the file says so.
-        axes: names of the axes of the grid. A variable whose axes have these names in another order is transposed.
+        axes: names of the axes of the grid. A variable whose axes have the names of `coordinates`, or else these, in another order is
+            transposed.
 
     Returns:
         The values in the order of the axes, with coordinates that rise. GeoTIFF and ASCII grid files have the axes (y, x), the rows from
@@ -85,10 +86,13 @@ def _of_variables(variables: Variables, key: str | None, coordinates: tuple[str,
     found = pick(variables, name)
     values, names = found.values, found.axes
     while axes and values.ndim > len(axes) and 1 in values.shape:  # such as a time of one entry
-        extra = values.shape.index(1)
+        single = [axis for axis, n in enumerate(values.shape) if n == 1]
+        extra = next((axis for axis in single if names and names[axis] not in (*coordinates, *axes)), single[0])
         values, names = np.squeeze(values, extra), names[:extra] + names[extra + 1 :]
-    if axes and sorted(names) == sorted(axes):
-        values, names = np.transpose(values, [names.index(axis) for axis in axes]), axes
+    for order in (coordinates, axes):
+        if order and sorted(names) == sorted(order):
+            values, names = np.transpose(values, [names.index(axis) for axis in order]), order
+            break
     wanted = coordinates or (names if names and all(axis in variables.names for axis in names) else ())
     if not wanted and axes and all(axis in variables.names for axis in axes):
         wanted = axes

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import MaxNLocator
-
+from diffsim import plot
 from diffsim.arguments import plural
-from diffsim.report.style import ANSWER, FAINT, START, TICKS, Picture, dress, new_figure
-from diffsim.report.units import number
+from diffsim.plot.units import number
+from diffsim.report.picture import Picture
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Outcome
@@ -17,21 +16,8 @@ if TYPE_CHECKING:
 def loss(outcome: Outcome) -> Picture:
     """Loss and largest entry of the gradient, on logarithmic axes unless something is zero."""
     history = outcome.history
+    figure = plot.loss(history)
     stages = [[p for p in history if p.stage == number] for number in range(1, history[-1].stage + 1)]
-    figure = new_figure(3.6)
-    left, right = figure.subplots(1, 2)
-    for ax, title, values, colour in (
-        (left, "loss", [[p.loss for p in stage] for stage in stages], ANSWER),
-        (right, "largest entry of the gradient", [[p.gradient_norm for p in stage] for stage in stages], START),
-    ):
-        for stage, each in zip(stages, values, strict=True):
-            ax.plot([p.iteration for p in stage], each, color=colour, linewidth=1.5, marker="o", markersize=3)
-        for stage in stages[1:]:
-            ax.axvline(stage[0].iteration, color=FAINT, linewidth=0.8)
-        if min(map(min, values)) > 0:
-            ax.set_yscale("log")
-        dress(ax, title, "iteration", grid=True)
-        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True, min_n_ticks=1))
     last, (start, end) = history[-1], outcome.losses
     products = f", and {plural(last.products, 'product')} with the Hessian" if last.products else ""
     caption = (

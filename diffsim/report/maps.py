@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.lines import Line2D
 
-from diffsim.report.chart import Chart, middle, which_shot
-from diffsim.report.panels import LEGEND, Panel, draw_panels
-from diffsim.report.points import draw_points
-from diffsim.report.style import GRADIENT, Picture, common, diverging, legend_below, sequential, words
-from diffsim.report.units import quantity, value_scale
+from diffsim.plot.chart import Chart
+from diffsim.plot.panels import LEGEND, Panel, draw_panels
+from diffsim.plot.points import draw_points
+from diffsim.plot.style import GRADIENT, common, diverging, legend_below, sequential, words
+from diffsim.plot.units import quantity, value_scale
+from diffsim.report.contents import free_cells, middle, outline, which_shot
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ ROBUST, GRAIN = 0.99, 0.999
 
 def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start."""
-    hidden, free = chart.land, chart.free(found)
-    outline = chart.outline(found)
+    hidden, free = chart.land, free_cells(chart, found)
+    edge = outline(chart, found)
     fields = {"start": found.start, "answer": found.answer}
     first, other, left = "start", found.start, "the change"
     if found.truth is not None:
@@ -36,12 +38,12 @@ def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     scale = value_scale(found.unit, *(values for title, values in fields.items() if title != "answer" or found.truth is None))
     difference = found.answer - other
     label = f"{name}, {'error' if first == 'truth' else 'change'}"
-    panels = [Panel(title, values, colours, scale, name, hidden, outline) for title, values in fields.items()]
+    panels = [Panel(title, values, colours, scale, name, hidden, edge) for title, values in fields.items()]
     own = value_scale(found.unit, difference)
-    panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, outline))
+    panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, edge))
     figure, _ = draw_panels(chart, panels)
     grey = " Grey is land." if chart.views and hidden is not None else ""
-    dashed = " The dashed line encloses the cells that may change." if chart.views and outline is not None else ""
+    dashed = " The dashed line encloses the cells that may change." if chart.views and edge is not None else ""
     kind = "colour" if chart.views else "vertical"
     *most, last = [title if number else title.capitalize() for number, title in enumerate(fields)]
     how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}"
@@ -74,7 +76,7 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
         eigenvalues: of the Hessian of the misfit relative to what was known before.
     """
     assert found.deviation is not None and found.prior_deviation is not None
-    free, scale = chart.free(found), value_scale(found.unit, found.prior_deviation)
+    free, scale = free_cells(chart, found), value_scale(found.unit, found.prior_deviation)
     colours = sequential(0.0, float(np.nanmax(found.prior_deviation)))
     fields = {"before the records": found.prior_deviation, "after the records": found.deviation}
     panels = [Panel(title, values, colours, scale, f"deviation of {name}", chart.land) for title, values in fields.items()]
@@ -100,7 +102,7 @@ def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture
         chart: the grid.
         last: number of the last iteration.
     """
-    free = chart.free(found)
+    free = free_cells(chart, found)
     panels = []
     for title, values in (("at the start (iteration 0)", found.gradient_first), (f"at the answer (iteration {last})", found.gradient_last)):
         colours = diverging(values[free], quantile=ROBUST, cmap=GRADIENT)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from diffsim.plot.chart import Chart
 from diffsim.report import curves, maps, setting, tables, traces, values
-from diffsim.report.chart import Chart
-from diffsim.report.style import Picture
+from diffsim.report.contents import chart_of
+from diffsim.report.picture import Picture
 from diffsim.scene.files import write_aside
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def write_report(outcome: Outcome, folder: Path) -> Path:
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
     """All figures, in the order of the page."""
-    chart, last = Chart.of(outcome), outcome.history[-1].iteration
+    chart, last = chart_of(outcome), outcome.history[-1].iteration
     yield setting.setting(outcome, chart)
     for name, found in outcome.unknowns.items():
         yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
@@ -59,6 +60,11 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:
             yield traces.gather(state, pair, outcome)
+        if pair.data.shape[2] > 1:
+            yield traces.residuals(state, pair)
+        spectra = traces.spectra(state, pair, outcome)
+        if spectra is not None:
+            yield spectra
     for state, pair in outcome.finals.items():
         yield maps.final(state, pair, chart)
     yield curves.loss(outcome)
@@ -71,11 +77,8 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         outcome: of a run.
         drawn: figures with their PNG files.
     """
-    environment = Environment(
-        loader=PackageLoader("diffsim.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     word, sentence = tables.verdict(outcome)
-    return environment.get_template(TEMPLATE).render(
+    return template(TEMPLATE).render(
         title=outcome.title or outcome.name,
         name=outcome.name,
         summary=outcome.summary,
@@ -90,6 +93,12 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         circumstances=tables.circumstances(outcome),
         settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",
     )
+
+
+def template(name: str) -> Template:
+    """A page to be filled in."""
+    loader = PackageLoader("diffsim.report")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).get_template(name)
 
 
 def file_name(picture: Picture) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from diffsim.arguments import plural
-from diffsim.report.chart import Cells, Chart, middle
-from diffsim.report.panels import LEGEND, Panel, draw_panels
-from diffsim.report.points import draw_points
-from diffsim.report.style import INK, Picture, common, diverging, legend_below, words
-from diffsim.report.units import Scale, value_scale
+from diffsim.grid import Axis
+from diffsim.plot.chart import Cells, Chart, View
+from diffsim.plot.panels import LEGEND, Panel, draw_panels
+from diffsim.plot.points import draw_points
+from diffsim.plot.style import INK, common, diverging, legend_below, words
+from diffsim.plot.units import Scale, value_scale
+from diffsim.report.contents import middle, outline
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -49,8 +55,32 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         handles = draw_points(chart, view, ax)
     if frees is not None and chart.views:
         handles.append(Line2D([], [], color=INK, linestyle="dashed", linewidth=1, label="cells that may change"))
+    width = absorbing(outcome)
+    if width and chart.views:
+        for view, ax in drawn:
+            assert view is not None
+            _draw_layer(ax, view, outcome.axes, width)
+        handles.append(Line2D([], [], color=INK, linestyle="dotted", linewidth=1, label="inner edge of the absorbing layer"))
     legend_below(figure, handles)
     return Picture("setting", "The setting", _caption(outcome, chart, frees, instead), figure)
+
+
+def absorbing(outcome: Outcome) -> int:
+    """Cells of the absorbing layer at every edge."""
+    equation = outcome.settings.get("equation", {})
+    width = equation.get("sponge", 0) if isinstance(equation, Mapping) else 0
+    return width if isinstance(width, int) else 0
+
+
+def _draw_layer(ax: Axes, view: View, axes: Sequence[Axis], width: int) -> None:
+    """A rectangle around the cells that absorb nothing."""
+    left, right, bottom, top = view.extent
+    across, up = (width / len(axes[axis].coordinates) for axis in (view.columns, view.rows))
+    if max(across, up) < 0.5:
+        corner = left + across * (right - left), bottom + up * (top - bottom)
+        size = (1 - 2 * across) * (right - left), (1 - 2 * up) * (top - bottom)
+        for colour, style in (("white", "solid"), (INK, "dotted")):
+            ax.add_patch(Rectangle(corner, *size, fill=False, edgecolor=colour, linestyle=style, linewidth=1))
 
 
 def _without_tails(values: Array) -> Array:
@@ -64,7 +94,7 @@ def _without_tails(values: Array) -> Array:
 
 def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
     """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
-    first, *others = [chart.outline(found) for found in outcome.unknowns.values() if not found.axes] or [None]
+    first, *others = [outline(chart, found) for found in outcome.unknowns.values() if not found.axes] or [None]
     return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
 
 
@@ -74,11 +104,13 @@ def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) 
     parts += [f"{plural(len(points), 'receiver')} of {state} (dots)." for state, points in chart.receivers.items()]
     parts += [f"{plural(len(points), 'source')} of {forcing} (stars)." for forcing, points in chart.sources.items()]
     if any(len(close) < len(chart.receivers[state]) for state, close in chart.close.items()):
-        parts.append("The records of the numbered receivers are drawn below.")
+        parts.append("The records of some receivers that lie far apart are drawn below.")
     if not chart.receivers:
         parts.append("There are no receivers: the data are fields over all cells.")
     if chart.land is not None:
         parts.append("Grey is land, where H = 0; the line around it is the coast, through which nothing flows.")
+    if absorbing(outcome):
+        parts.append(f"The {plural(absorbing(outcome), 'cell')} at every edge absorb.")
     if frees is not None:
         parts.append("The dashed line encloses the cells that may change.")
     return " ".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from diffsim.arguments import plural
-from diffsim.report.units import duration, number, size
+from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Line, Outcome, Taken

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from diffsim.report.chart import Chart, middle, place_name, which_shot
-from diffsim.report.style import (
-    ANSWER,
-    FAINT,
-    INK,
-    START,
-    TICK,
-    Picture,
-    colour_bar,
-    diverging,
-    dress,
-    legend_below,
-    new_figure,
-    plain,
-    words,
-)
-from diffsim.report.units import quantity, time_scale, value_scale
+from diffsim import plot
+from diffsim.plot.chart import Chart, place_name
+from diffsim.plot.residuals import amplitudes, by_receiver
+from diffsim.plot.style import words
+from diffsim.plot.units import quantity
+from diffsim.report.contents import middle, which_shot
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -31,41 +20,24 @@ if TYPE_CHECKING:
 
 MANY = 12
 """From this number of receivers on there is a gather too."""
-PANEL, GATHER = 1.75, 4.6
-"""Heights of a panel of one receiver and of the gather, inches."""
-REACH = 0.5
-"""Fraction of the largest value at which the colours of a gather end, so that what is weak is seen too."""
-BROADER = 8
-"""Columns of the image for a receiver, so that the smoothing of many times onto one pixel does not smear receivers too."""
+ENERGY, MARGIN = 0.98, 1.5
+"""A spectrum is drawn up to 1.5 times the frequency below which the data have this part of their energy."""
 
 
 def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Picture:
     """Data, start and answer at a few receivers that are spread over the array."""
     shot, chosen = middle(pair), chart.close[state]
-    clock, scale = time_scale(outcome.times), value_scale(pair.unit, np.nan_to_num(pair.data[shot][:, chosen]))
-    columns = 2 if len(chosen) > 1 else 1
-    rows = -(-len(chosen) // columns)
-    figure = new_figure(rows * PANEL + 0.8)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
     positions = chart.receivers[state]
-    handles: list[Any] = []
-    times = (outcome.times if pair.times is None else pair.times) * clock.factor
-    deviation = np.full(pair.data.shape, pair.noise) if pair.deviation is None else pair.deviation
-    for ax, k in zip(axes.flat, chosen, strict=False):
-        there = np.isfinite(pair.data[shot, :, k])
-        traces = [values[shot, there, k] * scale.factor for values in (pair.data, pair.start, pair.end)]
-        drawn = _draw_traces(ax, times[there], traces, deviation[shot, there, k] * scale.factor, dots=pair.times is not None)
-        handles = drawn if there.any() else handles
-        dress(ax, grid=True)
-        ax.set_title(plain(f"{k + 1}: {place_name(outcome.axes, positions[k])}"), fontsize=TICK + 1, loc="left", color=INK)
-        ax.set_xlim(*(outcome.times[[0, -1]] * clock.factor))
-    for ax in axes.flat[len(chosen) :]:
-        ax.set_axis_off()
-    for ax in axes[-1]:
-        ax.set_xlabel(f"time ({clock.unit})")
-        ax.xaxis.label.set_fontsize(TICK + 1)
-    figure.supylabel(plain(scale.label(state)), fontsize=TICK + 1)
-    legend_below(figure, handles)
+    deviation = pair.noise if pair.deviation is None else pair.deviation[shot]
+    figure = plot.traces(
+        {title: _where_measured(pair, values) for title, values in (("data", pair.data), ("start", pair.start), ("answer", pair.end))},
+        outcome.times if pair.times is None else pair.times,
+        state,
+        pair.unit,
+        numbers=chosen,
+        titles=[f"{k + 1}: {place_name(outcome.axes, positions[k])}" for k in chosen],
+        deviation=deviation if np.any(deviation) else None,
+    )
     few = "" if len(chosen) == len(positions) else f"{len(chosen)} of {len(positions)} receivers, spread over the array. "
     noise = (
         f" The band around the data is one standard deviation of their noise, {quantity(pair.noise, pair.unit)} to either side."
@@ -81,25 +53,13 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
 
 def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
     """All receivers of a shot as images: data, prediction, and what the start and the answer leave unexplained."""
-    shot = middle(pair)
-    data, start, end = (_evenly(pair, values[shot], outcome.times) for values in (pair.data, pair.start, pair.end))
-    clock, scale = time_scale(outcome.times), value_scale(pair.unit, np.nan_to_num(data))
-    colours = diverging(data, reach=REACH)
-    first, last = (float(t) * clock.factor for t in (outcome.times[0], outcome.times[-1]))
-    figure = new_figure(GATHER)
-    axes = figure.subplots(1, 4, sharex=True, sharey=True)
-    shown = (("data", data), ("prediction", end), ("residual, start", data - start), ("residual, answer", data - end))
-    for ax, (title, values) in zip(axes, shown, strict=True):
-        image = ax.imshow(
-            np.repeat(values * scale.factor, BROADER, axis=1),
-            cmap=colours.cmap,
-            vmin=colours.low * scale.factor,
-            vmax=colours.high * scale.factor,
-            extent=(0.5, data.shape[1] + 0.5, last, first),
-            aspect="auto",
-        )
-        dress(ax, title, "receiver", f"time ({clock.unit})" if ax is axes[0] else "")
-    colour_bar(figure, image, scale.label(state), ax=axes, extend="both", fraction=0.03, pad=0.01)
+    data, start, end = (_where_measured(pair, values) for values in (pair.data, pair.start, pair.end))
+    figure = plot.gather(
+        {"data": data, "prediction": end, "residual, start": data - start, "residual, answer": data - end},
+        outcome.times if pair.times is None else pair.times,
+        state,
+        pair.unit,
+    )
     caption = (
         f"Every record of {state} as a column, time downwards: the data, what the answer predicts, and data - prediction at the start and "
         f"at the answer, all on one colour scale, which ends at half the largest "
@@ -108,26 +68,51 @@ def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
     return Picture(f"gather_{state}", f"All records of {words(state)}", caption, figure)
 
 
-def _evenly(pair: Compared, values: Array, times: Array) -> Array:
-    """Traces of a shot at the times of the run. Between the samples of records they are straight lines; before and after, NaN."""
-    if pair.times is None:
-        return values
-    out = np.full((len(times), values.shape[1]), np.nan)
-    for k, trace in enumerate(values.T):
-        there = np.isfinite(pair.data[middle(pair), :, k])
-        if there.any():
-            out[:, k] = np.interp(times, pair.times[there], trace[there], np.nan, np.nan)
-    return out
+def residuals(state: str, pair: Compared) -> Picture:
+    """What the start and the answer leave unexplained at each receiver, over all shots."""
+    shots, times, receivers = pair.data.shape
+    data, start, end = (values.reshape(shots * times, receivers) for values in (pair.data, pair.start, pair.end))
+    deviation = None if not pair.noise else pair.noise if pair.deviation is None else pair.deviation.reshape(data.shape)
+    figure = plot.misfit(data, {"start": start, "answer": end}, state, pair.unit, deviation=deviation)
+    worst = int(np.nanargmax(by_receiver(data - end, 1.0 if deviation is None else deviation)))
+    level = " The dashed line is the level of the noise." if deviation is not None else ""
+    shots_too = f" and the {shots} shots" if shots > 1 else ""
+    caption = (
+        f"The root mean square of data - prediction over the time{shots_too}, by receiver; the numbers are those on the map.{level} "
+        f"The answer explains number {worst + 1} worst."
+    )
+    return Picture(f"residuals_{state}", f"What remains at each receiver of {words(state)}", caption, figure)
 
 
-def _draw_traces(ax: Axes, times: Array, traces: list[Array], noise: Array, dots: bool) -> list[Any]:
-    """Data with their noise, and the predictions; data are dots if they have gaps."""
-    data, start, end = traces
-    handles: list[Any] = []
-    if np.any(noise):
-        handles.append(ax.fill_between(times, data - noise, data + noise, color=FAINT, alpha=0.35, linewidth=0, label="noise, ± one σ"))
-    look: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3} if dots else {"linewidth": 1.1}
-    handles += ax.plot(times, data, color=INK, label="data", **look)
-    handles += ax.plot(times, start, color=START, linewidth=1.1, linestyle=(0, (4, 2)), label="start")
-    handles += ax.plot(times, end, color=ANSWER, linewidth=1.1, label="answer")
-    return handles
+def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
+    """The spectra of the data and of both residuals; None if each record has a gap, or samples are not equally spaced."""
+    if pair.times is not None:
+        steps = np.diff(pair.times)
+        if len(steps) < 1 or np.ptp(steps) > 1e-6 * steps.mean():
+            return None
+    if not np.isfinite(pair.data).all(axis=1).any():
+        return None
+    times = outcome.times if pair.times is None else pair.times
+    data, start, end = (np.concatenate(list(values), axis=1) for values in (pair.data, pair.start, pair.end))
+    dt = float(times[1] - times[0])
+    highest = _highest(amplitudes(data), dt, len(data))
+    shown = {"data": data, "residual, start": data - start, "residual, answer": data - end}
+    figure = plot.spectrum(shown, dt, state, pair.unit, highest=highest)
+    caption = (
+        f"The amplitude of each frequency in the records of {state}: the root mean square over all records. "
+        "Where orange lies as high as black, the answer explains nothing of that frequency."
+    )
+    return Picture(f"spectrum_{state}", f"Spectrum of the records of {words(state)}", caption, figure)
+
+
+def _where_measured(pair: Compared, values: Array) -> Array:
+    """The shot that is drawn, without what was predicted for gaps of the data."""
+    shot = middle(pair)
+    return np.where(np.isfinite(pair.data[shot]), values[shot], np.nan)
+
+
+def _highest(spectrum: Array, dt: float, samples: int) -> float:
+    """The frequency below which the data have nearly all of their energy, Hz."""
+    frequencies, energy = np.fft.rfftfreq(samples, dt), np.cumsum(spectrum**2)
+    last = int(np.searchsorted(energy, ENERGY * energy[-1]))
+    return float(frequencies[min(int(last * MARGIN) + 1, len(frequencies) - 1)])

@@ -9,10 +9,12 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from diffsim.plot.chart import Cells, Chart, axis_scale
+from diffsim.plot.style import ANSWER, FAINT, INK, START, dress, legend_below, new_figure, words
+from diffsim.plot.units import Scale, quantity, value_scale
 from diffsim.report import maps
-from diffsim.report.chart import Cells, Chart, axis_scale
-from diffsim.report.style import ANSWER, FAINT, INK, START, Picture, dress, legend_below, new_figure, words
-from diffsim.report.units import Scale, quantity, value_scale
+from diffsim.report.contents import free_cells
+from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def unknown(name: str, found: UnknownField) -> Picture:
     if len(found.axes) > 1:
         return maps.unknown(name, found, chart)
     known = [] if found.truth is None else [found.truth]
-    free, scale = chart.free(found), value_scale(found.unit, *known, found.start, *([] if known else [found.answer]))
+    free, scale = free_cells(chart, found), value_scale(found.unit, *known, found.start, *([] if known else [found.answer]))
     curves = [("truth", truth, TRUE) for truth in known] + [("start", found.start, BEFORE), ("answer", found.answer, AFTER)]
     figure = _figure(chart, [curves], [scale], name, free)
     title = "truth, start and answer" if known else "start and answer"
@@ -64,7 +66,7 @@ def gradient(name: str, found: UnknownField, last: int) -> Picture:
     chart = Chart.over(found.axes)
     if len(found.axes) > 1:
         return maps.gradient(name, found, chart, last)
-    free = chart.free(found)
+    free = free_cells(chart, found)
     curves = [
         ("at the start (iteration 0)", found.gradient_first, BEFORE),
         (f"at the answer (iteration {last})", found.gradient_last, AFTER),

@@ -11,15 +11,14 @@ import numpy.typing as npt
 
 from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.errors import ParameterError, SceneError
-from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
+from diffsim.losses import Regulariser
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
-from diffsim.scene.domains import lengths
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.recorded import Recorded
-from diffsim.scene.schema import Description, Penalty, TikhonovModel, UnknownModel
+from diffsim.scene.schema import Description, OwnUnknown, UnknownModel
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, prefix_error, require_input
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.stages import check_stages
@@ -118,8 +117,8 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
-            steps = lengths(setup.equation, name, setup.equation.cell_lengths())
-            penalties[f"{label} [{number}]" if label in penalties else label] = name, _regulariser(penalty, start[name], free[name], steps)
+            steps = setup.lengths(name)
+            penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
     unknowns = Stacked(parts)
     check_stages(scene, setup, unknowns, start)
     policy = policy_of(scene.checkpoint, folder)
@@ -132,6 +131,9 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
         return f"unknowns.{name}.start", given
     if name in scene.fields:
         return f"fields.{name}", scene.fields[name]
+    if name in scene.sources:
+        amplitudes = scene.unknowns[name].of == "amplitudes"
+        return f"sources.{name}.wavelet", FieldModel(constant=1.0) if amplitudes else FieldModel(wavelet=scene.sources[name].wavelet)
     raise SceneError(f"unknowns.{name}.start: expected a field to start from, found none, and no fields.{name} either; add one")
 
 
@@ -201,6 +203,8 @@ def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> 
 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:
     """The parametrisation of an unknown, and its free cells."""
+    if isinstance(model, OwnUnknown):
+        return model.made(shape=start.shape, dtype=dtype, mask=chosen, reference=start), chosen
     if model.regions is None:
         if max(model.smooth) > max(start.shape):
             most = max(start.shape)
@@ -215,22 +219,3 @@ def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dty
     labels[inside] = np.unique(values[inside], return_inverse=True)[1]
     first = np.array([start[labels == k][0] for k in range(labels.max() + 1)])
     return Regions(labels, dtype, model.lower, model.upper, model.transform, model.scale, first, start), inside
-
-
-def _regulariser(model: Penalty, start: Array, free: Mask, steps: tuple[float, ...]) -> Regulariser:
-    """A penalty: its mean over the free cells, in units of `length`.
-
-    Args:
-        model: the penalty.
-        start: start of the search.
-        free: cells that may change.
-        steps: distance of cells along each axis, m, or s along time.
-    """
-    if len(model.length) not in (1, len(steps)):
-        raise ParameterError(f"length: expected one number, or {len(steps)}, one an axis, got {len(model.length)}; add or drop some")
-    per_axis = model.length * len(steps) if len(model.length) == 1 else model.length
-    spacing = [h / length for h, length in zip(steps, per_axis, strict=True)]
-    weight = model.weight / (np.count_nonzero(free) * float(np.prod(spacing)))
-    if isinstance(model, TikhonovModel):
-        return Tikhonov(weight, spacing, model.order, start, free)
-    return SmoothedTotalVariation(weight, spacing, model.epsilon, free)

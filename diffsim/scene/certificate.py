@@ -107,7 +107,7 @@ class _Checked:
         v = self.rng.standard_normal(self.fields[name].shape)
         forward, arrives = [], False
         for number, inputs in enumerate(setup.prepared(self.problem.inputs(self.fields))):
-            solution, moved = self.simulation.jvp(inputs, setup.shaped({name: v}), setup.steps)
+            solution, moved = self.simulation.jvp(inputs, setup.of_shot({name: v}, number), setup.steps)
             bars = self.objective.seed(solution, number)[1]
             forward.append(products(moved, bars))
             arrives = arrives or reached(moved, bars)

@@ -43,10 +43,10 @@ class CellCurvature:
         for name, bar in self._bend_fields(self._fields, moved).items():
             total[name] += bar
         for shot, inputs in enumerate(setup.prepared(problem.inputs(self._fields))):
-            solution, change = setup.simulation.jvp(inputs, setup.shaped(moved), setup.steps)
+            solution, change = setup.simulation.jvp(inputs, setup.of_shot(moved, shot), setup.steps)
             bars = self._bend(solution, change, shot)
             _, pullback = setup.simulation.vjp(inputs, setup.steps, problem.checkpoint)
-            for name, bar in pullback(bars).items():
+            for name, bar in setup.gathered(pullback(bars), shot).items():
                 total[name] += bar.reshape(total[name].shape)
         return total
 

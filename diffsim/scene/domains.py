@@ -29,9 +29,16 @@ def domain(equation: Equation, name: str, steps: int) -> Grid:
     return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes))
 
 
+def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:
+    """The grid of what is unknown of a forcing: its wavelet over time in seconds, or a number for each point."""
+    return Grid((points,), 1.0, 0.0, (NUMBER,)) if amplitudes else Grid((steps,), dt, 0.0, (TIME,))
+
+
 def everywhere(equation: Equation, name: str) -> bool:
     """Whether an input has a value in each cell of the grid."""
-    return name not in equation.series and (name not in equation.parameters or equation.parameters[name].axes is None)
+    if name in equation.series or name in equation.forcings:
+        return False
+    return name not in equation.parameters or equation.parameters[name].axes is None
 
 
 def lengths(equation: Equation, name: str, metres: tuple[float, ...]) -> tuple[float, ...]:

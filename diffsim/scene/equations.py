@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from inspect import Parameter
+from inspect import Parameter, isabstract, signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, Union
 
 from pydantic import (
@@ -19,14 +19,15 @@ from pydantic import (
     model_validator,
 )
 
+from diffsim.arguments import plural
 from diffsim.boundary import rules_of
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.messages import shown
 from diffsim.scene.explain import explained, in_full
 from diffsim.scene.model import Model
-from diffsim.scene.options import INPUTS, OWN, WRITABLE, arguments_of, options_of
-from diffsim.scene.own import equation_of, require_equation, table_of
+from diffsim.scene.options import WRITABLE, arguments_of, options_of
+from diffsim.scene.own import Family, table_of
 from diffsim.scene.rules import Outside, RuleModel, build_boundaries, named
 from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Heat, LongWave
 from diffsim.stepping.equation import Equation
@@ -39,6 +40,11 @@ PACKAGED: Mapping[str, type[Equation]] = {
     "dg_acoustic": DGAcoustic,
 }
 """The equations that scenes name by a word."""
+EQUATIONS = Family("an equation", "diffsim.equations", PACKAGED, Equation)
+OWN = ("grid", "dt")
+"""Arguments that are no options, for the scene has a grid and a time step of its own."""
+INPUTS = ("parameters", "series")
+"""Arguments for the inputs that rules of sides name. The names are those of the attributes of `Equation`."""
 
 
 class SolverModel(Model):
@@ -66,7 +72,7 @@ class SolverModel(Model):
                 f"expected no boundary with {given.get('type')}, which sets the rules of its edges itself, "
                 f"found {shown(given['boundary'])}; drop it"
             )
-        for name in arguments_of(cls.of).keys() & given.keys() - cls.model_fields.keys() - {*OWN, *INPUTS}:
+        for name in arguments_of(cls.of).keys() & given.keys() - cls.model_fields.keys() - {"type", *OWN, *INPUTS}:
             raise ValueError(
                 f"expected no {name}, an argument of {cls.of.__name__} that a scene cannot give, found {shown(given[name])}; drop it, "
                 f"or annotate it as {WRITABLE}"
@@ -153,7 +159,20 @@ def _scaled(value: Any, finer: float) -> Any:
 
 def name_of(equation: type[Equation]) -> str:
     """The name of a class as a scene has it: the word of a packaged one, else such as "mypackage.module:Class"."""
-    return next((word for word, kind in PACKAGED.items() if kind is equation), f"{equation.__module__}:{equation.__qualname__}")
+    return EQUATIONS.name_of(equation)
+
+
+def _require_buildable(equation: type[Equation]) -> None:
+    """Refuse a class without a step, or whose constructor does not take `grid` and `dt`."""
+    name, found = equation.__name__, signature(equation).parameters
+    if isabstract(equation):
+        raise SceneError(f"equation: expected an equation with its step, found {name}, which has none; write its method step")
+    anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in found.values())
+    if not anything and not set(OWN) <= arguments_of(equation).keys():
+        raise SceneError(
+            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(found), 'argument')} "
+            f"({', '.join(found) or 'none'}); begin it as in def __init__(self, grid, dt)"
+        )
 
 
 @cache
@@ -167,7 +186,8 @@ def model_of(kind: str, equation: type[Equation]) -> type[SolverModel]:
     Raises:
         SceneError: a scene cannot build it.
     """
-    options = options_of(equation, set(dir(SolverModel)) | {"type"})
+    _require_buildable(equation)
+    options = options_of(equation, (*OWN, *INPUTS), {*dir(SolverModel), "type"}, "equation")
     fields: dict[str, Any] = {"type": (Literal[kind], ...)}
     for name, option in options.items():
         fields[name] = (option.type, ... if option.default is Parameter.empty else Field(option.default, validate_default=option.rules))
@@ -197,12 +217,12 @@ def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
         raise SceneError("equation.type: expected a value, found none; add the type")
     kind = given["type"]
     if isinstance(kind, type):
-        equation = require_equation(shown(kind), kind)
+        equation = EQUATIONS.require("equation", shown(kind), kind)
         kind = name_of(equation)
     elif not isinstance(kind, str):
         raise SceneError(f"equation.type: expected text, found {shown(kind)}; correct the value")
     else:
-        equation = PACKAGED.get(kind) or equation_of(kind, tuple(PACKAGED), context.get("folder"), context.get("allow_code", False))
+        equation = EQUATIONS.find(kind, "equation", context.get("folder"), context.get("allow_code", False))
     model = model_of(kind, equation)
     given = {**given, "type": kind}
     try:

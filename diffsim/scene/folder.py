@@ -64,8 +64,14 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
     decisive["stage"] = _stages(scene)
     machine = [settings().arch, precision, lanes(precision_dtype(precision)), [versions()[name] for name in DECISIVE]]
-    text = json.dumps([decisive, machine, _files(tables), code_digest(scene.equation.of)], sort_keys=True)
+    text = json.dumps([decisive, machine, _files(tables), _code(scene)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
+
+
+def _code(scene: Description) -> list[str | None]:
+    """Digests of the code of all classes that the scene names."""
+    parts = (*scene.misfit, *scene.penalty, *scene.unknowns.values())
+    return [code_digest(kind) for kind in (scene.equation.of, *(part.of_class for part in parts))]
 
 
 def _stages(scene: Description) -> list[dict[str, Any]]:
@@ -107,7 +113,7 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
         if resume and held.search != identity.search:
             raise SceneError(
                 f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
-                f"({folder / SCENE} has them), its data files and the code of its equation, or start anew in another folder by --out"
+                f"({folder / SCENE} has them), its data files and the code of its classes, or start anew in another folder by --out"
             )
         if not resume and held.search == identity.search and held != identity:
             raise SceneError(

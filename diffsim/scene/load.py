@@ -135,7 +135,7 @@ def validated(
         data: its tables.
         folder: folder to which its paths are relative.
         read_below: files that it names must lie in this folder; None: anywhere.
-        allow_code: whether it may name a class of an equation to import.
+        allow_code: whether it may name classes to import.
 
     Raises:
         SceneError: with a line for each problem: the key, what was expected, what was found, a remedy.

@@ -11,20 +11,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-import diffsim.numpy as dnp
 from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
-from diffsim.errors import ParameterError
-from diffsim.losses import L2Misfit, Misfit
+from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
+from diffsim.scene.compare import misfits_of
 from diffsim.scene.curvature import Curvature, bend
 from diffsim.scene.folder import identify
-from diffsim.scene.schema import Misfit as MisfitModel
 from diffsim.scene.schema import Stage
 from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
-from diffsim.scene.truth import Observed, Sampling, Where
+from diffsim.scene.truth import Observed, Where
 from diffsim.simulation import Solution
 from diffsim.typing import Array, IntArray
 
@@ -79,7 +77,7 @@ class Objective:
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
-                misfits = band.misfits(where, _misfits(model, band.observed))
+                misfits = band.misfits(where, misfits_of(model, band.observed, problem.setup))
                 self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
@@ -176,7 +174,7 @@ class Objective:
             tell = self._teller(sums.done * part, part, began)
             solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=tell)
             values, bars = self.seed(solution, number)
-            sums.add(values, solution, pullback(bars))
+            sums.add(values, solution, setup.gathered(pullback(bars), number))
             if file is not None:
                 file.keep(sums)
         if file is not None:
@@ -201,38 +199,6 @@ class Objective:
             tell(whole, left)
 
         return told
-
-
-def _misfits(model: MisfitModel, observed: Observed) -> list[Misfit]:
-    """The misfit of each shot."""
-    measured, each = observed.of(model.of, model.state), observed.weight(model.of, model.state)
-    there, weight = np.isfinite(measured), model.weight
-    if model.normalise:
-        energy = 0.5 * float(np.sum((each * measured**2)[there]))
-        if energy == 0:
-            raise ParameterError("expected data that are not all zero, found none; run longer, or set normalise = false")
-        weight /= energy
-    if observed.recorded(model.of, model.state) is None:
-        return [L2Misfit(shot, weight) for shot in measured]
-    weights = np.broadcast_to(weight * each, measured.shape)
-    sampling = observed.sampling.get(model.state)
-    return [AtRecords(L2Misfit(shot, own, mask), sampling) for shot, own, mask in zip(measured, weights, there, strict=True)]
-
-
-@dataclass(frozen=True)
-class AtRecords:
-    """A misfit of the traces of a run at the times of records.
-
-    Attributes:
-        misfit: of the traces at those times.
-        sampling: brings the traces to those times; None: there is no such time during the run.
-    """
-
-    misfit: L2Misfit
-    sampling: Sampling | None
-
-    def __call__(self, traces: Any) -> Any:
-        return 0.0 * dnp.sum(traces) if self.sampling is None else self.misfit(self.sampling(traces))
 
 
 def as_solution(bars: Mapping[Where, Array]) -> Solution:

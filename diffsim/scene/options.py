@@ -1,27 +1,21 @@
-"""The options of an equation in a scene: the arguments of its constructor, with types from their annotations."""
+"""The options of a class in a scene: the arguments of its constructor, with types from their annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, isabstract, signature
+from inspect import Parameter, signature
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
 
 from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from diffsim.arguments import plural
 from diffsim.boundary import Boundary as AnyBoundary
 from diffsim.errors import SceneError
 from diffsim.messages import shown
 from diffsim.scene.rule_keys import TYPES, types_of
 from diffsim.scene.rules import Boundary
-from diffsim.stepping.equation import Equation
 
-OWN = ("type", "grid", "dt")
-"""Arguments that are no options: every equation has a type, and the scene has a grid and a time step of its own."""
-INPUTS = ("parameters", "series")
-"""Arguments for the inputs that rules of sides name. The names are those of the attributes of `Equation`."""
 SCALARS = {kind: TYPES[kind][0] for kind in (float, int, bool, str)}
 WORDS = {float: "a number", int: "an integer", bool: "true or false", str: "text"}
 WRITABLE = "float, int, bool, str, Literal, diffsim.boundary.Boundary, or a tuple, list or union of these"
@@ -29,7 +23,7 @@ WRITABLE = "float, int, bool, str, Literal, diffsim.boundary.Boundary, or a tupl
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an equation.
+    """An option of a class.
 
     Attributes:
         type: its type, as pydantic takes it.
@@ -42,45 +36,34 @@ class Option:
     rules: bool = False
 
 
-def arguments_of(equation: type[Equation]) -> Mapping[str, Parameter]:
-    """The arguments of the constructor that can be given by name.
-
-    Raises:
-        SceneError: it does not take `grid` and `dt`, or the class has no step.
-    """
-    name, found = equation.__name__, signature(equation).parameters
-    if isabstract(equation):
-        raise SceneError(f"equation: expected an equation with its step, found {name}, which has none; write its method step")
-    anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in found.values())
-    named = {key: value for key, value in found.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
-    if not anything and not {"grid", "dt"} <= named.keys():
-        raise SceneError(
-            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(found), 'argument')} "
-            f"({', '.join(found) or 'none'}); begin it as in def __init__(self, grid, dt)"
-        )
-    return named
+def arguments_of(kind: type) -> Mapping[str, Parameter]:
+    """The arguments of the constructor that can be given by name."""
+    found = signature(kind).parameters
+    return {key: value for key, value in found.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
 
 
-def options_of(equation: type[Equation], taken: set[str]) -> dict[str, Option]:
-    """The options that a scene can give to an equation.
+def options_of(kind: type, given: Collection[str], taken: Collection[str], key: str) -> dict[str, Option]:
+    """The options that a scene can give to a class.
 
     Args:
-        equation: its class.
+        kind: the class.
+        given: arguments that the scene gives by itself, which are no options.
         taken: names that an option cannot have.
+        key: what messages begin with, such as "equation".
 
     Raises:
         SceneError: an argument without a default cannot be written in a scene.
     """
-    arguments, hints = arguments_of(equation), types_of(equation, "equation: ")
+    hints = types_of(kind, f"{key}: ")
     found = {}
-    for name, argument in arguments.items():
-        if name in INPUTS or (name in OWN and name != "type"):
+    for name, argument in arguments_of(kind).items():
+        if name in given:
             continue
         option = None if name in taken or name.startswith("_") else _option(name, hints.get(name), argument.default)
         if option is not None:
             found[name] = option
         elif argument.default is argument.empty:
-            raise SceneError(f"equation: {_unwritable(name, equation, hints.get(name), name in taken or name.startswith('_'))}")
+            raise SceneError(f"{key}: {_unwritable(name, kind, hints.get(name), name in taken or name.startswith('_'))}")
     return found
 
 
@@ -97,9 +80,9 @@ def _option(name: str, hint: Any, default: Any) -> Option | None:
     return Option(kind if default is not None else Optional[kind], default, rules)  # noqa: UP045  # the type is known when it runs
 
 
-def _unwritable(name: str, equation: type[Equation], hint: Any, reserved: bool) -> str:
+def _unwritable(name: str, kind: type, hint: Any, reserved: bool) -> str:
     """What is wrong with an argument that a scene cannot give."""
-    what = f"argument {name} of {equation.__name__}"
+    what = f"argument {name} of {kind.__name__}"
     if reserved:
         return f"{what}: expected another name, for a scene cannot have this one as a key; rename the argument"
     if hint is None:

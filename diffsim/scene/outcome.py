@@ -19,6 +19,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
+from diffsim.grid import Axis
 from diffsim.messages import cut, printable
 from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
@@ -26,21 +27,6 @@ from diffsim.scene.model import Mask
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"
-
-
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """An axis of the grid.
-
-    Attributes:
-        name: such as "latitude".
-        unit: such as "degrees north".
-        coordinates: of the cell centres, in that unit.
-    """
-
-    name: str
-    unit: str
-    coordinates: Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan
         SceneError: see `decided`.
     """
     setup, policy = problem.setup, problem.policy
-    inputs = {**setup.shaped(problem.inputs(problem.start)), **setup.shots[0].amplitudes}
+    inputs = {**setup.shots[0].amplitudes, **setup.of_shot(problem.inputs(problem.start), 0)}
     if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):
         policy = replace(policy, schedule="store_all", slots=None)
     with prefix_error(deciding_key(policy)):

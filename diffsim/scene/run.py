@@ -14,7 +14,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings
-from diffsim.grid import AXES, Grid
+from diffsim.grid import AXES, Axis, Grid
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
@@ -32,7 +32,7 @@ from diffsim.scene.folder import (
     what_starts_anew,
 )
 from diffsim.scene.objective import Evaluation
-from diffsim.scene.outcome import Axis, Compared, Memory, Outcome, Taken, UnknownField
+from diffsim.scene.outcome import Compared, Memory, Outcome, Taken, UnknownField
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room

@@ -31,7 +31,8 @@ class Scene(Description):
 
     `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
     `diffsim.scene.schema`, or from dicts like the tables of a file. There `equation` may also be a class of an equation, a
-    `functools.partial` of one with its options, or a dict whose `type` is the class.
+    `functools.partial` of one with its options, or a dict whose `type` is the class. The `type` of a misfit, a penalty or an unknown may
+    be a class or a partial too.
 
     Raises:
         SceneError: a key that is unknown, missing or of the wrong kind; the message names it and its place in the file.
@@ -53,8 +54,8 @@ class Scene(Description):
             scene: a TOML file, or the name of a scene that comes with diffsim.
             overrides: texts such as "optimise.iterations=5", applied in order.
             read_below: files that the scene names must lie in this folder, after links are resolved; None: anywhere.
-            allow_code: import the class that `equation.type` names as "mypackage.module:Class", also from the folder of the scene. That
-                runs its code.
+            allow_code: import the classes that the scene names as "mypackage.module:Class", also from its folder. That runs
+                their code.
 
         Raises:
             SceneError: the scene is invalid. The message has a line for each problem.

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from diffsim.checkpoint.schedule import AUTO, KINDS
-from diffsim.messages import shown
+from diffsim.messages import name_shown, shown
+from diffsim.optimize import Parametrisation
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
+from diffsim.scene.misfit_keys import Misfits
 from diffsim.scene.model import (
     MOST,
     CellWidths,
@@ -29,9 +42,22 @@ from diffsim.scene.model import (
     Text,
     Widths,
 )
+from diffsim.scene.options import options_of
+from diffsim.scene.own import Family
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where, located
+from diffsim.scene.penalty_keys import Penalties
 from diffsim.scene.rules import TIME
 from diffsim.scene.suggest import nearest
+from diffsim.scene.typed import TypedModel, each_of, keys_made, model_of_table
+
+PARAMETRISATIONS = Family(
+    "a parametrisation", "diffsim.parametrisations", {"cells": Parametrisation}, methods=("to_field", "from_field", "bounds")
+)
+"""The parametrisations that scenes name by a word."""
+SHARED = ("type", "of", "start", "mask")
+"""Keys of an unknown with any parametrisation."""
+GIVEN = ("shape", "dtype", "mask", "reference")
+"""Arguments of a parametrisation that the scene gives: shape and type of the field, the free cells, the start of the search."""
 
 ROUND_OFF = 1e-6
 """Tolerance in steps: a duration that exceeds a whole number of steps by less than this is that number of steps."""
@@ -176,64 +202,13 @@ class Data(Model):
         return self
 
 
-class Misfit(Model):
-    """A least-squares misfit, ½ weight Σ (predicted - data)², over all shots.
+class UnknownModel(TypedModel):
+    """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        of: "traces" at the receivers, or the "final" field.
-        state: the compared state.
-        weight: its weight.
-        normalise: divide by the misfit of a prediction of zero.
-    """
-
-    of: Literal["traces", "final"]
-    state: Name
-    weight: NotNegative = 1.0
-    normalise: Annotated[bool, Field(strict=True)] = True
-
-
-class TikhonovModel(Model):
-    """½ weight · mean of (m - m_start)² over the free cells (order 0), or of |length ∇(m - m_start)|² (order 1).
-
-    Attributes:
-        unknown: the unknown.
-        weight: its weight, 1/unit².
-        order: 0 or 1.
-        length: for order 1: m, along time s; one for all axes, or one an axis.
-    """
-
-    type: Literal["tikhonov"]
-    unknown: Name
-    weight: NotNegative
-    order: Literal[0, 1] = 0
-    length: Widths = (1.0,)
-
-
-class TotalVariationModel(Model):
-    """weight · mean of (√(|length ∇m|² + epsilon²) - epsilon) over the free cells.
-
-    Attributes:
-        unknown: the unknown.
-        weight: its weight, 1/unit.
-        epsilon: unit of the field: changes over `length` well below it are penalised quadratically.
-        length: m, along time s; one for all axes, or one an axis.
-    """
-
-    type: Literal["total_variation"]
-    unknown: Name
-    weight: NotNegative
-    epsilon: Positive
-    length: Widths = (1.0,)
-
-
-Penalty: TypeAlias = Annotated[TikhonovModel | TotalVariationModel, Field(discriminator="type")]
-
-
-class UnknownModel(Model):
-    """An unknown field, and the optimiser's variables that replace it.
-
-    Attributes:
-        start: start of the search; None: the field of this name in `fields`.
+        type: "cells": a variable for each cell or region; or a class.
+        of: for a forcing: its "wavelet" (None means the same), or the "amplitudes" of its points; None for a field.
+        start: start of the search; None: the field of this name in `fields`, the wavelet in `sources`, or amplitudes of 1.
         transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
         lower: least value allowed.
         upper: greatest value allowed.
@@ -246,6 +221,10 @@ class UnknownModel(Model):
         depth: the gradient is multiplied by this power of the depth, the distance from the first side of the first axis.
     """
 
+    of_class = Parametrisation
+
+    type: str = "cells"
+    of: Literal["wavelet", "amplitudes"] | None = None
     start: FieldModel | None = None
     transform: Literal["identity", "log", "logit"] = "identity"
     lower: Real | None = None
@@ -263,6 +242,52 @@ class UnknownModel(Model):
             raise ValueError("expected either regions or smooth, found both; a value a region needs no smoothing")
         return self
 
+
+class OwnUnknown(UnknownModel):
+    """An unknown with a parametrisation of the user's own. It has the keys `SHARED`, and the arguments of its class."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if name in UnknownModel.model_fields and name not in (*SHARED, *cls.options):
+                kind = cls.of_class.__name__
+                raise ValueError(
+                    f"expected no {name} with {kind}, whose constructor has no such argument, found {shown(given[name])}; drop it"
+                )
+        return given
+
+
+@cache
+def unknown_of(name: str, kind: type) -> type[UnknownModel]:
+    """The model of the keys of an unknown with a parametrisation.
+
+    Raises:
+        SceneError: a scene cannot build it.
+    """
+    if kind is Parametrisation:
+        return UnknownModel
+    taken = {*dir(TypedModel), *SHARED}
+    return keys_made(OwnUnknown, name, kind, PARAMETRISATIONS, options_of(kind, GIVEN, taken, "type"))
+
+
+UnknownModel.model_of = unknown_of
+
+
+def _one_unknown(given: Any, key: str, context: Mapping[str, Any]) -> UnknownModel:
+    return model_of_table(given, key, PARAMETRISATIONS, UnknownModel, context)
+
+
+def _unknowns(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """The unknowns, each with the keys of its parametrisation."""
+    if not isinstance(given, dict) or not given:
+        return inner(given)
+    keys = {name: f"unknowns.{name_shown(str(name))}" for name in given}
+    found = each_of(given, info, keys, _one_unknown)
+    return inner(dict(zip(given, found, strict=True)))
+
+
+Unknowns: TypeAlias = Annotated[dict[Name, SerializeAsAny[UnknownModel]], Field(min_length=1), WrapValidator(_unknowns)]
 
 MethodName: TypeAlias = Literal["L-BFGS-B", "gauss-newton", "adam"]
 
@@ -436,9 +461,9 @@ class Description(Model):
     receivers: dict[Name, PointSet] = Field(default_factory=dict)
     truth: Truth | None = None
     data: dict[Name, Data] = Field(default_factory=dict)
-    unknowns: dict[Name, UnknownModel] = Field(min_length=1)
-    misfit: tuple[Misfit, ...] = Field(min_length=1)
-    penalty: tuple[Penalty, ...] = ()
+    unknowns: Unknowns
+    misfit: Misfits
+    penalty: Penalties = ()
     optimise: Optimise = Optimise()
     stage: tuple[Stage, ...] = ()
     checkpoint: Checkpoint = Checkpoint()

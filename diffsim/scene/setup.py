@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.errors import DiffsimError, ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.grid import Grid
 from diffsim.scene.data import load_dataset
-from diffsim.scene.domains import domain, everywhere
+from diffsim.scene.domains import domain, everywhere, lengths, of_source
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
 from diffsim.scene.parts import FieldModel, Sources
 from diffsim.scene.recorded import Recorded, read_data
@@ -34,10 +34,12 @@ class Shot:
     Attributes:
         sources: forcing -> positions, shape (sources, axes).
         amplitudes: forcing -> shape (steps, sources).
+        points: forcing -> which of its points they are.
     """
 
     sources: Mapping[str, Array]
     amplitudes: Mapping[str, Array]
+    points: Mapping[str, slice]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class Setup:
         shots: at least one, possibly without sources.
         receivers: state -> positions.
         data: state -> its records from files.
+        strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
     """
 
     base: Grid
@@ -61,6 +64,7 @@ class Setup:
     shots: tuple[Shot, ...]
     receivers: Mapping[str, Array]
     data: Mapping[str, Recorded]
+    strengths: Mapping[str, int]
 
     @property
     def grid(self) -> Grid:
@@ -81,8 +85,19 @@ class Setup:
             name: name of the input.
             key: its key in the scene.
         """
-        beyond = AHEAD if name in self.equation.series else BEYOND
-        return Place(domain(self.equation, name, self.steps), domain(self.own[0], name, self.own[1]), key, beyond, self.unit(name))
+        beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
+        return Place(self._domain(self.equation, self.steps, name), self._domain(*self.own, name), key, beyond, self.unit(name))
+
+    def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
+        if name in equation.forcings:
+            return of_source(equation.dt, steps, self.strengths.get(name, 1), name in self.strengths)
+        return domain(equation, name, steps)
+
+    def lengths(self, name: str) -> tuple[float, ...]:
+        """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds."""
+        if name in self.equation.forcings:
+            return self.place(name, "").grid.spacing
+        return lengths(self.equation, name, self.equation.cell_lengths())
 
     def unit(self, name: str) -> str:
         """Unit of a field of the equation; "": it has none."""
@@ -99,12 +114,35 @@ class Setup:
         """Inputs in the shapes of the simulation, where a number has no axes."""
         return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
 
+    def of_shot(self, values: Mapping[str, Array], number: int) -> dict[str, Array]:
+        """Inputs of the simulation for a shot: fields in their shapes, and amplitudes of its sources. It is linear in the values."""
+        shot, forcings = self.shots[number], self.equation.forcings
+        found = self.shaped({name: each for name, each in values.items() if name not in forcings})
+        for name in values.keys() & set(forcings):
+            if name in self.strengths:
+                found[name] = shot.amplitudes[name] * values[name][shot.points[name]]
+            else:
+                found[name] = np.repeat(np.reshape(values[name], (-1, 1)), shot.amplitudes[name].shape[1], axis=1)
+        return found
+
+    def gathered(self, gradient: Mapping[str, Array], number: int) -> dict[str, Array]:
+        """The transpose of `of_shot`: gradients with respect to values, from those with respect to the inputs of a shot."""
+        shot, found = self.shots[number], dict(gradient)
+        for name in gradient.keys() & set(self.equation.forcings):
+            if name in self.strengths:
+                found[name] = np.zeros(self.strengths[name])
+                found[name][shot.points[name]] = (shot.amplitudes[name] * gradient[name]).sum(axis=0)
+            else:
+                found[name] = gradient[name].sum(axis=1)
+        return found
+
     def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
         """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
-        for shot in self.shots if shots is None else [self.shots[number] for number in shots]:
+        for number in range(len(self.shots)) if shots is None else shots:
+            shot = self.shots[number]
             if len(self.shots) > 1:
                 self.simulation.move(sources=shot.sources)
-            yield {**self.shaped(inputs), **shot.amplitudes}
+            yield {**shot.amplitudes, **self.of_shot(inputs, number)}
 
     def predict(self, inputs: Mapping[str, Array]) -> list[Solution]:
         """Solve every shot forward."""
@@ -199,7 +237,18 @@ def build_setup(
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
         simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
-    return Setup(base, own, simulation, steps, shots, receivers, data)
+    return Setup(base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions))
+
+
+def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, int]:
+    """Forcing -> its number of points, if the amplitudes of these are unknown."""
+    found = {}
+    for name, model in scene.unknowns.items():
+        if model.of is not None and name not in positions:
+            raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {model.of!r}; drop it")
+        if model.of == "amplitudes":
+            found[name] = len(positions[name])
+    return found
 
 
 def _read(scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array]) -> dict[str, Recorded]:
@@ -224,9 +273,15 @@ def require_input(key: str, name: str, scene: Description, equation: Equation) -
     Raises:
         SceneError: the message names the key, the existing inputs, and a similar name.
     """
-    known = field_inputs(equation)
+    sources = [] if key.startswith("fields.") else [forcing for forcing in equation.forcings if forcing in scene.sources]
+    known = (*field_inputs(equation), *sources)
     if name not in known:
         remedy, rules = nearest(name, known), scene.equation.boundaries()
+        if name in equation.forcings:
+            expected = f"expected points of the forcing {name} in [sources.{name}], found none; add them"
+            if key.startswith("fields."):
+                expected = f"expected one of {', '.join(known)}, found the forcing {name}; give its wavelet in [sources.{name}]"
+            raise SceneError(f"{key}: {expected}")
         further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
         raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
 
@@ -274,7 +329,8 @@ def _shots(models: Mapping[str, Sources], positions: Mapping[str, Array], times:
     wavelets = {name: wavelet_values(model.wavelet, times, f"sources.{name}.wavelet") for name, model in models.items()}
     out = []
     for number in range(count):
-        here = {name: points[number : number + 1] if name == in_turn else points for name, points in positions.items()}
+        which = {name: slice(number, number + 1) if name == in_turn else slice(None) for name in positions}
+        here = {name: points[which[name]] for name, points in positions.items()}
         amplitudes = {name: np.repeat(wavelets[name][:, None], len(points), axis=1) for name, points in here.items()}
-        out.append(Shot(here, amplitudes))
+        out.append(Shot(here, amplitudes, which))
     return tuple(out)

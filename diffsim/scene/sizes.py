@@ -83,10 +83,12 @@ def shares(scene: Description, precision: str) -> list[Share]:
 
 
 def given_times(scene: Description) -> dict[str, int]:
-    """Input named by a boundary rule -> numbers for each time step; 0 if it holds for all steps."""
+    """Input named by a boundary rule, or forcing -> numbers for each time step; 0 if it holds for all steps."""
     found = [each for option, model in scene.equation.boundaries().items() for each in named(option, model)]
     shape = dict(zip(scene.grid.axes or AXES[-len(scene.grid.shape) :], scene.grid.shape, strict=True))
-    return {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
+    sides = {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
+    sought = scene.sources.keys() & (scene.unknowns.keys() | (scene.truth.fields.keys() if scene.truth else set()))
+    return sides | {name: int(name not in scene.unknowns or scene.unknowns[name].of != "amplitudes") for name in sought}
 
 
 def fine_steps(scene: Description, truth: Truth) -> int:

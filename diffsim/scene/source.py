@@ -1,4 +1,4 @@
-"""A digest of the code of an equation, by which a resumed run notices that it changed."""
+"""A digest of the code of a class that a scene names, by which a resumed run notices that it changed."""
 
 from __future__ import annotations
 
@@ -13,41 +13,39 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from diffsim.stepping.equation import Equation
 
-
-def code_digest(equation: type[Equation]) -> str | None:
-    """Digest of the code of an equation; None: it is one of diffsim's.
+def code_digest(kind: type) -> str | None:
+    """Digest of the code of a class; None: it is one of diffsim's.
 
     The code is that of `modules_of`. Of a class without a file, as in a notebook, it is that of its methods.
     """
-    classes = _own_classes(equation)
+    classes = _own_classes(kind)
     if not classes:
         return None
-    digest, modules = hashlib.sha256(), modules_of(equation)
-    for kind in classes:
-        if kind.__module__ not in modules:
-            digest.update("\n".join(_methods(kind)).encode())
+    digest, modules = hashlib.sha256(), modules_of(kind)
+    for each in classes:
+        if each.__module__ not in modules:
+            digest.update("\n".join(_methods(each)).encode())
     for name in sorted(modules):
         digest.update(name.encode() + modules[name].read_bytes())
     return digest.hexdigest()
 
 
-def modules_of(equation: type[Equation]) -> dict[str, Path]:
-    """Name and file of each module of an equation, without diffsim's.
+def modules_of(kind: type) -> dict[str, Path]:
+    """Name and file of each module of a class, without diffsim's.
 
     They are the modules of the class and of its bases, and those that they import if these lie in the same package, or in the same folder
     and are not installed.
     """
     found: dict[str, Path] = {}
-    for kind in _own_classes(equation):
-        _collect(sys.modules.get(kind.__module__), found)
+    for each in _own_classes(kind):
+        _collect(sys.modules.get(each.__module__), found)
     return found
 
 
-def _own_classes(equation: type[Equation]) -> list[type]:
+def _own_classes(kind: type) -> list[type]:
     """The class and its bases without those of diffsim and of Python."""
-    return [kind for kind in equation.__mro__ if not _is_foreign(kind.__module__)]
+    return [each for each in kind.__mro__ if not _is_foreign(each.__module__)]
 
 
 def _is_foreign(module: str) -> bool:

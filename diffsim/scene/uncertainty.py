@@ -19,11 +19,12 @@ from diffsim.optimize.evaluation import journaled
 from diffsim.optimize.journal import Evaluation
 from diffsim.optimize.priors import Prior
 from diffsim.scene.assemble import Problem
+from diffsim.scene.compare import ShotMisfit
 from diffsim.scene.curvature import CellCurvature, bend
-from diffsim.scene.domains import lengths
 from diffsim.scene.folder import UNCERTAINTY, Identity
 from diffsim.scene.interrupt import Interrupt
-from diffsim.scene.objective import AtRecords, as_solution
+from diffsim.scene.mutes import kept
+from diffsim.scene.objective import as_solution
 from diffsim.scene.progress import Watcher
 from diffsim.scene.setup import prefix_error
 from diffsim.scene.shots import digest_of
@@ -163,11 +164,11 @@ class Likelihood:
         for of, state in sorted({(misfit.of, misfit.state) for misfit in problem.scene.misfit}):
             data, weight = observed.of(of, state), _weight(problem, observed, (of, state))
             there = np.isfinite(data)
-            self._weights[of, state] = np.where(there, weight, 0.0)
+            self._weights[of, state] = np.where(there, weight, 0.0) * _kept(problem, observed, (of, state)) ** 2
             sampling = observed.sampling.get(state) if of == "traces" else None
             shots = [L2Misfit(*each) for each in zip(data, self._weights[of, state], there, strict=True)]
-            measured = observed.recorded(of, state) is not None
-            self._misfits[of, state] = [AtRecords(shot, sampling) for shot in shots] if measured else list(shots)
+            silent = observed.recorded(of, state) is not None and sampling is None  # no sample is within the run
+            self._misfits[of, state] = [ShotMisfit(None if silent else shot, sampling) for shot in shots]
 
     def bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
         """Its Hessian times a change of the solution of a shot."""
@@ -193,11 +194,23 @@ def _weight(problem: Problem, observed: Observed, where: Where) -> Array | float
     return observed.weight(*where) / noise**2
 
 
+def _kept(problem: Problem, observed: Observed, where: Where) -> Array | float:
+    """The largest factor that windows and mutes of the misfits leave each sample."""
+    if where[0] == "final":
+        return 1.0
+    records = observed.recorded(*where)
+    times = problem.setup.times() if records is None else records.times
+    models = [model for model in problem.scene.misfit if (model.of, model.state) == where]
+    windows = [kept(model, problem.setup, times) for model in models]
+    given = [window for window in windows if window is not None]
+    return np.max(given, axis=0) if len(given) == len(windows) else 1.0
+
+
 def _prior(problem: Problem, name: str, variables: Variables, fields: Mapping[str, Array], factor: float) -> Prior:
     """The prior of an unknown: a field of a deviation and a length, or that of its penalties."""
     model, labels = problem.scene.uncertainty, variables.labels[name]
     assert model is not None
-    steps = lengths(problem.setup.equation, name, problem.setup.equation.cell_lengths())
+    steps = problem.setup.lengths(name)
     if name in model.prior:
         given = model.prior[name]
         key = f"uncertainty.prior.{name}"

@@ -13,6 +13,8 @@ from diffsim.typing import Array
 
 Until: TypeAlias = Callable[[int, dict[str, Array]], bool]
 """(steps done, states) -> whether the run is over."""
+WatchAdjoint: TypeAlias = Callable[[int, dict[str, Array]], object]
+"""(step, cotangents of the states there) -> anything."""
 Watcher: TypeAlias = Callable[[Action], None]
 
 
@@ -23,9 +25,10 @@ class RunOptions:
     Attributes:
         policy: which states are kept for the reverse sweep.
         until: a condition that ends the run early.
-        every: call `until` every so many steps.
+        every: call `until` every so many steps, and `watch` at multiples of so many.
         on_action: called after each action of the schedule.
         on_progress: called with the share of the work that is done and the seconds left; None: that of the policy.
+        watch: called in the reverse sweep with a step and the cotangents of the states there.
 
     Raises:
         ParameterError: an argument has the wrong type.
@@ -36,11 +39,13 @@ class RunOptions:
     every: int = 1
     on_action: Watcher | None = None
     on_progress: OnProgress | None = None
+    watch: WatchAdjoint | None = None
 
     def __post_init__(self) -> None:
         function("until", self.until, "lambda done, states: bool(states['p'].max() > 1)")
         function("on_action", self.on_action, "lambda action: ...")
         function("on_progress", self.on_progress, "lambda share, seconds_left: ...")
+        function("watch", self.watch, "lambda step, cotangents: ...")
         object.__setattr__(self, "every", whole("every", self.every, 1))
         if self.on_progress is None:
             object.__setattr__(self, "on_progress", self.policy.progress)
@@ -52,7 +57,7 @@ class RunOptions:
 
     def called_within(self, turn: Turn) -> RunOptions:
         """The same options, with user functions that are not allowed to use the running simulation."""
-        functions: dict[str, Any] = {name: turn.outside(getattr(self, name)) for name in ("until", "on_action", "on_progress")}
+        functions: dict[str, Any] = {name: turn.outside(getattr(self, name)) for name in ("until", "on_action", "on_progress", "watch")}
         return replace(self, **functions)
 
     def ending_at(self, steps: int) -> RunOptions:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.checkpoint import AnySchedule, Growth, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
-from diffsim.checkpoint.actions import Action
+from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
@@ -112,7 +112,11 @@ class Reversal:
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        self.sweep = Sweep(schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece)
+        self._watch, self._every = options.watch, options.every
+        every = 0 if options.watch is None else options.every
+        self.sweep = Sweep(
+            schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece, every=every
+        )
         self.sweep.resumable = resumed
         if options.on_progress is not None:
             self._piece_watchers.append(Teller(self.sweep, options.on_progress))
@@ -128,11 +132,18 @@ class Reversal:
     def _watch_piece(self, action: Action) -> None:
         for watcher in self._piece_watchers:
             watcher(action)
+        if isinstance(action, Reverse):
+            self._call_watch(action.start)
+
+    def _call_watch(self, step: int) -> None:
+        if self._watch is not None and step % self._every == 0:
+            self._watch(step, self.stepper.cotangents.states())
 
     def reverse(self, seed: Callable[[], None], keeper: Callable[[Action], bool] | None = None) -> SweepReport:
         """Seed the cotangents, run the reverse sweep, and return its report."""
         with self.sweep:
             seed()
+            self._call_watch(self.sweep.remaining)
             if keeper is not None:  # a resumed run must start from an exact state
                 self._piece_watchers.append(partial(self._keep, keeper))
             self.sweep.reverse()

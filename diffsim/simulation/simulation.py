@@ -21,7 +21,7 @@ from diffsim.simulation.described import described
 from diffsim.simulation.forward import Watch, run_forward
 from diffsim.simulation.gradient import Call, run_reversibly
 from diffsim.simulation.loss import Loss, value_and_cotangents
-from diffsim.simulation.options import RunOptions, Until
+from diffsim.simulation.options import RunOptions, Until, WatchAdjoint
 from diffsim.simulation.points import point_tables
 from diffsim.simulation.recorded import run_recorded
 from diffsim.simulation.reversal import SweepReport
@@ -35,13 +35,14 @@ from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import PointTable
+from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
     import xarray
 
 
-class Simulation:
+class Simulation(Summary):
     """An equation, compiled for the present arch, with point sources and receivers.
 
     Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
@@ -133,6 +134,23 @@ class Simulation:
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
         return _loaded, (*primal, self.order, differentiable)
+
+    def _summary(self) -> tuple[str, Rows]:
+        points = self._compiled.points
+        rows = [
+            ("grid", " x ".join(map(str, self.grid.shape)) + f" cells ({', '.join(self.grid.axes)})"),
+            ("time step", f"{self.equation.dt:.6g} s"),
+            ("states", ", ".join(self._step.states)),
+            ("inputs", ", ".join(self.inputs)),
+            ("differentiated", ", ".join(self.wrt) or "none"),
+            ("sources", ", ".join(f"{points[source_points(f)].count} of {f}" for f in self._step.forcings) or "none"),
+            ("receivers", ", ".join(f"{points[receiver_points(s)].count} of {s}" for s in self.receivers) or "none"),
+            ("precision", self.precision),
+        ]
+        return f"Simulation of {type(self.equation).__name__}", rows
+
+    def __repr__(self) -> str:
+        return f"Simulation({type(self.equation).__name__}, shape={self.grid.shape}, wrt={self.wrt}, precision={self.precision!r})"
 
     @property
     def order(self) -> int:
@@ -246,6 +264,7 @@ class Simulation:
         until: Until | None = None,
         every: int = 1,
         on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
     ) -> tuple[Solution, Pullback]:
         """Solve forward, and prepare the reverse sweep.
 
@@ -255,8 +274,10 @@ class Simulation:
             checkpoint: "auto", a memory size such as "4 GB", a number of slots, a schedule, or a `Policy`.
             on_action: called after each action of the schedule.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
-            every: call `until` every so many steps.
+            every: call `until` every so many steps, and `watch` at multiples of so many.
             on_progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`.
+            watch: called in the reverse sweep, from the last step down to 0, with the step and the cotangents of the states there: the
+                adjoint fields, over the cells.
 
         Returns:
             The solution, and a function that turns its cotangents (entries left out count as zero) into those of every
@@ -266,7 +287,7 @@ class Simulation:
         Raises:
             ReplayError: raised by the pullback: a repeated step gave another result than the first time.
         """
-        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress)
+        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
         return run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
 
     def value_and_grad(
@@ -279,6 +300,7 @@ class Simulation:
         until: Until | None = None,
         every: int = 1,
         on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
     ) -> tuple[float, dict[str, Array]]:
         """Value of a loss and its gradient for every input in `wrt`.
 
@@ -290,7 +312,7 @@ class Simulation:
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
-        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress)
+        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
         solution, pullback = run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
         value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)

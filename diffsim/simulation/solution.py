@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from diffsim.summary import Rows, Summary, array_shown
 from diffsim.typing import Array
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Summary):
     """The result of a simulation, or its tangents or cotangents.
 
     Attributes:
@@ -34,6 +35,18 @@ class Solution:
 
     final: Mapping[str, Array] = field(default_factory=dict)
     traces: Mapping[str, Array] = field(default_factory=dict)
+
+    def _summary(self) -> tuple[str, Rows]:
+        parts = (("final", self.final), ("traces", self.traces))
+        return "Solution", [(f"{part} {name}", array_shown(value)) for part, values in parts for name, value in values.items()]
+
+    def __repr__(self) -> str:
+        parts = {"final": self.final, "traces": self.traces}
+        return f"Solution({', '.join(f'{part}={_shapes(values)}' for part, values in parts.items())})"
+
+
+def _shapes(values: Mapping[str, Array]) -> str:
+    return str({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
 
 
 Pullback = Callable[[Solution], dict[str, Array]]

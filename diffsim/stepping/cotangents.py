@@ -98,6 +98,15 @@ class Cotangents:
 
     def inputs(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
+        active = sorted(self.step.active)
+        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
+        memory, arrays = self.launcher.memory, self.launcher.arrays
+        driven = {forcing: memory.read(arrays[bar(source_stream(forcing))]).copy() for forcing in self.step.forcings}
+        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
+        return self.states(), coefficients, driven
+
+    def states(self) -> dict[str, Array]:
+        """Cotangents of the states at the present step, over the cells: all that later steps and records owe to them."""
         states = {}
         for state, (primary, late) in self.delays.items():
             if state not in self._adjoint.delayed:
@@ -109,12 +118,7 @@ class Cotangents:
                     total = total + self._delayed(other, 1 + its_late - late)
             region = self.step.states[state].region
             states[state] = total if region is None else np.where(region.inside, total, 0)
-        active = sorted(self.step.active)
-        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
-        memory, arrays = self.launcher.memory, self.launcher.arrays
-        driven = {forcing: memory.read(arrays[bar(source_stream(forcing))]).copy() for forcing in self.step.forcings}
-        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
-        return states, coefficients, driven
+        return states
 
     def sums(self) -> list[str]:
         """Arrays that adjoint steps add to: cotangents of coefficients, amplitudes and series."""

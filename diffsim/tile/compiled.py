@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import buffers, engine
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import ArrayIndexError, ParameterError, SingularError, TileError
+from diffsim.errors import TileError
 from diffsim.expr.source import Text
 from diffsim.tile import entries, lines, matrices, moves, turns  # noqa: F401 -- these enter their rules in the table
 from diffsim.tile.products import ProductKernel, products_of
@@ -202,9 +202,7 @@ class Kernel:
         head("@ti.kernel")
         head(f"def tiles({', '.join(arguments)}):")
         head.depth = 1
-        if self.workers == 1:
-            head("ti.loop_config(serialize=True)")
-        elif self.workers is not None:
+        if self.workers is not None:  # also for one: LLVM does not come to the end of some loops that Taichi serialises
             head("ti.loop_config(block_dim=1)")
         head(f"for w in range({self._threads}):")
         head.depth = 2
@@ -353,10 +351,9 @@ class Kernel:
         return in_quads(flat, QUAD[kind]) if name in self.quads else flat
 
     def _refuse(self, errors: np.ndarray, first: int) -> None:
-        for tile, message in zip(errors.tolist(), self.checks, strict=False):
+        for tile, (error, message) in zip(errors.tolist(), self.checks, strict=False):
             if tile:
-                kind = ArrayIndexError if "index" in message else ParameterError if "while_loop" in message else SingularError
-                raise kind(f"{message} (tile {first + tile - 1})")
+                raise error(f"{message} (tile {first + tile - 1})")
 
 
 def _transposed(w: Writer, rows: list[str]) -> list[str]:

@@ -116,11 +116,12 @@ def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any])
     if program.has_own_rules:
         return make()
     whole = (program.signature, *key)
-    if whole not in _derivatives:
+    found = _derivatives.get(whole)
+    if found is None:
         if len(_derivatives) > 1000:
             _derivatives.clear()
-        _derivatives[whole] = make()
-    return _derivatives[whole]
+        found = _derivatives[whole] = make()
+    return found
 
 
 tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from diffsim.errors import SingularError
 from diffsim.tile import entries
 from diffsim.tile.program import Operation
 from diffsim.tile.rules import rule
@@ -168,7 +169,7 @@ def _eliminate(w: Writer, a: _Matrix, b: _Matrix | None, sign: str | None, messa
                     text(f"{sign} = ti.select(larger != 0, {zero} - {sign}, {sign})")
         text(f"pivot = {a('k', 'k')}")
         if message:
-            w.check(f"(pivot == {zero})", message)
+            w.check(f"(pivot == {zero})", SingularError, message)
         text(f"inverse = {one} / ti.select(pivot == {zero}, {one}, pivot)")
         with text.block(f"for r in range(k + 1, {n})"):
             text(f"factor = {a('r', 'k')} * inverse")
@@ -273,7 +274,7 @@ def _cholesky(w: Writer, operation: Operation) -> None:
             text(f"rest = {a('j', 'j')}")
             with text.block("for q in range(j)"):
                 text(f"rest = rest - {low('j', 'q')} * {low('j', 'q')}")
-            w.check(f"((rest > {zero}) == 0)", message)
+            w.check(f"((rest > {zero}) == 0)", SingularError, message)
             text("root = ti.sqrt(rest)")
             text(f"{low('j', 'j')} = root")
             text(f"inverse = {w.number(1, kind)} / root")

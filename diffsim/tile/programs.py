@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from diffsim.ad.arrays.guard import caller
 from diffsim.ad.core import Tracer, local, running
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
-from diffsim.errors import ArrayIndexError, ShapeError, TileError
+from diffsim.errors import ArrayIndexError, DerivativeError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, covered, fit, put_blocks
 from diffsim.tile.compiled import Form
 from diffsim.tile.maps import tiles as run_tiles
@@ -48,11 +50,11 @@ class Whole:
                 f"{caller()}: a slice of a whole array of shape {self.shape}, expected one index for each of its first axes; "
                 "read a block by ds.tile.load(x, shape, at=...)"
             )
-        at = (*(core(p) if isinstance(p, Array) else p for p in parts), *(0,) * (self.ndim - len(parts)))
+        at = (*_positions(parts), *(0,) * (self.ndim - len(parts)))
         shape = (*(1,) * len(parts), *self.shape[len(parts) :])
-        found = load(self, shape, at)
+        found = _loaded(self, shape, at, len(parts))
         made = found.reshape(shape[len(parts) :]) if shape[len(parts) :] else found.reshape(())
-        self._run.references[id(made)] = made, (self, at)
+        self._run.references[id(made)] = made, self, self._run.loads[-1][2]
         return made
 
     def _refused(self, *_: Any) -> Any:
@@ -66,11 +68,46 @@ class Whole:
     ) = _refused
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a block lies in a whole array.
+
+    Attributes:
+        at: the index of its first entry along each axis.
+        shape: of the whole array, for an entry x[i] of it.
+        indices: how many of its axes have an index, as x[i] has, which follows NumPy; the others may lie beyond the edges.
+        line: of the user's program.
+    """
+
+    at: tuple[Any, ...]
+    shape: tuple[int, ...] = ()
+    indices: int = 0
+    line: str = ""
+
+    def table(self, columns: Iterator[np.ndarray], number: int) -> np.ndarray:
+        """The places in all tiles, of shape (tiles, axes), from those along each axis."""
+        found = [self._counted(next(columns), axis) for axis in range(len(self.at))]
+        return np.stack(found, axis=1) if found else np.zeros((number, 0), np.int64)
+
+    def _counted(self, column: np.ndarray, axis: int) -> np.ndarray:
+        """Indices along an axis from its first entry on."""
+        if axis >= self.indices:
+            return column
+        n = self.shape[axis]
+        outside = np.flatnonzero((column < -n) | (column >= n))
+        if outside.size:
+            raise ArrayIndexError(
+                f"{self.line}: the index {column[outside[0]]} of tile {outside[0]} is out of bounds for axis {axis} of an array of shape "
+                f"{self.shape}; use indices from {-n} to {n - 1}, or ds.tile.load, which gives 0 beyond the edges"
+            )
+        return np.where(column < 0, column + n, column)
+
+
 class _Stored:
     """What a program returns for an array of its results."""
 
-    def __init__(self, at: tuple[Any, ...], value: Any, base: Whole | None, adds: bool, shape: tuple[int, ...] | None) -> None:
-        self.at, self.value, self.base, self.adds, self.shape = at, value, base, adds, shape
+    def __init__(self, place: _Place, value: Any, base: Whole | None, adds: bool, shape: tuple[int, ...] | None) -> None:
+        self.place, self.value, self.base, self.adds, self.shape = place, value, base, adds, shape
 
 
 class _Run:
@@ -79,12 +116,12 @@ class _Run:
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
         self.trace = TileTrace()
-        self.loads: list[tuple[int, tuple[int, ...], tuple[Any, ...]]] = []
+        self.loads: list[tuple[int, tuple[int, ...], _Place]] = []
         self.references: dict[int, Any] = {}
 
 
-class _Now:
-    run: _Run | None = None
+class _Now(threading.local):
+    run: _Run | None = None  # each thread traces a program of its own
 
 
 _now = _Now()
@@ -115,16 +152,38 @@ def load(x: Any, shape: Any, at: Any) -> Any:
         See `kernel`.
     """
     run = _running("ds.tile.load")
-    if not isinstance(x, Whole):
+    if not isinstance(x, Whole) or x._run is not run:
         raise TileError(f"{caller()}: ds.tile.load of {type(x).__name__}, expected an argument of the tile program; pass the array as one")
     block = tuple(operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
-    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    places = _positions(at)
     if len(block) != x.ndim or len(places) != x.ndim:
         raise ShapeError(
             f"{caller()}: a block of shape {block} at {len(places)} indices of an array with {x.ndim} axes; give one number an axis"
         )
-    run.loads.append((x._number, block, places))
-    return Array(run.trace.argument(block, x.dtype))
+    return _loaded(x, block, places, 0)
+
+
+def _positions(at: Any) -> tuple[Any, ...]:
+    """Positions along axes: whole numbers that are known, or those of the tile.
+
+    Raises:
+        TileError: something else, which NumPy would round, or take as one number for each tile.
+    """
+    found = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    for p in found:
+        number = p if hasattr(p, "dtype") else np.asarray(None if isinstance(p, (tuple, list)) else p)
+        if number.dtype.kind not in "iu" or number.shape:
+            what = f"{number.dtype} of shape {number.shape}" if hasattr(p, "dtype") else type(p).__name__
+            raise TileError(
+                f"{caller()}: the position of a block is {what}, expected a whole number, or arithmetic with the numbers of the tile; "
+                "divide by //, and read a block for each of several positions"
+            )
+    return found
+
+
+def _loaded(x: Whole, block: tuple[int, ...], at: tuple[Any, ...], indices: int) -> Array:
+    x._run.loads.append((x._number, block, _Place(at, x.shape, indices, caller())))
+    return Array(x._run.trace.argument(block, x.dtype))
 
 
 def store(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
@@ -141,7 +200,9 @@ def store(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
 
     Raises:
         TileError: outside of a function of `kernel`.
-        ShapeError: the block has another number of axes, or a block does not fit into the result.
+        ShapeError: the block has another number of axes.
+        ArrayIndexError: by the function: a block does not fit into the result.
+        DerivativeError: a block of floating-point numbers, and an array of whole numbers, which would round it.
 
     Example:
         See `kernel`.
@@ -164,6 +225,7 @@ def add(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
     Raises:
         TileError: outside of a function of `kernel`.
         ShapeError: as in `store`.
+        ArrayIndexError: as in `store`.
 
     Example:
         See `kernel`.
@@ -176,17 +238,31 @@ def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -
     found = run.references.get(id(at)) if isinstance(at, Array) else None
     block = core(value) if isinstance(value, (Array, np.ndarray, np.generic, Tracer)) else np.asarray(value)
     if found is not None:
-        base, places = found[1]
-        if tuple(block.shape) != tuple(at.shape):
-            block = st.broadcast_to(block, shape=tuple(at.shape))
+        _, base, place = found
+        if block.shape and tuple(block.shape) != tuple(at.shape):
+            raise ShapeError(
+                f"{caller()}: a block of shape {tuple(block.shape)} for an entry of shape {tuple(at.shape)}, expected that shape"
+            )
+        block = st.broadcast_to(block, shape=tuple(at.shape))
         block = st.reshape(block, shape=(*(1,) * (base.ndim - len(at.shape)), *at.shape))
-        return _Stored(tuple(places), block, base, adds, None)
-    places = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+        _require_kept(block, base, adds)
+        return _Stored(place, block, base, adds, None)
+    places = _positions(at)
     if into is not None and not isinstance(into, Whole):
         raise TileError(f"{caller()}: into = {type(into).__name__} of {name}, expected an argument of the tile program")
     if len(places) != len(block.shape):
         raise ShapeError(f"{caller()}: a block of shape {tuple(block.shape)} at {len(places)} indices, expected one index an axis")
-    return _Stored(places, block, into, adds, None if shape is None else tuple(operator.index(n) for n in shape))
+    _require_kept(block, into, adds)
+    return _Stored(_Place(places), block, into, adds, None if shape is None else tuple(operator.index(n) for n in shape))
+
+
+def _require_kept(block: Any, base: Whole | None, adds: bool) -> None:
+    """Raise if a block would be rounded to the whole numbers of the array that it is stored into."""
+    if base is not None and not adds and isinstance(block, Tracer) and block.dtype.kind in "fc" and base.dtype.kind not in "fc":
+        raise DerivativeError(
+            f"{caller()}: a block of {block.dtype} is stored into an array of {base.dtype}, which would round it and lose its derivative; "
+            f"make the array with a floating-point type, or round the block, block.astype({base.dtype})"
+        )
 
 
 def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -197,13 +273,14 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     Returns:
         A decorator. The function that it takes is `(i, j, ..., x, ...)`: the numbers of the tile, one for each entry of `tiles`, and the
-        arguments. Arrays are whole arrays, of which it reads blocks by `load` and x[i]; numbers are numbers. It returns what `store` and
-        `add` give, or a record of that. The function that the decorator makes takes the arguments alone, and gives arrays. It is
-        differentiable, to every order.
+        arguments. Arrays are whole arrays, of which it reads blocks by `load`, and entries or rows by x[i], where i counts as in NumPy.
+        Numbers are numbers. It returns what `store` and `add` give, or a record of that. The function that the decorator makes takes the
+        arguments alone, and gives arrays. It is differentiable, to every order.
 
     Raises:
+        ShapeError: `tiles` has no axis, or a number below 1; by the function: blocks that do not fit.
         TileError: positions that depend on values of blocks; an operation without a rule.
-        ShapeError: by the function: blocks that do not fit.
+        ArrayIndexError: by the function: x[i] beyond the edges of x, or a block that is stored there.
 
     Example:
         import numpy
@@ -225,9 +302,11 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
     if callable(tiles):
         raise TileError("@ds.tile.kernel without the number of tiles; write @ds.tile.kernel(tiles=(4, 6))")
-    counts = tuple(operator.index(n) for n in (tiles if isinstance(tiles, (tuple, list)) else (tiles,)))
-    if not counts or min(counts) < 1:
-        raise ShapeError(f"tiles = {tiles!r}, expected numbers of at least 1; give the number of tiles along each axis")
+    given = tiles if isinstance(tiles, (tuple, list)) else (tiles,)
+    remedy = "give the number of tiles along each axis, such as (4, 6)"
+    counts = tuple(arguments.whole("tiles", n, 1, None, remedy, ShapeError) for n in given)
+    if not counts:
+        raise ShapeError(f"tiles = () has no axis, expected one at least; {remedy}")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         arguments.function("function", function, "@ds.tile.kernel(tiles=(4, 4))", optional=False)
@@ -266,9 +345,13 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
                 raise TileError(
                     f"a tile program returned {type(leaf).__name__}, expected what ds.tile.store or ds.tile.add gives; return that"
                 )
-        at = _places(run, [p for _, _, places in run.loads for p in places] + [p for s in stored for p in s.at], indices, number)
-        blocks = [(values[k], np.stack([next(at) for _ in places], axis=1)) for k, _, places in run.loads]
-        targets = [np.stack([next(at) for _ in s.at], axis=1) for s in stored]
+        places = [place for _, _, place in run.loads] + [s.place for s in stored]
+        columns = _columns(run, [p for place in places for p in place.at], indices, number)
+        blocks = [
+            (values[k], np.clip(place.table(columns, number), -np.array(block, int), values[k].shape))  # kernels count in 32 bits
+            for k, block, place in run.loads
+        ]
+        targets = [s.place.table(columns, number) for s in stored]
         program = run.trace.program([s.value for s in stored])
     finally:
         _now.run, local.tiling = outer, tiling
@@ -288,8 +371,8 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
     return unflatten(shape, [wrap(_assembled(s, v, first, values)) for s, v, first in zip(stored, made, targets, strict=True)])
 
 
-def _places(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], number: int) -> Any:
-    """The positions of all tiles."""
+def _columns(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], number: int) -> Iterator[np.ndarray]:
+    """What positions are in all tiles."""
     ends = [w.variable if isinstance(w, TileTracer) else w for w in wanted]
     program = pruned(run.trace.arguments, run.trace.operations, ends)
     read = {o for p in program.operations for o in p.operands if isinstance(o, Variable)} | {e for e in ends if isinstance(e, Variable)}

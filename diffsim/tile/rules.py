@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import TileError
+from diffsim.errors import ArrayIndexError, TileError
 from diffsim.tile import entries
 from diffsim.tile.program import Operation, Program, Variable
 from diffsim.tile.values import Affine, Uniform, Value, View
@@ -166,7 +166,7 @@ def _within(w: Writer, operation: Operation) -> None:
 
     def entry(place: str) -> str:
         bad = w.variable(f"ti.select(({place} < {zero} - {n}) | ({place} >= {n}), V_i(F_i(1)), V_i(F_i(0)))")
-        w.check(f"({bad} != 0)", message)
+        w.check(f"({bad} != 0)", ArrayIndexError, message)
         inside = w.variable(f"ti.select({place} < {zero}, {place} + {n}, {place})")
         return f"ti.select({bad} != 0, {zero}, {inside})"
 

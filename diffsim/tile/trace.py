@@ -247,10 +247,16 @@ class TileTrace(Trace):
     def same(self, a: Any, b: Any) -> bool:
         """Whether two abstract arrays are results of the same operations on the same arrays."""
         made = {r: o for o in self.operations for r in o.results}
+        known: dict[tuple[Variable, Variable], bool] = {}  # operands have common operands of their own, which would be compared again
 
         def equal(x: Any, y: Any) -> bool:
             if x is y or not (isinstance(x, Variable) and isinstance(y, Variable)):
                 return x is y or (not isinstance(x, Variable) and not isinstance(y, Variable) and frozen(x) == frozen(y))
+            if (x, y) not in known:
+                known[x, y] = of_same_operations(x, y)
+            return known[x, y]
+
+        def of_same_operations(x: Variable, y: Variable) -> bool:
             one, other = made.get(x), made.get(y)
             if one is None or other is None or one.primitive is not other.primitive or one.results.index(x) != other.results.index(y):
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from diffsim.errors import ParameterError
 from diffsim.tile import entries
 from diffsim.tile.program import Operation, Variable
 from diffsim.tile.rules import number_of, rule, write
@@ -62,12 +63,14 @@ def _repeat(w: Writer, operation: Operation) -> None:
     if turns is not None:
         w.check(
             f"({entries.converted(w.read(turns, ()), turns.kind, 'n')} > {w.number(most, 'n')})",
+            ParameterError,
             f"{operation.place}: a fori_loop of a tile program whose bound differs from tile to tile takes more than {most} turns; give it "
             "a known bound, and keep the state with where(k < n, new, old), or use a while_loop with max_steps",
         )
     if params["going"]:
         w.check(
             w.read(state[0], ()),
+            ParameterError,
             f"{operation.place}: a while_loop of a tile program takes more than {most} turns; give a larger max_steps, or check "
             "the condition",
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.errors import TileError
+from diffsim.errors import DiffsimError, TileError
 from diffsim.expr.source import Text
 from diffsim.tile.program import Operation, Program, Variable
 from diffsim.tile.values import Affine, Buffer, Uniform, Value, View, coalesced, kind_of, row_strides, stored, strided
@@ -48,7 +48,7 @@ class Writer:
         lanes: tiles at a time.
         scratch: entries of each kind that the scratch memory needs.
         constants: arrays of constants by kind, one after the other.
-        checks: message of each place where values may turn out to be wrong.
+        checks: error and message of each place where values may turn out to be wrong.
     """
 
     def __init__(self, text: Text, lanes: int, limit: int) -> None:
@@ -57,7 +57,7 @@ class Writer:
         self.free: dict[str, list[tuple[int, int]]] = {}
         self.constants: dict[str, list[np.ndarray]] = {}
         self._places: dict[tuple[str, bytes], int] = {}
-        self.checks: list[str] = []
+        self.checks: list[tuple[type[DiffsimError], str]] = []
         self.values: dict[Variable, Value] = {}
         self.uses: Counter[Variable] = Counter()
         self.groups: dict[tuple[int, ...], Group] = {}
@@ -341,10 +341,10 @@ class Writer:
 
     # checks
 
-    def check(self, bad: str, message: str) -> None:
-        """Note the tile in which a condition holds that must not."""
+    def check(self, bad: str, error: type[DiffsimError], message: str) -> None:
+        """Note the tile in which a condition holds that must not, and the error that it is."""
         number = len(self.checks)
-        self.checks.append(message)
+        self.checks.append((error, message))
         if self.lanes == 1:
             with self.text.block(f"if {bad}"):
                 self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + 1)")

@@ -10,8 +10,19 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses import L2Misfit, Misfit, Regulariser, SmoothedTotalVariation, Tikhonov
-from tests.losses.by_hand import ByHand, least_squares, tikhonov, total_variation
+from diffsim.losses import (
+    CorrelationMisfit,
+    EnvelopeMisfit,
+    HuberMisfit,
+    L2Misfit,
+    LogAmplitudeMisfit,
+    Misfit,
+    Regulariser,
+    SmoothedTotalVariation,
+    Tikhonov,
+    WassersteinMisfit,
+)
+from tests.losses.by_hand import ByHand, correlation, envelope, huber, least_squares, tikhonov, total_variation, wasserstein
 
 SHAPE = (7, 6)
 ROUND_OFF = 1e-12
@@ -40,6 +51,10 @@ class Case(NamedTuple):
 DATA = draw(1).normal(size=SHAPE)
 GAPPY = np.where(MASK, DATA, np.nan)
 WEIGHT = draw(2).random(SHAPE)
+SHORT = np.ones(SHAPE, bool)  # a trace that ends early, one that begins late
+SHORT[5:, 1] = SHORT[:2, 4] = False
+ENDS = np.where(SHORT, DATA, np.nan)
+EVEN = draw(6).normal(size=(8, 3))
 H, CUBE = (0.5, 2.0), (0.5, 2.0, 1.0)
 LOSSES = {
     "l2": Case(lambda: L2Misfit(DATA), lambda x: least_squares(x, DATA)),
@@ -49,6 +64,23 @@ LOSSES = {
     "l2 masked": Case(lambda: L2Misfit(GAPPY, WEIGHT, MASK), lambda x: least_squares(x, DATA, WEIGHT, MASK), mask=MASK),
     "l2 normalised": Case(
         lambda: L2Misfit(GAPPY, WEIGHT, MASK, normalise=True), lambda x: least_squares(x, DATA, WEIGHT, MASK, True), mask=MASK
+    ),
+    "huber": Case(lambda: HuberMisfit(DATA, 1.8), lambda x: huber(x, DATA, 1.8)),
+    "huber masked": Case(lambda: HuberMisfit(GAPPY, 1.8, WEIGHT, MASK), lambda x: huber(x, DATA, 1.8, WEIGHT, MASK), mask=MASK),
+    "envelope": Case(lambda: EnvelopeMisfit(DATA, 0.1), lambda x: envelope(x, DATA, 0.1, False)),
+    "envelope of an even number": Case(lambda: EnvelopeMisfit(EVEN, 0.3), lambda x: envelope(x, EVEN, 0.3, False), (8, 3)),
+    "envelope masked": Case(
+        lambda: EnvelopeMisfit(ENDS, 0.1, WEIGHT, SHORT), lambda x: envelope(x, DATA, 0.1, False, WEIGHT, SHORT), mask=SHORT
+    ),
+    "log amplitude": Case(lambda: LogAmplitudeMisfit(DATA, 0.5), lambda x: envelope(x, DATA, 0.5, True)),
+    "log amplitude masked": Case(
+        lambda: LogAmplitudeMisfit(ENDS, 0.5, WEIGHT, SHORT), lambda x: envelope(x, DATA, 0.5, True, WEIGHT, SHORT), mask=SHORT
+    ),
+    "correlation": Case(lambda: CorrelationMisfit(DATA), lambda x: correlation(x, DATA)),
+    "correlation masked": Case(lambda: CorrelationMisfit(GAPPY, WEIGHT, MASK), lambda x: correlation(x, DATA, WEIGHT, MASK), mask=MASK),
+    "wasserstein": Case(lambda: WassersteinMisfit(DATA, 2.0, 0.3), lambda x: wasserstein(x, DATA, 2.0, 0.3)),
+    "wasserstein masked": Case(
+        lambda: WassersteinMisfit(ENDS, 2.0, 0.3, WEIGHT, SHORT), lambda x: wasserstein(x, DATA, 2.0, 0.3, WEIGHT, SHORT), mask=SHORT
     ),
     "tikhonov 0": Case(lambda: Tikhonov(1.3, H, 0, 0.2), lambda x: tikhonov(x, 1.3, H, 0, 0.2, None)),
     "tikhonov 0 masked": Case(lambda: Tikhonov(1.3, 0.5, 0, GAPPY, MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 0, DATA, MASK), mask=MASK),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import warnings
 from collections.abc import Callable
@@ -105,6 +106,25 @@ def test_axes_in_another_order_and_one_of_one_entry(tmp_path: Path) -> None:
     xarray.Dataset({"depth": data}).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
     found = read_field(tmp_path / "a.nc", axes=AXES)
     np.testing.assert_array_equal(found.values, DEPTH)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations((0, 1, 2))))
+@pytest.mark.parametrize("shape", [(3, 3), (1, 3), (3, 1), (1, 1), (2, 3)])
+@pytest.mark.parametrize(("names", "coordinates"), [(("lat", "lon"), ("lat", "lon")), (AXES, ()), (AXES, AXES), (("x", "y"), ("x", "y"))])
+def test_values_follow_their_coordinates(
+    order: tuple[int, ...], shape: tuple[int, int], names: tuple[str, str], coordinates: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Whatever the order of the axes in the file, and also where they are as long as each other, or have one entry."""
+    places = [start + np.arange(float(n)) for start, n in zip((40.0, 5.0), shape, strict=True)]
+    expected = np.add.outer(100.0 * places[0], places[1])
+    whole = xarray.DataArray(expected[..., None], dims=(*names, "time"), coords=dict(zip((*names, "time"), (*places, [99.0]), strict=True)))
+    data = whole.transpose(*(whole.dims[k] for k in order))
+    xarray.Dataset({"depth": data}).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
+    found = read_field(tmp_path / "a.nc", "depth", coordinates=coordinates, axes=AXES)
+    np.testing.assert_array_equal(found.values, expected)
+    assert found.coordinates is not None
+    for one, other in zip(found.coordinates, places, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_section_and_a_band(tmp_path: Path) -> None:

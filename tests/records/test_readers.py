@@ -192,6 +192,8 @@ TABLES: dict[str, tuple[tuple[str, ...], list[list[Any]] | None, str]] = {
     "long, times fall": (("time", "receiver", "value"), [[1, "A", 1], [0, "A", 1]], r"trace A: expected times that rise"),
     "long, no sigma": (("time", "receiver", "value"), [[1, "A", 1]], r"found no sigma; name one"),
     "long, a place that moves": (LONG, [[0, "A", 1, 1, 5, 5], [1, "A", 1, 1, 5, 6]], r"trace A: expected one place in all rows, found two"),
+    "a name of two lines": (("time", "a\nb"), [[0, 1]], r"line 1: expected a row in one line, found a cell that goes on in the next"),
+    "a cell of two lines": (("time", "a"), [[0, 1], [1, "2\n"], [2, 3]], r"line 3: expected a row in one line, found a cell that goes on"),
     "wide, sigma": (("time", "a"), [[0, 1]], r"deviations = sigma is asked for; write a row for each sample"),
 }
 

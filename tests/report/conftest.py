@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from diffsim.report import style, write_report
+from diffsim.plot import style
+from diffsim.report import write_report
 from diffsim.scene.outcome import Outcome
 
 from .outcomes import KINDS

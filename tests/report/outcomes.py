@@ -183,11 +183,11 @@ def driven() -> Outcome:
 
 KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block, driven)
 FIGURES = {
-    "coast": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "gather_eta", "loss"},
-    "crosswell": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
+    "coast": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "gather_eta", "residuals_eta", "spectrum_eta", "loss"},
+    "crosswell": {"setting", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
     "image": {"setting", "unknown_T", "unknown_kappa", "gradient_T", "gradient_kappa", "final_T", "loss"},
-    "line": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "final_eta", "loss"},
-    "block": {"setting", "unknown_c", "gradient_c", "traces_p", "loss"},
+    "line": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "spectrum_eta", "final_eta", "loss"},
+    "block": {"setting", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
     "driven": {f"{kind}_{name}" for kind in ("unknown", "gradient") for name in ("lamp", "air", "edge", "held")}
-    | {"setting", "traces_T", "loss"},
+    | {"setting", "traces_T", "spectrum_T", "loss"},
 }

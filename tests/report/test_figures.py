@@ -11,9 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from diffsim.report import maps, setting, style, traces, units
+from diffsim.plot import gathers, style, units
+from diffsim.plot.chart import place_name, spread
+from diffsim.report import maps, setting, traces
 from diffsim.report import values as report_values
-from diffsim.report.chart import Chart, place_name, spread
+from diffsim.report.contents import chart_of
 from diffsim.scene.outcome import Outcome
 
 from . import outcomes
@@ -21,7 +23,7 @@ from . import outcomes
 
 def unknown(outcome: Outcome) -> Figure:
     (name, found), *_ = outcome.unknowns.items()
-    return maps.unknown(name, found, Chart.of(outcome)).figure
+    return maps.unknown(name, found, chart_of(outcome)).figure
 
 
 def titled(figure: Figure) -> dict[str, Axes]:
@@ -86,7 +88,7 @@ def test_gradients_are_grey_where_nothing_may_change_and_white_at_zero(make) -> 
     outcome = make()
     (name, found), *_ = outcome.unknowns.items()
     land = outcome.background["H"] <= 0 if "H" in outcome.background else np.zeros(found.mask.shape, bool)
-    figure = maps.gradient(name, found, Chart.of(outcome), 7).figure
+    figure = maps.gradient(name, found, chart_of(outcome), 7).figure
     shown = titled(figure)
     for title, values in (("at the start (iteration 0)", found.gradient_first), ("at the answer (iteration 7)", found.gradient_last)):
         image = shown[title].images[0]
@@ -105,7 +107,7 @@ def test_one_huge_cell_does_not_blind_a_gradient() -> None:
     found = outcome.unknowns["c"]
     spiked = found.gradient_first.copy()
     spiked[0, 0] = 1e6
-    figure = maps.gradient("c", replace(found, gradient_first=spiked), Chart.of(outcome), 7).figure
+    figure = maps.gradient("c", replace(found, gradient_first=spiked), chart_of(outcome), 7).figure
     image = titled(figure)["at the start (iteration 0)"].images[0]
     assert np.mean(np.abs(image.get_array()) > 0.1 * image.get_clim()[1]) > 0.1
 
@@ -113,22 +115,22 @@ def test_one_huge_cell_does_not_blind_a_gradient() -> None:
 def test_a_gradient_of_zero_is_drawn() -> None:
     outcome = outcomes.crosswell()
     found = outcome.unknowns["c"]
-    picture = maps.gradient("c", replace(found, gradient_last=0 * found.start), Chart.of(outcome), 7)
+    picture = maps.gradient("c", replace(found, gradient_last=0 * found.start), chart_of(outcome), 7)
     assert picture.png()
     assert "did not shrink" in picture.caption
 
 
 def test_degrees_are_as_long_as_they_are() -> None:
-    (view,) = Chart.of(outcomes.coast()).views
+    (view,) = chart_of(outcomes.coast()).views
     assert view.aspect == pytest.approx(1 / math.cos(math.radians(49)), rel=1e-12)
-    assert Chart.of(outcomes.crosswell()).views[0].aspect == 1
-    assert Chart.of(outcomes.crosswell()).views[0].down
+    assert chart_of(outcomes.crosswell()).views[0].aspect == 1
+    assert chart_of(outcomes.crosswell()).views[0].down
     assert not view.down
 
 
 def test_receivers_and_sources_lie_where_they_are() -> None:
     outcome = outcomes.crosswell()
-    ax = titled(setting.setting(outcome, Chart.of(outcome)).figure)["wave speed c at the start"]
+    ax = titled(setting.setting(outcome, chart_of(outcome)).figure)["wave speed c at the start"]
     drawn = {line.get_label(): np.stack(line.get_data(), axis=1) for line in ax.lines}
     np.testing.assert_allclose(drawn["receivers of p"], outcome.receivers["p"][:, ::-1])
     np.testing.assert_allclose(drawn["sources of f"], outcome.sources["f"][:, ::-1])
@@ -139,7 +141,7 @@ def test_large_grids_are_measured_in_kilometres() -> None:
     outcome = outcomes.crosswell()
     z, x = outcome.axes
     large = replace(outcome, axes=(replace(z, coordinates=100 * z.coordinates), replace(x, coordinates=100 * x.coordinates)))
-    (view,) = Chart.of(large).views
+    (view,) = chart_of(large).views
     assert view.labels == ("x (km)", "z (km)")
     assert view.extent == pytest.approx((-1, 29, -1, 59))
     np.testing.assert_allclose(view.points(np.array([[5e4, 2e4]])), [[20], [50]])
@@ -147,7 +149,7 @@ def test_large_grids_are_measured_in_kilometres() -> None:
 
 def test_middle_planes_of_a_block() -> None:
     outcome = outcomes.block()
-    views = Chart.of(outcome).views
+    views = chart_of(outcome).views
     truth = outcome.unknowns["c"].truth
     for view, plane in zip(views, (truth[4], truth[:, 5], truth[:, :, 6]), strict=True):
         np.testing.assert_array_equal(view.cut(truth), plane)
@@ -159,7 +161,7 @@ def test_middle_planes_of_a_block() -> None:
 def test_traces_are_those_of_the_middle_shot_in_good_units() -> None:
     outcome = outcomes.crosswell()
     pair = outcome.traces["p"]
-    figure = traces.close_up("p", pair, outcome, Chart.of(outcome)).figure
+    figure = traces.close_up("p", pair, outcome, chart_of(outcome)).figure
     ax = figure.axes[1]
     assert ax.get_title(loc="left") == "2: z = 300 m, x = 260 m"
     lines = {line.get_label(): line.get_data() for line in ax.lines}
@@ -174,14 +176,14 @@ def test_a_gather_shows_residuals_on_the_scale_of_the_data() -> None:
     pair = outcome.traces["eta"]
     shown = titled(traces.gather("eta", pair, outcome).figure)
     assert len({ax.images[0].get_clim() for ax in shown.values()}) == 1
-    columns = shown["residual, answer"].images[0].get_array()[:, :: traces.BROADER]
+    columns = shown["residual, answer"].images[0].get_array()[:, :: gathers.BROADER]
     np.testing.assert_allclose(columns, 1e3 * (pair.data - pair.end)[0])
 
 
 def test_a_final_field_and_its_residual() -> None:
     outcome = outcomes.image()
     pair = outcome.finals["T"]
-    picture = maps.final("T", pair, Chart.of(outcome))
+    picture = maps.final("T", pair, chart_of(outcome))
     shown = titled(picture.figure)
     np.testing.assert_allclose(shown["data - prediction"].images[0].get_array(), (pair.data - pair.end)[0])
     assert shown["data"].images[0].get_clim() == shown["prediction of the answer"].images[0].get_clim()
@@ -252,7 +254,7 @@ def test_without_a_truth_the_answer_is_shown_beside_the_start(make) -> None:
     axes = titled(unknown(outcome))
     assert [*axes] == ["start", "answer", "answer - start"]
     (name, found), *_ = outcome.unknowns.items()
-    picture = maps.unknown(name, found, Chart.of(outcome))
+    picture = maps.unknown(name, found, chart_of(outcome))
     assert "truth" not in picture.title and "nobody knows the truth" in picture.caption
 
 
@@ -277,7 +279,7 @@ def recorded_at_times_of_their_own() -> Outcome:
 
 def test_records_are_dots_at_their_own_times() -> None:
     outcome = recorded_at_times_of_their_own()
-    pair, chart = outcome.traces["eta"], Chart.of(outcome)
+    pair, chart = outcome.traces["eta"], chart_of(outcome)
     figure = traces.close_up("eta", pair, outcome, chart).figure
     for k, ax in zip(chart.close["eta"], figure.axes, strict=False):
         dots, start, answer = ax.lines
@@ -290,3 +292,17 @@ def test_records_are_dots_at_their_own_times() -> None:
     shown = gather.axes[0].images[0].get_array()
     assert shown is not None and shown.shape[0] == len(outcome.times)
     assert np.ma.getmaskarray(shown)[:, -1].all() and not np.ma.getmaskarray(shown)[10:-10, 0].any()
+
+
+def test_an_absorbing_layer_is_drawn() -> None:
+    outcome = outcomes.crosswell()
+    outcome = replace(outcome, settings={**outcome.settings, "equation": {"type": "acoustic", "sponge": 3}})
+    picture = setting.setting(outcome, chart_of(outcome))
+    (ax,) = titled(picture.figure).values()
+    left, right, bottom, top = ax.images[0].get_extent()
+    cells = ax.images[0].get_array().shape
+    patch = ax.patches[0]
+    assert np.isclose(patch.get_x() - left, 3 * (right - left) / cells[1]) and np.isclose(
+        patch.get_height(), (top - bottom) * (1 - 6 / cells[0])
+    )
+    assert "The 3 cells at every edge absorb." in picture.caption

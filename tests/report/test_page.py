@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from diffsim.report import curves, page, style, tables, units, write_report
+from diffsim.plot import style, units
+from diffsim.report import curves, page, tables, write_report
+from diffsim.report.picture import Picture
 
 from . import outcomes
 from .conftest import Written
@@ -189,12 +191,12 @@ def test_the_same_outcome_gives_the_same_report(monkeypatch: pytest.MonkeyPatch)
 def test_a_picture_is_a_png_of_the_right_width() -> None:
     figure = style.new_figure(2.0)
     figure.subplots().plot([0, 1])
-    content = style.Picture("x", "", "", figure).png()
+    content = Picture("x", "", "", figure).png()
     assert imread(io.BytesIO(content)).shape == (2 * style.DPI, style.WIDTH * style.DPI, 4)
 
 
 def test_file_names_hold_no_paths() -> None:
-    assert page.file_name(style.Picture("unknown_../a b", "", "", style.new_figure(1.0))) == "unknown____a_b.png"
+    assert page.file_name(Picture("unknown_../a b", "", "", style.new_figure(1.0))) == "unknown____a_b.png"
 
 
 def _cells(html: str) -> set[str]:

@@ -24,7 +24,7 @@ from diffsim.boundary import Boundary
 from diffsim.errors import SceneError
 from diffsim.expr import laplacian
 from diffsim.scene import Scene, own
-from diffsim.scene.equations import PACKAGED, model_of
+from diffsim.scene.equations import EQUATIONS, PACKAGED, model_of
 from diffsim.scene.setup import refined
 from diffsim.scene.sizes import fine_steps
 from diffsim.scene.source import code_digest, modules_of
@@ -179,7 +179,7 @@ def test_the_example_of_the_page_runs_from_the_command(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("FACTOR = 2\n")
     changed = diffsim("--allow-code", "--resume", "--set", "optimise.iterations=9")
     assert changed.returncode == 2
-    assert "found another; restore its settings" in changed.stderr and "the code of its equation" in changed.stderr
+    assert "found another; restore its settings" in changed.stderr and "the code of its classes" in changed.stderr
     (tmp_path / "helper.py").write_text("FACTOR = 1\n")
     resumed = diffsim("--allow-code", "--resume", "--set", "optimise.iterations=9")
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
@@ -245,7 +245,7 @@ def test_a_class_is_found_beside_the_scene_and_in_packages(folder: Path) -> None
 
 
 def test_registered_equations_have_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    entries = [EntryPoint("spread", f"{HERE}:Spread", own.GROUP), EntryPoint("gone", "not_there:Class", own.GROUP)]
+    entries = [EntryPoint("spread", f"{HERE}:Spread", EQUATIONS.group), EntryPoint("gone", "not_there:Class", EQUATIONS.group)]
     monkeypatch.setattr(own, "entry_points", lambda group: entries if group == "diffsim.equations" else [])
     found = loaded(folder, "spread", allow_code=False)
     assert found.equation.of is Spread and found.equation.title == f"spread ({HERE}:Spread)"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from diffsim import cli
-from diffsim.report import style
+from diffsim.plot import style
 from diffsim.scene import Outcome, scene_files
 
 STORED = 1e-6

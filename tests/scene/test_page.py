@@ -16,13 +16,20 @@ from pydantic import BaseModel
 from diffsim.boundary import KINDS
 from diffsim.cli import main
 from diffsim.grid import Grid
-from diffsim.scene import Scene, parts, rule_keys, rules, scene_files, schema
+from diffsim.losses import SmoothedTotalVariation, Tikhonov
+from diffsim.scene import Scene, misfit_keys, parts, penalty_keys, rule_keys, rules, scene_files, schema
 from diffsim.scene.data import DATASETS
 from diffsim.scene.equations import PACKAGED, model_of
 from diffsim.scene.load import tomllib
 from diffsim.scene.model import Real
 from diffsim.scene.schema import Description
 from diffsim.scene.setup import field_inputs
+
+
+def misfit(name: str) -> type[misfit_keys.MisfitModel]:
+    """The model of a type of misfit."""
+    return misfit_keys.model_of(name, misfit_keys.MISFITS.packaged[name])
+
 
 PAGE = Path(__file__).parents[2] / "docs" / "scene.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -52,9 +59,14 @@ MODELS: dict[str, type[BaseModel]] = {
     "Truth": schema.Truth,
     "Data": schema.Data,
     "Unknowns": schema.UnknownModel,
-    "Misfit": schema.Misfit,
-    "Penalty tikhonov": schema.TikhonovModel,
-    "Penalty total_variation": schema.TotalVariationModel,
+    "Misfit": misfit_keys.MisfitModel,
+    "Moveout": misfit_keys.Moveout,
+    "Misfit huber": misfit("huber"),
+    "Misfit envelope": misfit("envelope"),
+    "Misfit log_amplitude": misfit("log_amplitude"),
+    "Misfit wasserstein": misfit("wasserstein"),
+    "Penalty tikhonov": penalty_keys.model_of("tikhonov", Tikhonov),
+    "Penalty total_variation": penalty_keys.model_of("total_variation", SmoothedTotalVariation),
     "Optimise": schema.Optimise,
     "Stage": schema.Stage,
     "Checkpoint": schema.Checkpoint,
@@ -65,7 +77,10 @@ MODELS: dict[str, type[BaseModel]] = {
 }
 """Section of the page -> the part of the schema whose keys its table lists."""
 ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}
+ELSEWHERE |= {heading: misfit_keys.MisfitModel for heading in MODELS if heading.startswith("Misfit ")}
 """Section -> a part that its own is made of, whose keys another section lists."""
+PLAIN = {misfit(name).__name__ for name in ("l2", "cross_correlation")}
+"""Models of misfits without keys of their own."""
 MINIMUM, MAXIMUM = {"minimum": ">=", "exclusiveMinimum": ">"}, {"maximum": "<=", "exclusiveMaximum": "<"}
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 WHOLE, FLUX, GROWTH = (block for block in BLOCKS if "[grid]" in block)
@@ -107,6 +122,8 @@ def kind(part: dict[str, Any]) -> str:
     """A part of a JSON schema, in the words of the page."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
+        if name in PLAIN:
+            return anchor("Misfit")
         (heading,) = [heading for heading, model in MODELS.items() if model.__name__ == name and heading != "dataset and file"]
         return anchor(heading)
     if "enum" in part or "const" in part:
@@ -197,8 +214,18 @@ def test_rules_of_the_page_are_those_of_python() -> None:
 
 
 def test_every_part_of_the_schema_has_its_table() -> None:
-    names = {"Description", "Resampled", *Description.model_json_schema()["$defs"]}
-    assert {model.__name__ for model in MODELS.values()} == names
+    names = {"Description", "Resampled", "MisfitModel", *Description.model_json_schema()["$defs"]}
+    assert {model.__name__ for model in MODELS.values()} | PLAIN == names
+
+
+def test_types_of_misfits_are_those_of_the_page() -> None:
+    lines = [
+        [cell.strip(' `"') for cell in line.strip("|").split("|")]
+        for line in section("Types of misfits").splitlines()
+        if line.startswith("| `")
+    ]
+    assert {line[0]: line[1] for line in lines[1:]} == {name: kind.__name__ for name, kind in misfit_keys.MISFITS.packaged.items()}
+    assert {misfit(name).__name__ for name in misfit_keys.MISFITS.packaged if not misfit(name).options} == PLAIN
 
 
 def test_links_lead_to_headings() -> None:

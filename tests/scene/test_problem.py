@@ -140,7 +140,11 @@ REFUSED = [
         "unknowns.d: expected one of c, p",
     ),
     (ACOUSTIC, {"truth__fields": {}}, "truth.fields.c: expected the hidden truth"),
-    (ACOUSTIC, {"unknowns__f": ACOUSTIC["unknowns"]["c"], "accept": []}, "unknowns.f: expected one of c, p, p_prev, found 'f'; choose"),
+    (
+        ACOUSTIC,
+        {"unknowns__kappa": ACOUSTIC["unknowns"]["c"], "accept": []},
+        "unknowns.kappa: expected one of c, p, p_prev, f, found 'kappa'",
+    ),
     (ACOUSTIC, {"unknowns__c__start": None}, "unknowns.c.start: expected a field to start from"),
     (ACOUSTIC, {"misfit__0__state": "q"}, "misfit[0].state: expected a state with receivers (p), found 'q'"),
     (HEAT, {"misfit__0__state": "S"}, "misfit[0].state: expected one of T, found 'S'"),

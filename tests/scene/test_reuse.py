@@ -14,6 +14,7 @@ from diffsim.scene.folder import FREE, identify
 from diffsim.scene.objective import Objective
 from diffsim.scene.shots import ShotFile
 from diffsim.scene.truth import observe
+from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 
 BASES = {base["name"]: base for base in (ACOUSTIC, HEAT, WAVE, DRIVEN)}
@@ -95,7 +96,7 @@ def theta() -> np.ndarray:
     return scene(ACOUSTIC).problem("f64").theta
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", sampled(CHANGES))
 def test_a_killed_evaluation_is_not_gone_on_with_by_another_scene(change: str, tmp_path: Path, theta, monkeypatch) -> None:
     """Both in one folder, at the same unknowns; and by the same scene it is."""
 

@@ -14,6 +14,7 @@ from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, laplacian
 from diffsim.stepping.workers import slab_bounds, useful_workers
 from tests.cases import Case, Sided
+from tests.sampled import sampled
 from tests.stepping.run_cases import outputs
 
 Symbol = ds.expr.Symbol
@@ -57,7 +58,7 @@ def test_each_rule_is_at_each_side() -> None:
     assert [sum(place[0] == ndim for place in found) for ndim in (1, 2)] == [3 * 2 * KINDS, 2 * 2 * KINDS]
 
 
-@pytest.mark.parametrize(("ndim", "number"), DRAWN)
+@pytest.mark.parametrize(("ndim", "number"), sampled(DRAWN))
 def test_rules_at_random(ndim: int, number: int) -> None:
     rng = np.random.default_rng(number)
     shape = tuple(int(n) for n in rng.integers(4, (40, 22, 11)[ndim - 1], ndim))

@@ -15,6 +15,7 @@ from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, m
 from diffsim.linear import system
 from diffsim.stepping.solve import Solve
 from tests.curvature import require_second_derivatives
+from tests.sampled import sampled
 from tests.stepping.test_host_stage import STEPS, Given, inputs, loss
 
 ROUND_OFF = 1e-12
@@ -74,7 +75,7 @@ UNSYMMETRIC = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "boundary", "method"), UNSYMMETRIC, ids=str)
+@pytest.mark.parametrize(("shape", "boundary", "method"), sampled(UNSYMMETRIC, ids=str))
 def test_unsymmetric_operators_in_every_dimension(shape: tuple[int, ...], boundary: Any, method: Any) -> None:
     """Dense matrices forward; dot products, Taylor slopes and other schedules by the certificate; second derivatives by differences.
 

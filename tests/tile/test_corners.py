@@ -9,6 +9,8 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
+from diffsim.errors import ArrayIndexError, ParameterError, ShapeError, SingularError
+from diffsim.tile import trace
 from tests.tile.agree import stacked
 
 generator = numpy.random.default_rng(0)
@@ -76,3 +78,66 @@ def test_a_sum_over_tiles_that_are_fewer_than_lanes_may_be_infinite() -> None:
     mapped = ds.tile.map(lambda x, w: x * w, axes=(0, None))
     bar = ds.vjp(lambda w: mapped(x, w), numpy.ones(2))[1](numpy.ones((3, 2)))[0]
     assert numpy.asarray(bar).tolist() == [numpy.inf, 3.0]
+
+
+SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (4,), (2,), (1, 4), (4, 1), (0,))
+
+
+@pytest.mark.parametrize("one", SHAPES)
+def test_the_functions_of_a_cond_give_one_shape(one: tuple[int, ...]) -> None:
+    """Shapes that NumPy would stretch to one are no exception: the program of one tile gives the shape of its own side."""
+    x = numpy.array([[1.0, 2.0], [-1.0, 3.0]])
+    for other in SHAPES:
+
+        def chosen(x: Any, other: Any = other) -> Any:
+            return ds.cond(x[0] > 0, lambda a: a[1] * np.ones(one), lambda a: a[0] * np.ones(other), x)
+
+        if other == one:
+            numpy.testing.assert_array_equal(ds.tile.map(chosen)(x), stacked([chosen(tile) for tile in x]))
+        else:
+            with pytest.raises(ShapeError, match=r"test_corners\.py:\d+: the functions of a cond return arrays of the shapes"):
+                ds.tile.map(chosen)(x)
+
+
+@pytest.mark.parametrize("name", ["index.py", "while_loop.py", "index_while_loop.py", "other.py"])
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("lambda x: np.linalg.inv(np.outer(x, x))", SingularError),
+        ("lambda x: np.linalg.solve(np.outer(x, x), x)", SingularError),
+        ("lambda x: np.linalg.cholesky(np.outer(x, -x))", SingularError),
+        ("lambda x: x[x.astype(int) + 1]", ArrayIndexError),
+        ("lambda x: ds.while_loop(lambda y: y[0] > 0, lambda y: y, x, max_steps=3)", ParameterError),
+        ("lambda x: ds.fori_loop(0, (1000 * x[0]).astype(int), lambda k, y: y, x)", ParameterError),
+    ],
+)
+def test_the_kind_of_an_error_does_not_depend_on_the_name_of_the_file(name: str, source: str, error: type[Exception]) -> None:
+    function = eval(compile(source, name, "eval"), {"np": np, "ds": ds})
+    with pytest.raises(error, match=rf"{name}:1: .*\(tile 1\)") as found:
+        ds.tile.map(function)(numpy.array([[0.0, 0.0], [3.0, 3.0]]) if error is not SingularError else numpy.array([[1.0, 2.0]] * 2))
+    assert type(found.value) is error
+
+
+def test_masks_are_compared_in_as_many_steps_as_they_have_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = [0]
+    frozen = trace.frozen
+
+    def counted(value: Any) -> Any:
+        compared[0] += 1
+        assert compared[0] < 1000
+        return frozen(value)
+
+    def grown(x: Any) -> Any:
+        for _ in range(20):
+            x = np.sin(x) * x
+        return x
+
+    def changed(x: Any) -> Any:
+        y = x * 1.0
+        y[grown(x) > 0.1] = 2 * x[grown(x) > 0.1]  # both masks are computed
+        return y
+
+    monkeypatch.setattr(trace, "frozen", counted)
+    x = generator.normal(size=(3, 2))
+    numpy.testing.assert_array_equal(ds.tile.map(changed)(x), numpy.where(grown(x) > 0.1, 2 * x, x))
+    assert compared[0] > 20

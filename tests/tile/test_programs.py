@@ -13,6 +13,7 @@ import diffsim as ds
 import diffsim.numpy as np
 from tests.ad.programs.cases import Case
 from tests.ad.programs.trees import flatten, is_float, leaves, unflatten
+from tests.sampled import sampled
 
 from .agree import of_some, random_like, require_equal, second_order, stacked, tile
 from .programs import CASES
@@ -67,9 +68,14 @@ def vector(tree: Any, like: Any) -> Any:
 
 
 def check(
-    case: Case, function: Callable[..., Any], batch: tuple[Any, ...], parts: list[tuple[Any, ...]], part: Callable[[Any, int], Any]
+    case: Case,
+    function: Callable[..., Any],
+    batch: tuple[Any, ...],
+    parts: list[tuple[Any, ...]],
+    part: Callable[[Any, int], Any],
+    order: int = 2,
 ) -> None:
-    """Compare a function of arguments with the closed form for each of the tiles that these hold."""
+    """Compare a function of arguments with the closed form for each of the tiles that these hold, up to an order of derivatives."""
     generator = numpy.random.default_rng(zlib.crc32(str(case).encode()))
     tolerance = max(VALUES, case.tolerance if case.tolerance != 1e-9 else 0.0)
     wanted = [batch[k] for k in case.wrt]
@@ -77,7 +83,7 @@ def check(
     value, back = ds.vjp(call, *wanted)
     bar, dots = random_like(value, generator), tuple(random_like(w, generator) for w in wanted)
     bars, (_, dot) = back(bar), ds.jvp(call, tuple(wanted), dots)
-    second = None if case in SINGLE else second_order(call, wanted, bar, dots)
+    second = None if order < 2 or case in SINGLE else second_order(call, wanted, bar, dots)
     for k, args in enumerate(parts):
         own, direction = part(bar, k), [part(d, k) for d in dots]
         models = [args[i] for i in case.wrt]
@@ -110,6 +116,12 @@ def test_array_program(case: Case) -> None:
 def test_tile_program(case: Case) -> None:
     parts = tiles(case)
     assert len(parts) == TILES
+    check(case, ds.tile.map(case.bind(np, ds)), stacked_arguments(parts), parts, tile, order=1)
+
+
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case not in SINGLE and case.name not in LONG], 3, ids=str))
+def test_second_order_of_a_tile_program(case: Case) -> None:
+    parts = tiles(case)
     check(case, ds.tile.map(case.bind(np, ds)), stacked_arguments(parts), parts, tile)
 
 

@@ -379,7 +379,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         What the chosen function gives.
 
     Raises:
-        ShapeError: the condition is an array of more or fewer than one element.
+        ShapeError: the condition is an array of more or fewer than one element; in a tile program, where both functions are computed, these
+            give arrays of different shapes.
 
     Example:
         import numpy
@@ -412,5 +413,11 @@ def _either(chosen: Any, yes: Any, no: Any) -> Any:
         )
     if chosen.size != 1:
         raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")
+    for a, b in zip(cores, others, strict=True):
+        if np.shape(a) != np.shape(b):
+            raise ShapeError(
+                f"the functions of a cond return arrays of the shapes {np.shape(a)} and {np.shape(b)}, expected one shape, as tiles go "
+                "both ways; return arrays of one shape from both, such as np.zeros_like(x) or np.full(shape, number)"
+            )
     holds = reshape(chosen, shape=())
     return public(tuple(bind(where, (holds, a, b), {}) for a, b in zip(cores, others, strict=True)), tree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from os import PathLike
 
 from diffsim.arguments import plural
@@ -109,6 +110,9 @@ class Plan:
 
         options = (self.chosen, *sorted(self.others, key=lambda option: (not option.fits, option.rank)))
         return plan_text(self.steps, self._limit, options, self.sizes, self.costs)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     @property
     def _limit(self) -> str:

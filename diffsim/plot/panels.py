@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from diffsim.report.chart import Cells, Chart, View, axis_scale, edges
-from diffsim.report.style import FAINT, FEW, INK, TICKS, TITLE, WIDTH, Colours, colour_bar, dress, new_figure, plain
-from diffsim.report.units import Scale
+from diffsim.plot.chart import Cells, Chart, View, axis_scale, edges
+from diffsim.plot.style import FAINT, FEW, INK, TICKS, TITLE, WIDTH, Colours, colour_bar, dress, new_figure, plain
+from diffsim.plot.units import Scale
 from diffsim.typing import Array
 
 LABELS, BAR, GAP, HEAD = 0.75, 0.85, 0.2, 0.75
@@ -25,6 +27,8 @@ LEGEND = 0.45
 """Inches under a figure for a legend."""
 CURVE_HEIGHT = 2.6
 """Height of a panel of curves in 1-D, inches."""
+FADE = 0.5
+"""Power of a value, relative to the largest, that gives how opaque it is."""
 ROUND = 1e-6
 """Tolerance as a part of the colour scale: values that exceed its ends by less are not marked as beyond."""
 
@@ -42,6 +46,7 @@ class Panel:
         hidden: cells drawn grey; None: none.
         outline: cells whose edge is dashed; None: none.
         bare: without a colour bar.
+        below: a field that is drawn in grey, and shows through where `values` are small; None: none.
     """
 
     title: str
@@ -52,6 +57,7 @@ class Panel:
     hidden: Cells | None = None
     outline: Cells | None = None
     bare: bool = False
+    below: Array | None = None
 
 
 def draw_panels(chart: Chart, panels: Sequence[Panel], footer: float = 0.0) -> tuple[Figure, list[tuple[View | None, Axes]]]:
@@ -101,7 +107,12 @@ def draw_map(ax: Axes, chart: Chart, view: View, panel: Panel, bar: bool, small:
     if panel.hidden is not None:
         values = np.ma.masked_where(view.cut(panel.hidden), values)
     low, high = panel.colours.low * panel.scale.factor, panel.colours.high * panel.scale.factor
-    image = ax.imshow(values, cmap=panel.colours.cmap, vmin=low, vmax=high, origin="lower", extent=view.extent, aspect=view.aspect)
+    if panel.below is not None:
+        _draw_cells(ax, view, view.cut(panel.below), cmap="gray", alpha=0.4)
+        opaque = np.ma.filled(np.abs(values) / (max(abs(low), abs(high)) or 1.0), 0.0).clip(0, 1) ** FADE
+        image = _draw_cells(ax, view, values, cmap=panel.colours.cmap, vmin=low, vmax=high, alpha=opaque)
+    else:
+        image = _draw_cells(ax, view, values, cmap=panel.colours.cmap, vmin=low, vmax=high)
     for cells, look in ((chart.land, "solid"), (panel.outline, "dashed")):
         if cells is not None:
             _draw_edge(ax, view, view.cut(cells), look)
@@ -113,12 +124,23 @@ def draw_map(ax: Axes, chart: Chart, view: View, panel: Panel, bar: bool, small:
         colour_bar(ax.get_figure(), image, panel.scale.label(panel.label), cax=beside, extend=_beyond(values, low, high))
 
 
+def _draw_cells(ax: Axes, view: View, values: npt.NDArray[Any], **look: Any) -> ScalarMappable:
+    """An image of cells; where their sizes differ, each has its own."""
+    if view.faces is None:
+        return ax.imshow(values, origin="lower", extent=view.extent, aspect=view.aspect, **look)
+    found = ax.pcolormesh(*view.faces, values, **look)
+    ax.set_aspect(view.aspect)
+    return found
+
+
 def _draw_edge(ax: Axes, view: View, cells: Cells, look: str) -> None:
     if cells.any() and not cells.all():
         left, right, bottom, top = view.extent
         rows, columns = cells.shape
         x = left + (np.arange(columns) + 0.5) * (right - left) / columns
         y = bottom + (np.arange(rows) + 0.5) * (top - bottom) / rows
+        if view.faces is not None:
+            x, y = (0.5 * (along[1:] + along[:-1]) for along in view.faces)
         lines = [("solid", INK)] if look == "solid" else [("solid", "white"), (look, INK)]  # dashes in black and white show on any colour
         for style, colour in lines:
             ax.contour(x, y, cells.astype(float), levels=[0.5], colors=[colour], linewidths=0.8, linestyles=style)

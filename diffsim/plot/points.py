@@ -10,11 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Transform
 
-from diffsim.report.chart import Chart, View, axis_scale
-from diffsim.report.style import INK, MARK, TICK
+from diffsim.plot.chart import Chart, View, axis_scale
+from diffsim.plot.style import INK, MARK, TICK
 from diffsim.typing import Array
 
 SOURCE_COLOUR, RECEIVER_MARKERS = "#cc3311", "osD^v"
+NUMBERED = 40
+"""Up to so many receivers each has its number on a map; of more, those that are looked at one by one."""
 RIGHT = 0.85
 """Points further right, as a fraction of the width, have their number on their left."""
 LOW = 0.06
@@ -22,20 +24,25 @@ LOW = 0.06
 
 
 def draw_points(chart: Chart, view: View | None, ax: Axes, small: bool = False) -> list[Line2D]:
-    """Sources as stars and receivers as dots, the ones looked at closely with their numbers; gives a legend's handles."""
+    """Sources as stars and receivers as dots, with numbers (of many receivers only those that are looked at one by one).
+
+    Returns the handles of a legend.
+    """
     handles = []
     size = 3.0 if small else 6.0
     for (state, points), marker in zip(chart.receivers.items(), RECEIVER_MARKERS * len(chart.receivers), strict=False):
         x, y, transform = _on(chart, view, ax, points)
+        label = f"receivers of {state}" if state else "receivers"
         look: dict[str, Any] = {"marker": marker, "markersize": size, "markerfacecolor": "white" if small else MARK, "markeredgecolor": INK}
-        handles += ax.plot(x, y, linestyle="none", markeredgewidth=0.7, label=f"receivers of {state}", transform=transform, **look)
+        handles += ax.plot(x, y, linestyle="none", markeredgewidth=0.7, label=label, transform=transform, **look)
         if not small:
-            for k in chart.close[state]:
+            for k in range(len(points)) if len(points) <= NUMBERED else chart.close[state]:
                 _number(ax, k + 1, (x[k], y[k]), transform)
     for forcing, points in chart.sources.items():
         x, y, transform = _on(chart, view, ax, points)
+        label = f"sources of {forcing}" if forcing else "sources"
         look = {"marker": "*", "markersize": 2 * size, "markerfacecolor": SOURCE_COLOUR, "markeredgecolor": "white"}
-        handles += ax.plot(x, y, linestyle="none", markeredgewidth=0.6, label=f"sources of {forcing}", transform=transform, **look)
+        handles += ax.plot(x, y, linestyle="none", markeredgewidth=0.6, label=label, transform=transform, **look)
     return handles
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.typing import Array
 
 PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G"}
-PREFIXED = frozenset({"m", "m/s", "s", "Pa", "K", "W", "V"})
+PREFIXED = frozenset({"m", "m/s", "s", "Pa", "K", "W", "V", "Hz"})
 """Units that take a prefix; others get a power of ten in front."""
 PLAIN_LOW, PLAIN_HIGH = 0.1, 1e4
 """Figures whose largest lies between these need no factor."""

@@ -49,30 +49,6 @@ SIGNED = 0.05
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure of the report.
-
-    Attributes:
-        name: of the PNG file, without its ending.
-        title: one line, above it.
-        caption: what one sees, and how to read it.
-        figure: drawn.
-    """
-
-    name: str
-    title: str
-    caption: str
-    figure: Figure
-
-    def png(self) -> bytes:
-        """The figure as a PNG file."""
-        FigureCanvasAgg(self.figure)
-        content = io.BytesIO()
-        self.figure.savefig(content, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
-        return content.getvalue()
-
-
-@dataclass(frozen=True)
 class Colours:
     """A colour scale: a map, and the values at its ends."""
 
@@ -114,9 +90,24 @@ def common(name: str, *values: Array, zero_is_rest: bool = False) -> Colours:
     return sequential(low, high, name)
 
 
+class _Shown(Figure):
+    """A figure that a notebook shows, also where nobody has imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as a PNG file."""
+    FigureCanvasAgg(figure)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+    return content.getvalue()
+
+
 def new_figure(height: float) -> Figure:
-    """A figure of the report's width; `height` in inches. Its parts find their own places."""
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+    """A figure of the usual width; `height` in inches. Its parts find their own places."""
+    figure = _Shown(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
     figure.set_layout_engine("compressed", w_pad=PAD, h_pad=PAD)
     return figure
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.report.units import Scale, length_scale, time_scale
+from diffsim.grid import Axis
+from diffsim.plot.units import Scale, length_scale, time_scale
 from diffsim.typing import Array
-
-if TYPE_CHECKING:
-    from diffsim.scene.outcome import Axis, Compared, Outcome, UnknownField
 
 DOWNWARDS = frozenset({"depth", "z", "row", "time"})
 """Vertical axes of these names point down."""
 NARROW, WIDE = 3.0, 0.2
 """Height over width of a view; beyond these it is stretched to fit."""
+UNEVEN = 1e-6
+"""Cells whose widths differ relatively by less are drawn as of one size."""
 CLOSE = 8
 """Receivers whose traces are drawn one by one."""
 
@@ -40,6 +40,7 @@ class View:
         aspect: length on paper of a vertical unit over that of a horizontal one; "auto": stretched.
         down: whether the vertical axis points down.
         where: of the plane in 3-D, such as "z = 120 m".
+        faces: horizontal and vertical coordinates of the cells' faces, if the cells differ in size; None: they do not.
     """
 
     rows: int
@@ -51,6 +52,7 @@ class View:
     aspect: float | Literal["auto"]
     down: bool
     where: str = ""
+    faces: tuple[Array, Array] | None = None
 
     @property
     def ratio(self) -> float:
@@ -88,30 +90,26 @@ class Chart:
     close: Mapping[str, list[int]]
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Chart:
-        """The chart of an outcome."""
-        depth = outcome.background.get("H")
-        land = None if depth is None or not np.any(depth <= 0) else np.asarray(depth <= 0)
-        sources = {name: p for name, p in outcome.sources.items() if len(p)}
-        receivers = {name: p for name, p in outcome.receivers.items() if len(p)}
-        close = {name: spread(p, CLOSE) for name, p in receivers.items()}
-        return cls(outcome.axes, _views(outcome.axes), land, sources, receivers, close)
+    def over(
+        cls,
+        axes: tuple[Axis, ...],
+        land: Cells | None = None,
+        sources: Mapping[str, Array] | None = None,
+        receivers: Mapping[str, Array] | None = None,
+        planes: Sequence[int] | None = None,
+    ) -> Chart:
+        """A chart of these axes.
 
-    @classmethod
-    def over(cls, axes: tuple[Axis, ...]) -> Chart:
-        """A chart of other axes than those of the grid, such as time, with nothing on it."""
-        return cls(axes, _views(axes), None, {}, {}, {})
-
-    def free(self, found: UnknownField) -> Cells:
-        """Cells of an unknown that may change."""
-        shape = found.start.shape
-        free = np.ones(shape, bool) if found.mask is None else np.asarray(found.mask, bool)
-        return free if self.land is None else free & ~self.land
-
-    def outline(self, found: UnknownField) -> Cells | None:
-        """The same, if their edge is more than the coast; else None."""
-        free = self.free(found)
-        return None if free.sum() == free.size - (0 if self.land is None else self.land.sum()) else free
+        Args:
+            axes: of a grid, or of time.
+            land: see the class.
+            sources: forcing -> positions; those without a position are left out.
+            receivers: state -> positions, likewise.
+            planes: index along each axis of the planes that are drawn in 3-D; None: the middle ones.
+        """
+        shown = {state: p for state, p in (receivers or {}).items() if len(p)}
+        fired = {forcing: p for forcing, p in (sources or {}).items() if len(p)}
+        return cls(axes, _views(axes, planes), land, fired, shown, {state: spread(p, CLOSE) for state, p in shown.items()})
 
 
 def spread(positions: Array, count: int) -> list[int]:
@@ -147,18 +145,19 @@ def axis_scale(axis: Axis) -> tuple[Scale, str]:
 def edges(axis: Axis, factor: float = 1.0) -> tuple[float, float]:
     """Outer edges of the first and the last cell."""
     x = np.asarray(axis.coordinates, float) * factor
-    half = 0.5 * (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
-    return float(x[0] - half), float(x[-1] + half)
+    if len(x) == 1:
+        return float(x[0] - 0.5), float(x[0] + 0.5)
+    return float(x[0] - 0.5 * (x[1] - x[0])), float(x[-1] + 0.5 * (x[-1] - x[-2]))
 
 
-def _views(axes: tuple[Axis, ...]) -> tuple[View, ...]:
-    """One of two axes, three middle planes of three, none of one."""
+def _views(axes: tuple[Axis, ...], at: Sequence[int] | None) -> tuple[View, ...]:
+    """One of two axes, three planes of three, none of one."""
     if len(axes) == 1:
         return ()
     if len(axes) == 2:
         return (_view(axes, 0, 1, None),)
     planes = ((1, 2, 0), (0, 2, 1), (0, 1, 2))
-    return tuple(_view(axes, r, c, (held, len(axes[held].coordinates) // 2)) for r, c, held in planes)
+    return tuple(_view(axes, r, c, (held, len(axes[held].coordinates) // 2 if at is None else at[held])) for r, c, held in planes)
 
 
 def _view(axes: tuple[Axis, ...], rows: int, columns: int, held: tuple[int, int] | None) -> View:
@@ -178,18 +177,24 @@ def _view(axes: tuple[Axis, ...], rows: int, columns: int, held: tuple[int, int]
     if held is not None:
         axis = axes[held[0]]
         where = f"{axis.name} = {axis.coordinates[held[1]]:.4g} {axis.unit}".rstrip()
-    return View(rows, columns, held, extent, (x_label, y_label), (x_scale, y_scale), aspect, axes[rows].name.lower() in DOWNWARDS, where)
+    down = axes[rows].name.lower() in DOWNWARDS
+    faces = None
+    if not (_is_even(axes[columns]) and _is_even(axes[rows])):
+        faces = _faces(axes[columns], x_scale.factor), _faces(axes[rows], y_scale.factor)
+    return View(rows, columns, held, extent, (x_label, y_label), (x_scale, y_scale), aspect, down, where, faces)
+
+
+def _is_even(axis: Axis) -> bool:
+    widths = np.diff(axis.coordinates)
+    return len(widths) < 2 or bool(np.ptp(widths) <= UNEVEN * abs(widths.mean()))
+
+
+def _faces(axis: Axis, factor: float) -> Array:
+    """Faces half-way between the centres, and those at both ends."""
+    x = np.asarray(axis.coordinates, float) * factor
+    first, last = edges(axis, factor)
+    return np.concatenate([[first], 0.5 * (x[1:] + x[:-1]), [last]])
 
 
 def _is_degree(axis: Axis) -> bool:
     return axis.unit.lower().startswith(("degree", "°")) and axis.name.lower().startswith(("lat", "lon"))
-
-
-def middle(pair: Compared) -> int:
-    """Number of the shot that is drawn."""
-    return len(pair.data) // 2
-
-
-def which_shot(pair: Compared) -> str:
-    """A sentence for a caption, if there are several shots."""
-    return f" Shot {middle(pair) + 1} of {len(pair.data)} is shown." if len(pair.data) > 1 else ""

@@ -1,0 +1,41 @@
+"""What the figures of a report show of an outcome: its chart, the cells that may change, and the shot that is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from diffsim.plot.chart import Cells, Chart
+
+if TYPE_CHECKING:
+    from diffsim.scene.outcome import Compared, Outcome, UnknownField
+
+
+def chart_of(outcome: Outcome) -> Chart:
+    """The grid of an outcome, with its land, sources and receivers."""
+    depth = outcome.background.get("H")
+    land = None if depth is None or not np.any(depth <= 0) else np.asarray(depth <= 0)
+    return Chart.over(outcome.axes, land, outcome.sources, outcome.receivers)
+
+
+def free_cells(chart: Chart, found: UnknownField) -> Cells:
+    """Cells of an unknown that may change."""
+    free = np.ones(found.start.shape, bool) if found.mask is None else np.asarray(found.mask, bool)
+    return free if chart.land is None else free & ~chart.land
+
+
+def outline(chart: Chart, found: UnknownField) -> Cells | None:
+    """The same, if their edge is more than the coast; else None."""
+    free = free_cells(chart, found)
+    return None if free.sum() == free.size - (0 if chart.land is None else chart.land.sum()) else free
+
+
+def middle(pair: Compared) -> int:
+    """Number of the shot that is drawn."""
+    return len(pair.data) // 2
+
+
+def which_shot(pair: Compared) -> str:
+    """A sentence for a caption, if there are several shots."""
+    return f" Shot {middle(pair) + 1} of {len(pair.data)} is shown." if len(pair.data) > 1 else ""

@@ -1,0 +1,130 @@
+"""Full-waveform inversion of records that another program made, beside Deepwave: `python scripts/bench/fwi.py --peer PYTHON [--threads 2]`.
+
+PYTHON is an interpreter with Deepwave: `python -m venv peer && peer/bin/pip install deepwave scipy`. scripts/survey makes the records. Both
+searches have the same grid, time step, variables, stages, filters and optimiser; each runs in a process of its own, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from diffsim.records.zero_phase import ZeroPhaseFilter
+
+from diffsim.records.segy import read_section
+from diffsim.scene import Scene
+from diffsim.scene.outcome import Outcome
+
+HERE = Path(__file__).resolve().parent
+SURVEY = HERE.parent / "survey"
+
+
+def settings_of(scene: Scene) -> dict[str, Any]:
+    """What Deepwave's search is given."""
+    tables = scene.model_dump(mode="json")
+    grid, unknown, wavelet = tables["grid"], tables["unknowns"]["c"], tables["sources"]["f"]["wavelet"]
+    spacing, origin = grid["spacing"][0], np.array(grid["origin"])
+    problem = scene.problem()
+    times = problem.setup.times()
+    t = times - wavelet["delay"]
+    phase = (np.pi * wavelet["frequency"] * t) ** 2
+    line = tables["sources"]["f"]["lines"][0]
+    sources = np.linspace(line["start"], line["stop"], line["count"])
+    return {
+        "arrays": {
+            "start": problem.start["c"],
+            "free": problem.free["c"],
+            "wavelet": (1 - 2 * phase) * np.exp(-phase),
+            "sources": np.rint((sources - origin) / spacing).astype(int),
+        },
+        "spacing": spacing,
+        "dt": tables["time"]["dt"],
+        "edge": tables["equation"]["sponge"],
+        "frequency": wavelet["frequency"],
+        "lower": unknown["lower"],
+        "upper": unknown["upper"],
+        "scale": unknown["scale"],
+        "stages": [
+            {
+                "corner": stage["lowpass"],
+                "iterations": stage["iterations"],
+                "smooth": (stage["smooth"] or {}).get("c", unknown["smooth"])[0],
+            }
+            for stage in tables["stage"]
+        ],
+    }
+
+
+def ours(survey: Path, threads: int) -> tuple[dict[str, Any], Outcome]:
+    folder = survey / "run"
+    command = [sys.executable, "-m", "diffsim", "run", str(survey / "fwi.toml"), "--out", str(folder), "--threads", str(threads)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    outcome = Outcome.load(folder)
+    pair = outcome.traces["p"]
+    unexplained = float(np.sqrt(np.mean(pair.residual**2) / np.nanmean(pair.data**2)))
+    seconds = {"seconds": outcome.seconds["optimise"], "gradients": outcome.history[-1].evaluations, "unexplained": unexplained}
+    return seconds, outcome
+
+
+def deepwave(survey: Path, outcome: Outcome, python: str, threads: int) -> tuple[dict[str, Any], np.ndarray]:
+    scene = Scene.load(survey / "fwi.toml")
+    given = settings_of(scene)
+    arrays = given.pop("arrays")
+    pair = outcome.traces["p"]
+    times = outcome.times if pair.times is None else pair.times
+    every = round(float(times[1] - times[0]) / given["dt"])
+    given |= {"every": every}
+    corners = [stage["corner"] for stage in given["stages"] if stage["corner"]]
+    given["length"] = max(ZeroPhaseFilter(given["dt"] * every, len(times), corner)._length for corner in corners)
+    origin, spacing = np.array(scene.grid.origin), given["spacing"]
+    receivers = np.rint((outcome.receivers["p"] - origin) / spacing).astype(int)
+    path = survey / "given.npz"
+    np.savez(path, **arrays, receivers=receivers, data=pair.data, settings=json.dumps(given))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(
+        [python, str(HERE / "deepwave_fwi.py"), str(path), str(threads)], check=True, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    return json.loads(done.stdout.splitlines()[-1]), np.load(f"{path}.answer.npy")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--peer", help="an interpreter with Deepwave; without it only diffsim runs")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--survey", type=Path, help="a folder that scripts/survey/make.py has written; without it one is made")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        survey = given.survey or Path(scratch)
+        if given.survey is None:
+            subprocess.run([sys.executable, str(SURVEY / "make.py"), str(survey)], check=True, stdout=sys.stderr)
+        found, outcome = ours(survey, given.threads)
+        true, unknown = read_section(survey / "true.sgy"), outcome.unknowns["c"]
+        free = np.ones(true.shape, bool) if unknown.mask is None else unknown.mask
+        rows = [("diffsim", found, unknown.answer)]
+        if given.peer:
+            rows.append(("Deepwave", *deepwave(survey, outcome, given.peer, given.threads)))
+        before = float(np.sqrt(np.mean((unknown.start - true)[free] ** 2)))
+        heads = ("seconds", "gradients", "each, s", "unexplained", "model error")
+        print("".join([" " * 10, *(f"{head:>13}" for head in heads)]), f"  at the start {before:.1f} m/s")
+        for name, figures, answer in rows:
+            error = float(np.sqrt(np.mean((answer - true)[free] ** 2)))
+            seconds, gradients = figures["seconds"], figures["gradients"]
+            columns = (
+                f"{seconds:.1f}",
+                gradients,
+                f"{seconds / gradients:.2f}",
+                f"{100 * figures['unexplained']:.2f} %",
+                f"{error:.1f} m/s",
+            )
+            print("".join([f"{name:10}", *(f"{column:>13}" for column in columns)]))
+
+
+if __name__ == "__main__":
+    main()

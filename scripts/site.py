@@ -1,0 +1,75 @@
+"""What `mkdocs build` adds to the pages of docs/: the start page, the changes, and a gallery of the packaged scenes, which it runs.
+
+With DIFFSIM_GALLERY=small in the environment each search has one iteration, and its data are made on its own grid: the pages are there, the
+answers are not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffsim.plot.units import number
+from diffsim.report.page import file_name, pictures
+from diffsim.scene import Scene, scene_files
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = ("optimise.iterations=1", "truth.refine=1")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    from mkdocs.structure.files import File
+
+    pages: dict[str, str | bytes] = {"index.md": start_page(), "changes.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    pages |= gallery(SMALL if os.environ.get("DIFFSIM_GALLERY") == "small" else ())
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    titles = {path: content.splitlines()[0].lstrip("# ") for path, content in pages.items() if isinstance(content, str)}
+    scenes = sorted(path for path in titles if path.startswith("gallery/") and path != "gallery/index.md")
+    shown = [{"Overview": "gallery/index.md"}, *({titles[path]: path} for path in scenes)]
+    api = [{"Overview": "api/README.md"}, *({p.stem: f"api/{p.name}"} for p in sorted((ROOT / "docs" / "api").glob("diffsim*.md")))]
+    config.nav = [*config.nav[:1], {"Gallery": shown}, *config.nav[1:-1], {"Reference": api}, *config.nav[-1:]]
+    return files
+
+
+def start_page() -> str:
+    """The README, with links as they are within docs/."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"\]\((docs/)?", lambda found: "](" if found.group(1) else found.group(), text).replace("](CHANGELOG.md", "](changes.md")
+
+
+def gallery(changes: tuple[str, ...]) -> dict[str, str | bytes]:
+    """A page for each packaged scene, made from its file and from a run of it, and an overview."""
+    found: dict[str, str | bytes] = {}
+    entries = []
+    for name, path in scene_files().items():
+        text, figures = scene_page(name, path, changes)
+        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
+        scene = Scene.load(path)
+        entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{next(iter(figures))})\n")
+    note = "\nThe searches of this build were cut short.\n" if changes else ""
+    head = "# Gallery\n\nThe scenes that come with diffsim. Each page is made from the scene's file, and from a run of it.\n"
+    return found | {"gallery/index.md": "\n".join([head + note, *entries])}
+
+
+def scene_page(name: str, path: Path, changes: tuple[str, ...]) -> tuple[str, dict[str, bytes]]:
+    """The page of a scene, and its figures by file."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcome: Any = Scene.load(path, changes).run(Path(folder) / name)
+    figures, parts = {}, [f"# {outcome.title}", outcome.summary]
+    parts.append(f"`diffsim run {name}` asks this question. The search took {outcome.history[-1].iteration} iterations: {outcome.stopped}.")
+    for picture in pictures(outcome):
+        figures[file_name(picture)] = picture.png()
+        parts += [f"## {picture.title}", f"![{picture.title}]({name}_{file_name(picture)})", picture.caption]
+    parts += ["## Acceptance", "| figure | value | limit | verdict |\n|---|---|---|---|"]
+    parts[-1] += "".join(f"\n| {line.name} | {number(line.value)} | {line.limit} | {line.verdict} |" for line in outcome.accepted)
+    parts += ["## The scene", f"```toml\n{path.read_text(encoding='utf-8')}```"]
+    return "\n\n".join(parts) + "\n", figures
