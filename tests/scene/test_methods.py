@@ -89,6 +89,15 @@ def test_killed_within_the_conjugate_gradients_it_ends_with_the_same_bits(
     assert done[0] == whole.history[-1].products + 1  # the interrupted one alone is done twice
 
 
+@pytest.mark.parametrize("kind", ["envelope", "wasserstein"])
+def test_misfits_that_are_not_convex_go_downhill_too(kind: str) -> None:
+    """The Hessian of Wasserstein's is indefinite at the start: the conjugate gradients end where there is no curvature."""
+    misfit = [{"of": "traces", "state": "p", "type": kind}]
+    made = scene(ACOUSTIC, misfit=misfit, accept=[], optimise={"method": "gauss-newton", "iterations": 3})
+    outcome = made.run(precision="f64")
+    assert outcome.losses[1] < 0.7 * outcome.losses[0]
+
+
 MORE_SHOTS = [[40.0, 30.0], [70.0, 30.0], [100.0, 35.0], [120.0, 35.0]]
 ADAM = {"sources__f__points": MORE_SHOTS, "accept": [], "optimise": {"method": "adam", "iterations": 9, "batch": 2, "rate": 0.2}}
 
