@@ -68,7 +68,7 @@ class GaussNewton:
 
         method = ds.optimize.GaussNewton(hessian)
         found = ds.optimize.minimise(ds.value_and_grad(lambda x: misfit(predict(x))), np.zeros(40), method, iterations=5)
-        assert found.value < 1e-4 * found.history[0].value
+        assert found.value < 1e-3 * found.history[0].value
     """
 
     batches = None

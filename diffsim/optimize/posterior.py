@@ -89,8 +89,9 @@ def posterior(hessian: Any, prior: Prior, rank: int = 50, seed: int = 0, callbac
         rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), receivers={"T": [[0.5], [1.5]]}, precision="f64")
         kappa = np.full(40, 5e-3)
         jacobian = ds.linear_operator(lambda T: rod.run({"kappa": kappa, "T": T}, steps=60).traces["T"], np.zeros(40))
-        prior = ds.optimize.CorrelatedPrior((40,), deviation=1.0, length=4.0)
+        prior: ds.optimize.Prior = ds.optimize.CorrelatedPrior((40,), deviation=1.0, length=4.0)
         found = ds.optimize.posterior(jacobian.H @ jacobian * (1 / 0.01**2), prior, rank=20)
+        assert isinstance(found, ds.optimize.Posterior)
         assert found.deviation[10] < 0.1 < found.deviation[20] < 1.0  # at a thermometer, and between the two
     """
     rank = whole("rank", rank, 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import SceneError
-from diffsim.scene import Scene
+from diffsim.scene import Outcome, Scene
 from diffsim.scene.curvature import Curvature
 from diffsim.scene.objective import Objective
 from diffsim.scene.truth import observe
@@ -60,19 +60,22 @@ def newton(**changes: Any) -> Scene:
     return scene(WAVE, **{"optimise": {"method": "gauss-newton", "iterations": 4, "tolerance": 0.0}, **changes})
 
 
-def test_gauss_newton_ends_lower_than_lbfgsb_with_as_many_gradients() -> None:
-    found = newton().run(precision="f64")
-    last = found.history[-1]
+@pytest.fixture(scope="module")
+def whole() -> Outcome:
+    return newton().run(precision="f64")
+
+
+def test_gauss_newton_ends_lower_than_lbfgsb_with_as_many_gradients(whole: Outcome) -> None:
+    last = whole.history[-1]
     assert last.products >= last.iteration
     slow = newton(optimise__method="L-BFGS-B", optimise__iterations=last.evaluations).run(precision="f64")
-    assert found.losses[1] < slow.losses[1]
+    assert whole.losses[1] < slow.losses[1]
 
 
-@pytest.mark.parametrize("stop", [2, 5, 8])
+@pytest.mark.parametrize("stop", [2, 7])
 def test_killed_within_the_conjugate_gradients_it_ends_with_the_same_bits(
-    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stop: int, whole: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = newton().run(precision="f64")
     right, done = Curvature.__matmul__, [0]
 
     def killed(self: Curvature, v: np.ndarray) -> np.ndarray:
@@ -87,6 +90,15 @@ def test_killed_within_the_conjugate_gradients_it_ends_with_the_same_bits(
     resumed = newton().run(tmp_path / "cut", resume=True, precision="f64")
     np.testing.assert_array_equal(resumed.unknowns["eta0"].answer, whole.unknowns["eta0"].answer)
     assert done[0] == whole.history[-1].products + 1  # the interrupted one alone is done twice
+
+
+@pytest.mark.parametrize("kind", ["envelope", "wasserstein"])
+def test_misfits_that_are_not_convex_go_downhill_too(kind: str) -> None:
+    """The Hessian of Wasserstein's is indefinite at the start: the conjugate gradients end where there is no curvature."""
+    misfit = [{"of": "traces", "state": "p", "type": kind}]
+    made = scene(ACOUSTIC, misfit=misfit, accept=[], optimise={"method": "gauss-newton", "iterations": 3})
+    outcome = made.run(precision="f64")
+    assert outcome.losses[1] < 0.7 * outcome.losses[0]
 
 
 MORE_SHOTS = [[40.0, 30.0], [70.0, 30.0], [100.0, 35.0], [120.0, 35.0]]
@@ -109,7 +121,7 @@ def test_batches_of_shots_lower_the_loss_and_keep_the_bounds() -> None:
     assert outcome.unknowns["c"].answer.max() == 2050.0
 
 
-@pytest.mark.parametrize("stop", [1, 4])
+@pytest.mark.parametrize("stop", [4])
 def test_a_resumed_run_takes_the_same_batches(stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[list[int]] = []
     right = Objective.__call__

@@ -123,7 +123,7 @@ def test_a_stage_starts_from_the_answer_of_the_one_before(whole: tuple[Path, Out
     assert not np.array_equal(first, whole[1].unknowns["c"].answer)
 
 
-@pytest.mark.parametrize("calls", [1, 3, 5, 9, 11])
+@pytest.mark.parametrize("calls", [3, 6, 10])
 def test_killed_in_any_stage_it_ends_with_the_same_bits(
     whole: tuple[Path, Outcome], calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

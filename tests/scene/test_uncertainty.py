@@ -221,3 +221,20 @@ def test_refused(changes: dict[str, Any], match: str) -> None:
 def test_an_unknown_that_is_none() -> None:
     with pytest.raises(SceneError, match=r"uncertainty.prior.eta: expected one of eta0, found 'eta'; did you mean eta0"):
         scene(WAVE, uncertainty={"prior": {"eta": {"deviation": 1.0}}}).problem("f64")
+
+
+def test_amplitudes_of_sources_which_shots_share() -> None:
+    """Against the two columns of the Jacobian: the records are linear in the amplitudes."""
+    truth = {"layers": {"axis": "number", "tops": [1.0], "values": [0.5, 2.0]}}
+    speed = {"constant": 2000.0, "gaussians": [{"centre": [75.0, 75.0], "width": 20.0, "amplitude": 200.0}]}
+    changes = {"unknowns": {"f": {"of": "amplitudes"}}, "fields": {"c": speed}, "truth__fields": {"f": truth}, "penalty": [], "accept": []}
+    newton = {"method": "gauss-newton", "iterations": 6}
+    made = scene(ACOUSTIC, **changes, optimise=newton, uncertainty={"rank": 2, "prior": {"f": {"deviation": 0.3}}})
+    problem, outcome = made.problem("f64"), made.run(precision="f64")
+    setup = problem.setup
+    columns = [[s.traces["p"] for s in setup.predict(problem.inputs({"f": unit}))] for unit in np.eye(2)]
+    matrix = np.array(columns).reshape(2, -1).T
+    pair, found = outcome.traces["p"], outcome.unknowns["f"]
+    np.testing.assert_allclose(found.answer, np.linalg.lstsq(matrix, pair.data.ravel(), rcond=None)[0], rtol=1e-4)
+    expected = np.linalg.inv(matrix.T @ matrix / pair.noise**2 + np.eye(2) / 0.3**2)
+    np.testing.assert_allclose(found.deviation, np.sqrt(np.diag(expected)), rtol=1e-8)
