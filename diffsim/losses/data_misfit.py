@@ -119,13 +119,38 @@ class DataMisfit(ABC):
 
 
 class TraceMisfit(DataMisfit):
-    """The base class of misfits that compare whole traces. The first axis of the data is time.
+    """The base class of misfits that compare whole traces. A subclass writes `compare`.
+
+    Args:
+        data: Observed traces, time first: (samples, receivers). May be NaN where `mask` is False.
+        weight: At least 0; broadcasts to `data`.
+        mask: True where a sample counts; broadcasts to `data`. None: everywhere.
 
     Attributes:
         trace_weight: For each trace the mean of its weights over the samples that count; 0 if none does.
 
     Raises:
-        ParameterError: data without samples, or, if the class is `regular`, a gap between samples that count.
+        ShapeError: `weight` or `mask` does not broadcast to `data`.
+        ParameterError: What `DataMisfit` refuses, traces of fewer than two samples, or, if the class is `regular`, a gap between samples
+            that count.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        import diffsim.numpy as dnp
+
+
+        class EnergyMisfit(ds.losses.TraceMisfit):
+            '''½ Σ_r w̄_r (|d_r|² - |o_r|²)², which ignores the times of arrivals.'''
+
+            def compare(self, values):
+                return 0.5 * dnp.sum(self.trace_weight * dnp.sum(values**2 - self.data**2, axis=0) ** 2)
+
+
+        observed = np.array([[0.0, 1.0], [3.0, 0.0], [0.0, 0.0]])  # (samples, receivers)
+        misfit = EnergyMisfit(observed, weight=[1.0, 0.5])
+        assert misfit(observed[::-1]) == 0.0 and misfit(0 * observed) == 0.5 * (81.0 + 0.5)
     """
 
     def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None) -> None:

@@ -126,6 +126,12 @@ def test_the_certificate_of_both() -> None:
     assert certify(warm({"type": Scaled, "scale": 0.2, "power": 3}, {"type": Level, "weight": 0.01})).passed
 
 
+def test_a_stage_goes_on_from_the_answer_before() -> None:
+    made = warm({"type": Scaled, "scale": 0.2}, stage=[{"iterations": 2}, {"iterations": 1}])
+    losses = [progress.loss for progress in made.run(precision="f64").history]
+    assert len(losses) == 5 and losses[3] == pytest.approx(losses[2], rel=1e-9) and losses[4] < losses[2] < losses[1] < losses[0]
+
+
 @pytest.mark.parametrize("kind", [Level, Scaled])
 def test_their_code_belongs_to_the_identity_of_a_run(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     made = warm({"type": Scaled}, {"type": Level, "weight": 1.0})
