@@ -40,7 +40,7 @@ class WassersteinMisfit(TraceMisfit):
         ParameterError: Gaps within a trace, NaN or infinite data where `mask` is True, a negative weight, a trace that counts and is zero
             at all samples, a sharpness or a dt that is not positive.
 
-    Good values: a sharpness of 3 to 10; records that begin and end in silence. Search with it first, and then with least squares.
+    Good values: a sharpness of 5 to 30; records that begin and end in silence. Search with it first, and then with least squares.
 
     Reference: Engquist and Froese (2014), "Application of the Wasserstein metric to seismic signals", Commun. Math. Sci. 12, 979,
     doi:10.4310/CMS.2014.v12.n5.a7. Engquist and Yang (2022), "Optimal transport based seismic inversion: beyond cycle skipping",

@@ -26,7 +26,7 @@ MISFITS = Family(
         "cross_correlation": CorrelationMisfit,
         "wasserstein": WassersteinMisfit,
     },
-    methods=("__init__", "__call__"),
+    methods=("__call__",),
 )
 """The misfits that scenes name by a word."""
 GIVEN = ("data", "weight", "mask", "dt", "normalise")

@@ -179,14 +179,20 @@ def test_registered_classes_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_examples_of_the_page_run_from_the_command(tmp_path: Path) -> None:
+    """A misfit, a penalty and a parametrisation of a user's own, in one scene."""
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    (code,) = (text for kind, text in blocks if kind == "python" and "class Cosines" in text)
-    (parts,) = (text for kind, text in blocks if kind == "ini" and "shapes:Cosines" in text)
-    (whole,) = (text for kind, text in blocks if kind == "toml" and "Where was the plate heated" in text)
-    without = re.sub(r"\[unknowns\.T\].*\n(?:.+\n)+|\[\[penalty\]\]\n(?:.+\n)+", "", whole)
-    assert "unknowns.T" not in without and "penalty" not in without
-    (tmp_path / "shapes.py").write_text(code, encoding="utf-8")
-    (tmp_path / "plate.toml").write_text(f"{without}\n{parts}", encoding="utf-8")
+
+    def block(kind: str, having: str) -> str:
+        (text,) = (text for each, text in blocks if each == kind and having in text)
+        return text
+
+    whole = block("toml", "Where was the plate heated")
+    without = re.sub(r"(\[unknowns\.T\]|\[\[penalty\]\]|\[\[misfit\]\]).*\n(?:.+\n)+", "", whole)
+    assert not re.search("unknowns.T|penalty|misfit]]", without)
+    (tmp_path / "robust.py").write_text(block("python", "class LogMisfit"), encoding="utf-8")
+    (tmp_path / "shapes.py").write_text(block("python", "class Cosines"), encoding="utf-8")
+    parts = (without, block("ini", "robust:LogMisfit"), block("ini", "shapes:Cosines"))
+    (tmp_path / "plate.toml").write_text("\n".join(parts), encoding="utf-8")
     command = [sys.executable, "-m", "diffsim", "run", "plate.toml", "--allow-code"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
