@@ -40,7 +40,7 @@ from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
 from diffsim.scene.search import Found, Search
 from diffsim.scene.truth import Observed, observe, true_fields
-from diffsim.scene.uncertainty import Uncertain, uncertain
+from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.versions import versions
 from diffsim.system import peak_memory, usable_cores
 from diffsim.typing import Array
@@ -99,6 +99,8 @@ def _run(
     truth = true_fields(scene, problem.setup)
     watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     observed = observe(scene, problem.setup)
+    if scene.uncertainty is not None:
+        check_uncertainty(problem, observed)
     seconds["data"] = time.perf_counter() - began
     lines: tuple[Line, ...] = ()
     if certificate:

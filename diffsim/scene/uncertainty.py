@@ -85,6 +85,18 @@ class Variables:
         )
 
 
+def check_uncertainty(problem: Problem, observed: Observed) -> None:
+    """Refuse an uncertainty that could not be measured at the answer, before there is a search.
+
+    Raises:
+        SceneError: the noise or the prior of an unknown is not known.
+    """
+    Likelihood(problem, observed)
+    variables = Variables(problem)
+    for name in problem.unknowns.parts:
+        _prior(problem, name, variables, problem.start, 1.0)
+
+
 def uncertain(
     problem: Problem,
     observed: Observed,

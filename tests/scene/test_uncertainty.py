@@ -213,9 +213,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "match"), WRONG.values(), ids=WRONG)
-def test_refused(changes: dict[str, Any], match: str) -> None:
+def test_refused_before_the_search(changes: dict[str, Any], match: str, tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=match):
-        scene(WAVE, **changes, optimise__iterations=1).run(precision="f64")
+        scene(WAVE, **changes).run(tmp_path / "out", precision="f64")
+    assert not (tmp_path / "out" / "journal.bin").exists()
 
 
 def test_an_unknown_that_is_none() -> None:
