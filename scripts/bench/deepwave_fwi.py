@@ -93,7 +93,7 @@ def main() -> None:
             by_cell = np.zeros(start.shape)
             by_cell[inner] = inside.grad.double().numpy()
             by_cell *= (speed - lower) * (upper - speed) / (upper - lower) * scale
-            return float(loss), gaussian_filter(by_cell, stage["smooth"], mode="reflect")[free]
+            return loss.item(), gaussian_filter(by_cell, stage["smooth"], mode="reflect")[free]
 
         found = minimize(objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": stage["iterations"], "ftol": 1e-9, "gtol": 0.0})
         losses.append(float(found.fun))
