@@ -61,7 +61,10 @@ def animate(
         loss: solution -> a number, as in `Simulation.value_and_grad`.
         frames: at most so many, equally spaced in time.
         unit: of the state.
-        units: of the coordinates; see `field`, as `sources`, `receivers` and `at`.
+        units: of the coordinates; see `field`, as the next three.
+        sources: positions.
+        receivers: positions.
+        at: coordinates of the planes in 3-D.
         rate: frames a second.
 
     Returns:

@@ -51,6 +51,9 @@ def field(
         mask: True in cells that are drawn; others are grey.
         at: coordinates of the planes in 3-D; None: the middle ones.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: an array does not fit the grid.
 
@@ -66,6 +69,7 @@ def field(
         slow = speed - 200.0 * np.exp(-((depth - 300) ** 2 + (x - 400) ** 2) / 100**2)
         figure = plot.field({"start": speed, "truth": slow}, grid, "c", "m/s", sources=[[20.0, 100.0]], receivers=[[20.0, 600.0]])
         figure.savefig("speed.png")
+        assert len(figure.axes) > 1  # two maps and the bar of their colours
     """
     found, chart = over_grid("values", values, grid), chart_of_grid(grid, units, sources, receivers, at)
     drawn = None if mask is None else np.asarray(mask, bool)
@@ -100,7 +104,13 @@ def gradient(
         name: of the field, such as "c".
         unit: of the gradient, such as "s/m".
         over: the field itself, over the cells. It is drawn in grey below the gradient.
-        units: see `field`, as all others.
+        units: see `field`, as all that follow.
+        sources: positions.
+        receivers: positions.
+        at: coordinates of the planes in 3-D.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
 
     Raises:
         ShapeError: an array does not fit the grid.
@@ -115,7 +125,9 @@ def gradient(
         rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), receivers={"T": [[0.5]]}, wrt=["kappa"])
         inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40) ** 2}
         _, found = rod.value_and_grad(lambda solution: (solution.traces["T"] ** 2).sum(), inputs, steps=60)
-        plot.gradient(found["kappa"], grid, "kappa", "s/m²", receivers=[[0.5]]).savefig("gradient.png")
+        figure = plot.gradient(found["kappa"], grid, "kappa", "s/m²", receivers=[[0.5]])
+        figure.savefig("gradient.png")
+        assert figure.axes[0].get_ylabel() == "dJ/dkappa (s/m²)"
     """
     found, chart = over_grid("values", values, grid), chart_of_grid(grid, units, sources, receivers, at)
     below = None if over is None else over_grid("over", over, grid)[""]

@@ -52,6 +52,9 @@ def traces(
         titles: of the panels, one for each receiver that is drawn; None: its number, from 1.
         deviation: standard deviation of the noise in the first records: a number, or one for each sample. It is drawn as a band.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: arrays do not fit each other, or there is no such receiver.
 
@@ -63,7 +66,9 @@ def traces(
         t = 0.01 * np.arange(200)[:, None]
         observed = np.exp(-(((t - 0.8 - 0.1 * np.arange(5)) / 0.1) ** 2))
         predicted = np.exp(-(((t - 0.9 - 0.1 * np.arange(5)) / 0.1) ** 2))
-        plot.traces({"observed": observed, "predicted": predicted}, dt=0.01, name="p", unit="Pa").savefig("traces.png")
+        figure = plot.traces({"observed": observed, "predicted": predicted}, dt=0.01, name="p", unit="Pa")
+        figure.savefig("traces.png")
+        assert len(figure.axes) == 6  # five receivers in two columns
     """
     found = several("values", values, ndim=2)
     first = next(iter(found.values()))
@@ -121,6 +126,9 @@ def gather(
         at: a coordinate for each receiver, such as its offset; None: its number, from 1. An image needs equal distances.
         along: label of these coordinates, such as "offset (m)".
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: arrays do not fit each other.
 
@@ -132,7 +140,8 @@ def gather(
         t, offset = 0.004 * np.arange(300)[:, None], 50.0 * np.arange(40)
         record = np.exp(-(((t - 0.2 - offset / 2500.0) / 0.03) ** 2))
         plot.gather(record, dt=0.004, name="p", unit="Pa", at=offset, along="offset (m)").savefig("image.png")
-        plot.gather(record[:, ::2], dt=0.004, wiggles=True).savefig("wiggles.png")
+        wiggles = plot.gather(record[:, ::2], dt=0.004, wiggles=True)
+        assert len(wiggles.axes[0].lines) == 20
     """
     found = several("values", values, ndim=2)
     first = next(iter(found.values()))

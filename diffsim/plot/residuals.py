@@ -37,6 +37,9 @@ def misfit(
         deviation: standard deviation of the noise: a number, or one for each sample. Residuals are then in units of it, and 1 is a perfect
             fit.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: arrays do not fit each other.
 
@@ -46,7 +49,9 @@ def misfit(
         from diffsim import plot
 
         observed = np.random.default_rng(0).normal(size=(100, 12))
-        plot.misfit(observed, {"start": 0 * observed, "answer": 0.9 * observed}, "p", "Pa", deviation=0.1).savefig("misfit.png")
+        figure = plot.misfit(observed, {"start": 0 * observed, "answer": 0.9 * observed}, "p", "Pa", deviation=0.1)
+        figure.savefig("misfit.png")
+        assert len(figure.axes[0].patches) == 24  # two bars for each receiver
     """
     data, found = several("observed", observed, ndim=2)[""], several("predicted", predicted, ndim=2)
     sigma = np.asarray(1.0 if deviation is None else deviation, float)
@@ -96,6 +101,9 @@ def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, high
         unit: of the records.
         highest: frequency at which the figure ends, Hz; None: the Nyquist frequency.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: arrays do not fit each other, or have one sample.
         ParameterError: each trace of an array has a gap.
@@ -107,7 +115,9 @@ def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, high
 
         t = 0.01 * np.arange(400)[:, None]
         tone = 2.0 * np.sin(2 * np.pi * 5.0 * t + np.arange(3))
-        plot.spectrum(tone, dt=0.01, name="p", unit="Pa", highest=20.0).savefig("spectrum.png")
+        figure = plot.spectrum(tone, dt=0.01, name="p", unit="Pa", highest=20.0)
+        figure.savefig("spectrum.png")
+        assert abs(figure.axes[0].lines[0].get_ydata().max() - 2.0) < 1e-9
     """
     found, step = several("values", values, ndim=2), positive("dt", dt, "give the time between samples, s")
     spectra = {title: amplitudes(array, title) for title, array in found.items()}

@@ -27,6 +27,9 @@ def loss(history: Sequence[Any] | npt.ArrayLike) -> Figure:
     Args:
         history: of `diffsim.optimize.Result`, or a list of losses, which has no gradient.
 
+    Returns:
+        A `matplotlib.figure.Figure`.
+
     Raises:
         ShapeError: there is nothing in it.
 
@@ -38,8 +41,9 @@ def loss(history: Sequence[Any] | npt.ArrayLike) -> Figure:
 
         misfit = ds.losses.L2Misfit([1.0, 2.0, 4.0])
         found = ds.optimize.minimise(ds.value_and_grad(misfit), np.zeros(3))
-        plot.loss(found.history).savefig("loss.png")
-        plot.loss([3.0, 1.0, 0.5])
+        figure = plot.loss(found.history)
+        figure.savefig("loss.png")
+        assert len(figure.axes) == 2 and len(plot.loss([3.0, 1.0, 0.5]).axes) == 1
     """
     entries = list(history)  # type: ignore[arg-type]
     if not entries:
