@@ -134,6 +134,8 @@ class Grid(Summary):
     def __repr__(self) -> str:
         return f"Grid(shape={self.shape}, spacing=({', '.join(self._sizes())}), origin={self.origin}, axes={self.axes})"
 
+    __str__ = __repr__  # one line, for messages
+
     @property
     def spacing(self) -> tuple[float, ...]:
         """Distance of neighbouring cell centres along each axis.

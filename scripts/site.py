@@ -1,7 +1,7 @@
 """What `mkdocs build` adds to the pages of docs/: the start page, the changes, and a gallery of the packaged scenes, which it runs.
 
-With DIFFSIM_GALLERY=small in the environment each search has one iteration, and its data are made on its own grid: the pages are there, the
-answers are not.
+DIFFSIM_GALLERY in the environment names the scenes of the gallery, with commas between them. Each search then has one iteration, and its
+data are made on its own grid: the pages are there, the answers are not.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     pages: dict[str, str | bytes] = {"index.md": start_page(), "changes.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
-    pages |= gallery(SMALL if os.environ.get("DIFFSIM_GALLERY") == "small" else ())
+    some = os.environ.get("DIFFSIM_GALLERY")
+    pages |= gallery(scene_files()) if some is None else gallery({name: scene_files()[name] for name in some.split(",")}, SMALL)
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     titles = {path: content.splitlines()[0].lstrip("# ") for path, content in pages.items() if isinstance(content, str)}
@@ -46,11 +48,11 @@ def start_page() -> str:
     return re.sub(r"\]\((docs/)?", lambda found: "](" if found.group(1) else found.group(), text).replace("](CHANGELOG.md", "](changes.md")
 
 
-def gallery(changes: tuple[str, ...]) -> dict[str, str | bytes]:
-    """A page for each packaged scene, made from its file and from a run of it, and an overview."""
+def gallery(scenes: Mapping[str, Path], changes: tuple[str, ...] = ()) -> dict[str, str | bytes]:
+    """A page for each scene, made from its file and from a run of it, and an overview."""
     found: dict[str, str | bytes] = {}
     entries = []
-    for name, path in scene_files().items():
+    for name, path in scenes.items():
         text, figures = scene_page(name, path, changes)
         found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
         scene = Scene.load(path)

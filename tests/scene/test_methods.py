@@ -13,6 +13,7 @@ from diffsim.scene import Outcome, Scene
 from diffsim.scene.curvature import Curvature
 from diffsim.scene.objective import Objective
 from diffsim.scene.truth import observe
+from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
 
 
@@ -72,7 +73,7 @@ def test_gauss_newton_ends_lower_than_lbfgsb_with_as_many_gradients(whole: Outco
     assert whole.losses[1] < slow.losses[1]
 
 
-@pytest.mark.parametrize("stop", [2, 7])
+@pytest.mark.parametrize("stop", sampled([7, 2]))
 def test_killed_within_the_conjugate_gradients_it_ends_with_the_same_bits(
     stop: int, whole: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +144,7 @@ def test_a_resumed_run_takes_the_same_batches(stop: int, tmp_path: Path, monkeyp
     assert len(batches) == 10 and all(sorted(batches[k] + batches[k + 1]) == [0, 1, 2, 3] for k in range(0, 10, 2))
 
 
-@pytest.mark.parametrize("shots", [[0, 2], [1, 3]])
+@pytest.mark.parametrize("shots", sampled([[0, 2], [1, 3]]))
 def test_a_killed_batch_is_not_taken_for_another(shots: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both at the same unknowns: their sums over shots are kept apart."""
     import dataclasses

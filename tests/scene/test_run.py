@@ -19,6 +19,7 @@ from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import UnknownField
 from diffsim.scene.progress import Silent
 from diffsim.scene.toml import to_toml
+from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, HEAT, scene
 
 ROOT = Path(__file__).parents[2]
@@ -268,7 +269,7 @@ def uninterrupted(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+@pytest.mark.parametrize("how", sampled([signal.SIGKILL, signal.SIGINT], ids=lambda how: how.name))
 def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
     scene_file, out = uninterrupted / "long.toml", uninterrupted / f"cut by {how}"
     process = subprocess.Popen(command(scene_file, out), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
