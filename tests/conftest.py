@@ -39,6 +39,11 @@ def group(test: str) -> str:
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: at the end, short ones fill the processes evenly."""
+    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
+
+
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is no such hook
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Who gives `--dist loadgroup` has the groups above."""
@@ -50,4 +55,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group(nodeid)
 
+    config.option.loadscopereorder = False  # which would put them last
     return ByGroup(config, log)

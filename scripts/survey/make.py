@@ -1,8 +1,8 @@
 """Files of a seismic survey, made by a program that is no part of diffsim: `python scripts/survey/make.py FOLDER`.
 
 `survey.c` computes the records on a staggered grid with cells of 20/3 m; the search of `fwi.toml` has cells of 10 m, another scheme and
-other absorbing edges. It writes, in SEG-Y: `records.sgy` (12 shots, 2 % noise), `start.sgy` (a smooth model, where the search begins) and
-`true.sgy` (what made the records, for a comparison afterwards). It needs a C compiler, and `diffsim[formats]`.
+other absorbing edges. It writes, in SEG-Y: `records.sgy` (12 shots, 2 % noise), `start.sgy` (water, and smooth rock, where the search
+begins) and `true.sgy` (what made the records, for a comparison afterwards). It needs a C compiler, and `diffsim[formats]`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ SHOTS = np.arange(180.0, 2821.0, 240.0)
 RECEIVERS = np.arange(40.0, 2961.0, 40.0)
 SURFACE = 20.0
 """Depth of shots and receivers, m."""
+WATER, BOTTOM = 1500.0, 165.0
+"""Wave speed of the water, m/s, and depth of its bottom, m: between cells of both grids."""
 NOISE = 0.02
 """Of the root mean square of the records."""
 
@@ -39,8 +41,13 @@ Array = npt.NDArray[np.float64]
 
 
 def speed(z: Array, x: Array) -> Array:
-    """The true wave speed, m/s: layers that dip and are cut by a fault, and a lens of gas."""
-    z, x = np.clip(z, 0.0, 1200.0), np.clip(x, 0.0, 3000.0)
+    """The true wave speed, m/s: water, and below it rock."""
+    return np.where(z < BOTTOM, WATER, rock(z, x))
+
+
+def rock(z: Array, x: Array) -> Array:
+    """Wave speed of the rock, m/s: layers that dip and are cut by a fault, and a lens of gas."""
+    z, x = np.clip(z, BOTTOM, 1200.0), np.clip(x, 0.0, 3000.0)
     moved = z + 0.06 * x - 90.0 * (x > 1600.0 + 0.35 * z)
     found = 1600.0 + 0.9 * z
     for top, jump in ((260.0, 150.0), (420.0, -120.0), (560.0, 260.0), (800.0, -160.0), (1000.0, 300.0)):
@@ -119,12 +126,12 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     z, x = (nodes(low, high, COARSE) for low, high in zip(LOW, HIGH, strict=True))
-    true = speed(z[:, None], x[None, :])
-    write_model(folder / "true.sgy", true)
-    write_model(folder / "start.sgy", gaussian_filter(true, 22.0, mode="nearest"))
+    z, x = z[:, None], x[None, :]
+    write_model(folder / "true.sgy", speed(z, x))
+    write_model(folder / "start.sgy", np.where(z < BOTTOM, WATER, gaussian_filter(rock(z, x), 22.0, mode="nearest")))
     write_records(folder / "records.sgy", records())
     shutil.copy(HERE / "fwi.toml", folder)
-    print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}; the grid has {true.shape} cells")
+    print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}; the grid has {z.size} x {x.size} cells")
 
 
 if __name__ == "__main__":

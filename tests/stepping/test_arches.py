@@ -65,7 +65,7 @@ def too_large(found: dict[str, tuple[str, float]], most: float, **others: float)
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
-@pytest.mark.parametrize("precision", THREADS)
+@pytest.mark.parametrize("precision", sampled(THREADS))
 def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
     names = THREADS[precision]
     two = run_cases("cpu", "2", precision, FEW if precision == "f32" else names)  # the test of f32 has the same run

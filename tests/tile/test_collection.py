@@ -23,7 +23,7 @@ from .refused import REFUSED
 
 RUN = [case for case in CASES if case.kind != "raises"]
 TILES = 3
-SPREAD = 7
+SPREAD = 14
 """Each so manieth program of a group runs by default: compiling four kernels takes about a second of CPU time."""
 AGREE = [case for case in RUN if str(case) not in REFUSED]
 TOLERANCE, SINGLE, MIXED = 1e-8, 1e-4, 2e-4
