@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from diffsim.records.zero_phase import ZeroPhaseFilter
 
 from diffsim.records.segy import read_section
+from diffsim.records.zero_phase import ZeroPhaseFilter
 from diffsim.scene import Scene
 from diffsim.scene.outcome import Outcome
 
