@@ -26,7 +26,7 @@ SECONDS, SAMPLE = 1.8, 3e-3
 """Of a record, and between its samples, s."""
 COARSE, FINE = 10.0, 20.0 / 3.0
 """Cells of the model files and of the program, m."""
-LOW, HIGH = (-250.0, -250.0), (1440.0, 3240.0)
+LOW, HIGH = (-500.0, -500.0), (1690.0, 3490.0)
 """First and last depth and distance of the model files, m."""
 SHOTS = np.arange(180.0, 2821.0, 240.0)
 RECEIVERS = np.arange(40.0, 2961.0, 40.0)
