@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 from tests.steps import (
     FEW,
-    HALF,
+    SOME,
     MARKED,
     advection,
     kuramoto_sivashinsky,
@@ -51,7 +51,7 @@ def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
     return value, ds.Solution(*bars)
 
 
-@pytest.mark.parametrize("step", HALF)
+@pytest.mark.parametrize("step", SOME)
 def test_gradient_agrees_with_differences_and_with_the_tangent(step: Step) -> None:
     inputs, rng = step.all_inputs(), np.random.default_rng(1)
     run = simulation(step)
