@@ -10,8 +10,8 @@ import pytest
 import diffsim as ds
 from tests.steps import (
     FEW,
-    SOME,
     MARKED,
+    SOME,
     advection,
     kuramoto_sivashinsky,
     navier_stokes,
