@@ -23,6 +23,7 @@ from diffsim.plot.points import draw_points
 from diffsim.plot.style import LABEL, common, diverging, legend_below
 from diffsim.plot.units import time_scale, value_scale
 from diffsim.simulation import Simulation
+from diffsim.simulation.forward import initial_states
 from diffsim.simulation.loss import Loss
 from diffsim.typing import Array
 
@@ -117,18 +118,13 @@ def _written(path: Path, rate: int) -> tuple[Path, AbstractMovieWriter]:
 
 
 def _fields(simulation: Simulation, inputs: Mapping[str, npt.ArrayLike], steps: int, state: str, every: int) -> dict[int, Array]:
-    found = {0: np.asarray(_initial(simulation, inputs, state), np.float32)}
+    found = {0: np.asarray(initial_states(simulation._compiled, inputs, steps)[state], np.float32)}
 
     def watch(done: int, states: Mapping[str, Array]) -> None:
         found[done] = np.array(states[state], np.float32)
 
     simulation.run(inputs, steps, every=every, watch=watch)
     return found
-
-
-def _initial(simulation: Simulation, inputs: Mapping[str, npt.ArrayLike], state: str) -> npt.ArrayLike:
-    given = inputs.get(state) if state in inputs else None
-    return np.zeros(simulation.grid.shape) if given is None else given
 
 
 def _adjoints(

@@ -12,6 +12,8 @@ from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.typing import Array
 
+EVEN = 1e-6
+"""Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""
 MOST_PROBLEMS = 10
 """Problems that one message lists."""
 
@@ -134,6 +136,19 @@ class Layout:
     unit: str | None = None
     time_unit: str | None = None
     dt: float | None = None
+
+
+def even_spacing(times: Array) -> float | None:
+    """The time between samples, s; None: they are not evenly spaced, or there is only one."""
+    steps = np.diff(times)
+    mean = float(np.mean(steps)) if len(steps) else 0.0
+    return mean if len(steps) and np.max(np.abs(steps - mean)) <= EVEN * mean else None
+
+
+def distances(times: Array) -> str:
+    """The range of the times between samples, for a message."""
+    steps = np.diff(times)
+    return f"{steps.min():g} to {steps.max():g} s apart"
 
 
 def require_rising(times: Array, where: str) -> None:

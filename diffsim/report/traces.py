@@ -11,6 +11,7 @@ from diffsim.plot.chart import Chart, place_name
 from diffsim.plot.residuals import amplitudes, by_receiver
 from diffsim.plot.style import words
 from diffsim.plot.units import quantity
+from diffsim.records.records import even_spacing
 from diffsim.report.contents import middle, which_shot
 from diffsim.report.picture import Picture
 from diffsim.typing import Array
@@ -86,15 +87,13 @@ def residuals(state: str, pair: Compared) -> Picture:
 
 def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
     """The spectra of the data and of both residuals; None if each record has a gap, or samples are not equally spaced."""
-    if pair.times is not None:
-        steps = np.diff(pair.times)
-        if len(steps) < 1 or np.ptp(steps) > 1e-6 * steps.mean():
-            return None
+    times = outcome.times if pair.times is None else pair.times
+    dt = even_spacing(times)
+    if dt is None:
+        return None
     if not np.isfinite(pair.data).all(axis=1).any():
         return None
-    times = outcome.times if pair.times is None else pair.times
     data, start, end = (np.concatenate(list(values), axis=1) for values in (pair.data, pair.start, pair.end))
-    dt = float(times[1] - times[0])
     highest = _highest(amplitudes(data), dt, len(data))
     shown = {"data": data, "residual, start": data - start, "residual, answer": data - end}
     figure = plot.spectrum(shown, dt, state, pair.unit, highest=highest)

@@ -12,13 +12,11 @@ import diffsim.numpy as dnp
 from diffsim.errors import ParameterError
 from diffsim.losses import Misfit
 from diffsim.records import ZeroPhaseFilter
+from diffsim.records.records import distances, even_spacing
 from diffsim.scene.schema import Description, Stage
 from diffsim.scene.setup import Setup
 from diffsim.scene.truth import Observed, Sampling, Where
 from diffsim.typing import Array
-
-EVEN = 1e-6
-"""Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""
 
 
 def filters_of(scene: Description, stage: Stage, setup: Setup) -> dict[str, ZeroPhaseFilter]:
@@ -42,14 +40,13 @@ def filters_of(scene: Description, stage: Stage, setup: Setup) -> dict[str, Zero
 
 
 def _spacing(state: str, times: Array) -> float:
-    steps = np.diff(times)
-    mean = float(np.mean(steps))
-    if np.max(np.abs(steps - mean)) > EVEN * mean:
+    found = even_spacing(times)
+    if found is None:
         raise ParameterError(
-            f"lowpass: expected records of {state} at evenly spaced times, which a filter needs, got samples {steps.min():g} to "
-            f"{steps.max():g} s apart; resample the records, or leave lowpass and highpass out"
+            f"lowpass: expected records of {state} at evenly spaced times, which a filter needs, got samples {distances(times)}; resample "
+            "the records, or leave lowpass and highpass out"
         )
-    return mean
+    return found
 
 
 @dataclass(frozen=True)

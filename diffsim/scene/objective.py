@@ -16,11 +16,11 @@ from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
 from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
-from diffsim.scene.compare import misfits_of
 from diffsim.scene.curvature import Curvature, bend
 from diffsim.scene.folder import identify
 from diffsim.scene.schema import Stage
 from diffsim.scene.setup import prefix_error
+from diffsim.scene.shot_misfits import misfits_of
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.truth import Observed, Where
 from diffsim.simulation import Solution

@@ -19,7 +19,6 @@ from diffsim.optimize.evaluation import journaled
 from diffsim.optimize.journal import Evaluation
 from diffsim.optimize.priors import Prior
 from diffsim.scene.assemble import Problem
-from diffsim.scene.compare import ShotMisfit
 from diffsim.scene.curvature import CellCurvature, bend
 from diffsim.scene.folder import UNCERTAINTY, Identity
 from diffsim.scene.interrupt import Interrupt
@@ -27,6 +26,7 @@ from diffsim.scene.mutes import kept
 from diffsim.scene.objective import as_solution
 from diffsim.scene.progress import Watcher
 from diffsim.scene.setup import prefix_error
+from diffsim.scene.shot_misfits import ShotMisfit
 from diffsim.scene.shots import digest_of
 from diffsim.scene.truth import Observed, Where
 from diffsim.simulation import Solution

@@ -42,3 +42,10 @@ def run_forward(compiled: Compiled, inputs: Mapping[str, Any], steps: int, optio
                 stepper.end_at(end)
                 break
         return compiled.solution()
+
+
+def initial_states(compiled: Compiled, inputs: Mapping[str, Any], steps: int) -> dict[str, Array]:
+    """The states before the first step of a run, over the cells."""
+    with compiled.turn:
+        compiled.start(compiled.checked(inputs, steps), steps)
+        return {name: values.copy() for name, values in compiled.stepper.state().items()}

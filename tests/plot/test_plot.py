@@ -13,6 +13,7 @@ from PIL import Image
 
 import diffsim as ds
 from diffsim import plot
+from diffsim.plot import animation
 from diffsim.plot.residuals import amplitudes, by_receiver
 from diffsim.typing import Array
 
@@ -192,6 +193,14 @@ def test_a_film_has_its_frames(rod: tuple[ds.Simulation, dict[str, Array]], tmp_
         first = np.asarray(film.convert("L"), float)
         film.seek(4)
         assert np.abs(np.asarray(film.convert("L"), float) - first).max() > 50
+
+
+def test_the_first_frame_is_the_state_that_the_inputs_give() -> None:
+    """Its initial field has another name than the state."""
+    sea = ds.Simulation(ds.solvers.LongWave(ds.Grid((20,), 1000.0), dt=0.5), wrt=["eta0"])
+    hump = np.exp(-((np.arange(20.0) - 8) ** 2))
+    found = animation._fields(sea, {"H": np.full(20, 100.0), "eta0": hump}, 4, "eta", 2)
+    assert list(found) == [0, 2, 4] and np.allclose(found[0], hump)
 
 
 def test_films_that_cannot_be_written(rod: tuple[ds.Simulation, dict[str, Array]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

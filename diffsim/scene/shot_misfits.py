@@ -11,14 +11,12 @@ import numpy as np
 import diffsim.numpy as dnp
 from diffsim.errors import ParameterError
 from diffsim.losses import Misfit, TraceMisfit
+from diffsim.records.records import distances, even_spacing
 from diffsim.scene.misfit_keys import MisfitModel
 from diffsim.scene.mutes import kept
 from diffsim.scene.setup import Setup
 from diffsim.scene.truth import Observed
 from diffsim.typing import Array
-
-EVEN = 1e-6
-"""Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +105,10 @@ def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:
 
 def _spacing(model: MisfitModel, times: Array) -> float | None:
     """Time between samples, s; None: it is not known, and not needed."""
-    steps = np.diff(times)
-    needed = getattr(model.of_class, "regular", False)
-    if not len(steps):
-        return None
-    mean = float(np.mean(steps))
-    if np.max(np.abs(steps - mean)) <= EVEN * mean:
-        return mean
-    if needed or model.takes("dt"):
+    found = even_spacing(times)
+    if found is None and len(times) > 1 and (getattr(model.of_class, "regular", False) or model.takes("dt")):
         raise ParameterError(
-            f"type: expected records of {model.state} at evenly spaced times, which {model.type} needs, got samples {steps.min():g} to "
-            f"{steps.max():g} s apart; resample the records, or use l2, huber or cross_correlation"
+            f"type: expected records of {model.state} at evenly spaced times, which {model.type} needs, got samples {distances(times)}; "
+            "resample the records, or use l2, huber or cross_correlation"
         )
-    return None
+    return found
