@@ -12,7 +12,7 @@ import pytest
 import diffsim as ds
 import diffsim.expr as ex
 import diffsim.numpy as dn
-from tests.wrong_calls import CALLS, FITTING, GRID, WRONG, Call
+from tests.wrong_calls import FITTING, GRID, WRONG, Call, calls
 
 WORDS = ("expected", "unknown", "exceeds")
 REFUSED_WORDS = (*WORDS, "derivative", "would lose", "out=")
@@ -20,9 +20,19 @@ REFUSED_WORDS = (*WORDS, "derivative", "would lose", "out=")
 LONGEST = 700
 
 
+COLLECTED = calls()
+
+
+@pytest.fixture(scope="module", name="named")
+def _named() -> dict[str, Call]:
+    """The calls, whose simulations are of the settings that hold now: another module's tests may have run since these were collected."""
+    return {call.name: call for call in calls()}
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_wrong_arguments_are_refused(call: Call) -> None:
+@pytest.mark.parametrize("name", [call.name for call in COLLECTED])
+def test_wrong_arguments_are_refused(named: dict[str, Call], name: str) -> None:
+    call = named[name]
     call.function(**call.arguments)
     accepted: dict[str, set[str]] = {}
     for argument, what, attempt in call.variants():
@@ -41,13 +51,13 @@ def test_wrong_arguments_are_refused(call: Call) -> None:
     assert accepted == fitting
 
 
-WHOLE = [call for call in CALLS if any(True for _ in call.of_numpy())]
+WHOLE = [call.name for call in COLLECTED if any(True for _ in call.of_numpy())]
 
 
-@pytest.mark.parametrize("call", WHOLE, ids=lambda call: call.name)
-def test_whole_numbers_may_be_of_numpy(call: Call) -> None:
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_may_be_of_numpy(named: dict[str, Call], name: str) -> None:
     refused = {}
-    for argument, kind, attempt in call.of_numpy():
+    for argument, kind, attempt in named[name].of_numpy():
         try:
             attempt()
         except ds.DiffsimError as error:
@@ -56,7 +66,7 @@ def test_whole_numbers_may_be_of_numpy(call: Call) -> None:
 
 
 def test_every_name_that_fits_is_of_a_call() -> None:
-    known = {f"{call.name} {argument}" for call in CALLS for argument in call.arguments}
+    known = {f"{call.name} {argument}" for call in COLLECTED for argument in call.arguments}
     assert FITTING.keys() <= known
 
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 import diffsim as ds
 from diffsim.checkpoint import Binomial, Lossless, Policy, parse_memory
+from diffsim.engine import settings
 from diffsim.layers import CPML, Sponge
 from diffsim.losses import L2Misfit, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, minimise
 from diffsim.solvers import Acoustic, Heat, LongWave
 
-ds.init(arch="cpu", precision="f64")  # as for all tests: other settings would end the simulations below
+ds.init(arch="cpu", precision="f64")  # as for all tests
 
 WRONG: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
@@ -91,7 +92,12 @@ FACES = [np.linspace(0.0, 1.0, 5), np.linspace(0.0, 2.0, 7)]
 GRID = ds.Grid(SHAPE, 10.0)
 
 
-def _simulation() -> ds.Simulation:
+def _shared() -> ds.Simulation:
+    return _simulation(settings().generation)
+
+
+@cache
+def _simulation(generation: int) -> ds.Simulation:
     return ds.Simulation(Acoustic(GRID, 1e-3, 2), sources={"f": [[20.0, 30.0]]}, receivers={"p": [[40.0, 50.0]]}, precision="f64")
 
 
@@ -122,191 +128,192 @@ def _waved(**arguments: Any) -> Any:
 
 
 def _pulled(**parts: Any) -> Any:
-    simulation = _SHARED
-    return simulation.vjp(_inputs(), STEPS)[1](ds.Solution(**parts))
+    return _shared().vjp(_inputs(), STEPS)[1](ds.Solution(**parts))
 
 
 def _pulled_whole(cotangents: Any) -> Any:
-    return _SHARED.vjp(_inputs(), STEPS)[1](cotangents)
+    return _shared().vjp(_inputs(), STEPS)[1](cotangents)
 
 
-_SHARED = _simulation()
 _FIELD = np.linspace(0, 1, math.prod(SHAPE)).reshape(SHAPE)
 _PARAMETERS = Parametrisation(SHAPE)
 _LAYER = CPML(GRID, 1e-3, 2, 2000.0, 20.0)
 
 
-CALLS = [
-    Call("Grid", ds.Grid, {"shape": (4, 5), "spacing": 10.0, "origin": (0.0, 1.0), "axes": ("z", "x")}),
-    Call("Grid.from_faces", ds.Grid.from_faces, {"faces": FACES, "axes": ("z", "x")}),
-    Call("faces", lambda along: ds.Grid.from_faces([along]), {"along": FACES[0]}),
-    Call("Grid.widths", GRID.widths, {"axis": 1, "location": 1}),
-    Call("Dirichlet", ds.Dirichlet, {"value": 1.0}),
-    Call("Neumann", ds.Neumann, {"flux": 1.0}),
-    Call("Robin", ds.Robin, {"a": 1.0, "b": 1.0, "value": 0.0}),
-    Call("Extrapolate", ds.Extrapolate, {"order": 1}),
-    Call("Outflow", ds.Outflow, {"speed": 1.0}),
-    Call("input_shape", _SHARED.input_shape, {"name": "c", "steps": STEPS}),
-    Call(
-        "certify",
-        lambda **arguments: ds.certify(directions=1, **arguments),
-        {"simulation": _SHARED, "loss": _loss, "inputs": _inputs(), "steps": STEPS},
-        ("loss",),
-    ),
-    Call("Grid.coordinates", GRID.coordinates, {"axis": 1, "location": 1}),
-    Call("Profile", lambda **a: _profiled(ds.Profile(**a)), {"axis": 0, "values": np.ones(SHAPE[0]), "location": 0}),
-    Call("Variable", lambda **a: _declared(ds.Variable(**a)), {"boundary": "zero", "location": (0, 0), "unit": "m"}),
-    Call(
-        "Simulation",
-        ds.Simulation,
-        {
-            "equation": Acoustic(GRID, 1e-3, 2),
-            "sources": {"f": [[20.0, 30.0]]},
-            "receivers": {"p": [[40.0, 50.0]]},
-            "wrt": ["c"],
-            "precision": "f64",
-        },
-    ),
-    Call(
-        "run",
-        _SHARED.run,
-        {"inputs": _inputs(), "steps": STEPS, "every": 2, "watch": lambda n, s: None, "until": lambda n, s: False},
-        ("watch", "until"),
-    ),
-    Call("run checkpoint", _SHARED.run, {"inputs": _inputs(), "steps": STEPS, "checkpoint": "auto"}),
-    Call(
-        "vjp",
-        _SHARED.vjp,
-        {
-            "inputs": _inputs(),
-            "steps": STEPS,
-            "checkpoint": 2,
-            "on_action": lambda action: None,
-            "until": lambda n, s: False,
-            "every": 2,
-            "on_progress": lambda share, left: None,
-        },
-        ("on_action", "until", "on_progress"),
-    ),
-    Call("value_and_grad", _SHARED.value_and_grad, {"loss": _loss, "inputs": _inputs(), "steps": STEPS, "checkpoint": 2}, ("loss",)),
-    Call("until gives", lambda answer: _SHARED.run(_inputs(), STEPS, until=lambda n, s: answer), {"answer": False}),
-    Call("vjp until gives", lambda answer: _SHARED.vjp(_inputs(), STEPS, until=lambda n, s: answer), {"answer": False}),
-    Call("loss gives", lambda answer: _SHARED.value_and_grad(lambda s: answer, _inputs(), STEPS), {"answer": (1.0, ds.Solution())}),
-    Call("jvp", _SHARED.jvp, {"inputs": _inputs(), "tangents": {"c": np.ones(SHAPE)}, "steps": STEPS}),
-    Call("move", _SHARED.move, {"sources": {"f": [[20.0, 30.0]]}, "receivers": {"p": [[40.0, 50.0]]}}),
-    Call("source at", lambda place: _SHARED.move(sources={"f": place}), {"place": [[20.0, 30.0]]}),
-    Call("coordinate", lambda x: _SHARED.move(sources={"f": [[x, 30.0]]}), {"x": 20.0}),
-    Call("tangent", _SHARED.tangent, {"differentiable": True}),
-    Call("source", _SHARED.source, {"kind": "vjp"}),
-    Call("schedule", _SHARED.schedule, {"steps": STEPS, "checkpoint": 2}),
-    Call("sizes", _SHARED.sizes, {"steps": STEPS, "inputs": _inputs()}),
-    Call("predicted_bytes", _SHARED.predicted_bytes, {"schedule": Binomial(4, 2)}),
-    Call("pullback", _pulled_whole, {"cotangents": ds.Solution()}),
-    Call("cotangents", _pulled, {"final": {"p": np.ones(SHAPE)}, "traces": {"p": np.ones((STEPS + 1, 1))}}),
-    Call("cotangent", lambda value: _pulled(final={"p": value}), {"value": np.ones(SHAPE)}),
-    Call("input", lambda value: _SHARED.run({**_inputs(), "c": value}, STEPS), {"value": np.full(SHAPE, 2000.0)}),
-    Call("amplitudes", lambda value: _SHARED.vjp({**_inputs(), "f": value}, STEPS), {"value": np.ones((STEPS, 1))}),
-    Call("plan", ds.plan, {"simulation": _SHARED, "memory": "1 GB", "steps": STEPS, "inputs": _inputs(), "seconds": 0.01}),
-    Call("Lossless", Lossless, {"level": 2}),
-    Call("parse_memory", parse_memory, {"amount": "1 GB"}),
-    Call(
-        "Acoustic",
-        _started,
-        {"grid": GRID, "dt": 1e-3, "order": 2, "boundary": "zero", "sponge": 2, "sponge_speed": 2000.0},
-    ),
-    Call("Heat", _heated, {"grid": GRID, "dt": 0.1, "boundary": "mirror"}),
-    Call("LongWave", _waved, {"grid": GRID, "dt": 0.1, "coordinates": "plane", "sponge": 2, "sponge_depth": 10.0}),
-    Call(
-        "CPML",
-        CPML,
-        {
-            "grid": GRID,
-            "dt": 1e-3,
-            "cells": (2, 3),
-            "speed": 2000.0,
-            "frequency": 20.0,
-            "reflection": 1e-6,
-            "grading": 3.0,
-            "kappa": 2.0,
-        },
-    ),
-    Call("CPML.memory", _LAYER.memory, {"axis": 1, "location": (0, 1)}),
-    Call("CPML.profile", _LAYER.profile, {"axis": 1, "location": 1}),
-    Call("Sponge", Sponge, {"grid": GRID, "dt": 1e-3, "cells": (2, 3), "speed": 2000.0, "spacing": (10.0, 10.0), "reflection": 1e-3}),
-    Call(
-        "L2Misfit",
-        lambda **a: ds.value_and_grad(L2Misfit(**a))(_FIELD),
-        {"data": 2 * _FIELD + 1, "weight": 1.0, "mask": np.ones(SHAPE, bool), "normalise": False},
-    ),
-    Call("L2Misfit of", L2Misfit(_FIELD), {"predicted": _FIELD}),
-    Call(
-        "Tikhonov",
-        lambda **a: ds.value_and_grad(Tikhonov(**a))(_FIELD),
-        {"weight": 1.0, "spacing": 10.0, "order": 1, "reference": _FIELD, "mask": np.ones(SHAPE, bool)},
-    ),
-    Call("Tikhonov of", Tikhonov(1.0, 10.0), {"field": _FIELD}),
-    Call(
-        "SmoothedTotalVariation",
-        lambda **a: ds.value_and_grad(SmoothedTotalVariation(**a))(_FIELD),
-        {"weight": 1.0, "spacing": 10.0, "epsilon": 1e-3, "mask": np.ones(SHAPE, bool)},
-    ),
-    Call("SmoothedTotalVariation of", SmoothedTotalVariation(1.0, 10.0, 1e-3), {"field": _FIELD}),
-    Call(
-        "minimise",
-        minimise,
-        {
-            "objective": _bowl,
-            "x0": np.ones(3),
-            "method": "L-BFGS-B",
-            "bounds": [(-2.0, None)] * 3,
-            "iterations": 5,
-            "tolerance": 1e-9,
-            "journal": None,
-            "callback": lambda iteration: None,
-        },
-        ("objective", "callback"),
-    ),
-    Call("objective gives", lambda answer: minimise(lambda x: answer, np.ones(3)), {"answer": (1.0, np.zeros(3))}),
-    Call(
-        "Parametrisation",
-        lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Parametrisation(**a)),
-        {
-            "shape": SHAPE,
-            "dtype": np.float64,
-            "mask": None,
-            "lower": None,
-            "upper": 2.0,
-            "transform": "identity",
-            "scale": 1.0,
-            "reference": None,
-            "smooth": 0.0,
-        },
-    ),
-    Call("to_field", _PARAMETERS.to_field, {"theta": np.zeros(math.prod(SHAPE))}),
-    Call("from_field", _PARAMETERS.from_field, {"field": _FIELD}),
-    Call(
-        "Regions",
-        lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Regions(**a)),
-        {
-            "labels": np.array([[0, 0, 1], [1, 1, -1]]),
-            "dtype": np.float64,
-            "lower": None,
-            "upper": 2.0,
-            "transform": "identity",
-            "scale": 1.0,
-            "reference": None,
-            "background": 0.0,
-        },
-    ),
-    Call("Stacked", Stacked, {"parts": {"c": _PARAMETERS}}),
-    Call("Stacked.split", Stacked({"c": _PARAMETERS}).split, {"theta": np.zeros(math.prod(SHAPE))}),
-    Call("Stacked.join", Stacked({"c": _PARAMETERS}).join, {"fields": {"c": _FIELD}}),
-    Call(
-        "Policy",
-        lambda **a: _SHARED.vjp(_inputs(), STEPS, Policy(**a)),
-        {"memory": None, "slots": 2, "schedule": "binomial", "verify": True, "resume": 0.0, "progress": None},
-    ),
-]
+def calls() -> list[Call]:
+    """All of them. Simulations do not outlive the settings that they were made under, so a module of tests calls this once its own hold."""
+    shared = _shared()
+    return [
+        Call("Grid", ds.Grid, {"shape": (4, 5), "spacing": 10.0, "origin": (0.0, 1.0), "axes": ("z", "x")}),
+        Call("Grid.from_faces", ds.Grid.from_faces, {"faces": FACES, "axes": ("z", "x")}),
+        Call("faces", lambda along: ds.Grid.from_faces([along]), {"along": FACES[0]}),
+        Call("Grid.widths", GRID.widths, {"axis": 1, "location": 1}),
+        Call("Dirichlet", ds.Dirichlet, {"value": 1.0}),
+        Call("Neumann", ds.Neumann, {"flux": 1.0}),
+        Call("Robin", ds.Robin, {"a": 1.0, "b": 1.0, "value": 0.0}),
+        Call("Extrapolate", ds.Extrapolate, {"order": 1}),
+        Call("Outflow", ds.Outflow, {"speed": 1.0}),
+        Call("input_shape", shared.input_shape, {"name": "c", "steps": STEPS}),
+        Call(
+            "certify",
+            lambda **arguments: ds.certify(directions=1, **arguments),
+            {"simulation": shared, "loss": _loss, "inputs": _inputs(), "steps": STEPS},
+            ("loss",),
+        ),
+        Call("Grid.coordinates", GRID.coordinates, {"axis": 1, "location": 1}),
+        Call("Profile", lambda **a: _profiled(ds.Profile(**a)), {"axis": 0, "values": np.ones(SHAPE[0]), "location": 0}),
+        Call("Variable", lambda **a: _declared(ds.Variable(**a)), {"boundary": "zero", "location": (0, 0), "unit": "m"}),
+        Call(
+            "Simulation",
+            ds.Simulation,
+            {
+                "equation": Acoustic(GRID, 1e-3, 2),
+                "sources": {"f": [[20.0, 30.0]]},
+                "receivers": {"p": [[40.0, 50.0]]},
+                "wrt": ["c"],
+                "precision": "f64",
+            },
+        ),
+        Call(
+            "run",
+            shared.run,
+            {"inputs": _inputs(), "steps": STEPS, "every": 2, "watch": lambda n, s: None, "until": lambda n, s: False},
+            ("watch", "until"),
+        ),
+        Call("run checkpoint", shared.run, {"inputs": _inputs(), "steps": STEPS, "checkpoint": "auto"}),
+        Call(
+            "vjp",
+            shared.vjp,
+            {
+                "inputs": _inputs(),
+                "steps": STEPS,
+                "checkpoint": 2,
+                "on_action": lambda action: None,
+                "until": lambda n, s: False,
+                "every": 2,
+                "on_progress": lambda share, left: None,
+            },
+            ("on_action", "until", "on_progress"),
+        ),
+        Call("value_and_grad", shared.value_and_grad, {"loss": _loss, "inputs": _inputs(), "steps": STEPS, "checkpoint": 2}, ("loss",)),
+        Call("until gives", lambda answer: shared.run(_inputs(), STEPS, until=lambda n, s: answer), {"answer": False}),
+        Call("vjp until gives", lambda answer: shared.vjp(_inputs(), STEPS, until=lambda n, s: answer), {"answer": False}),
+        Call("loss gives", lambda answer: shared.value_and_grad(lambda s: answer, _inputs(), STEPS), {"answer": (1.0, ds.Solution())}),
+        Call("jvp", shared.jvp, {"inputs": _inputs(), "tangents": {"c": np.ones(SHAPE)}, "steps": STEPS}),
+        Call("move", shared.move, {"sources": {"f": [[20.0, 30.0]]}, "receivers": {"p": [[40.0, 50.0]]}}),
+        Call("source at", lambda place: shared.move(sources={"f": place}), {"place": [[20.0, 30.0]]}),
+        Call("coordinate", lambda x: shared.move(sources={"f": [[x, 30.0]]}), {"x": 20.0}),
+        Call("tangent", shared.tangent, {"differentiable": True}),
+        Call("source", shared.source, {"kind": "vjp"}),
+        Call("schedule", shared.schedule, {"steps": STEPS, "checkpoint": 2}),
+        Call("sizes", shared.sizes, {"steps": STEPS, "inputs": _inputs()}),
+        Call("predicted_bytes", shared.predicted_bytes, {"schedule": Binomial(4, 2)}),
+        Call("pullback", _pulled_whole, {"cotangents": ds.Solution()}),
+        Call("cotangents", _pulled, {"final": {"p": np.ones(SHAPE)}, "traces": {"p": np.ones((STEPS + 1, 1))}}),
+        Call("cotangent", lambda value: _pulled(final={"p": value}), {"value": np.ones(SHAPE)}),
+        Call("input", lambda value: shared.run({**_inputs(), "c": value}, STEPS), {"value": np.full(SHAPE, 2000.0)}),
+        Call("amplitudes", lambda value: shared.vjp({**_inputs(), "f": value}, STEPS), {"value": np.ones((STEPS, 1))}),
+        Call("plan", ds.plan, {"simulation": shared, "memory": "1 GB", "steps": STEPS, "inputs": _inputs(), "seconds": 0.01}),
+        Call("Lossless", Lossless, {"level": 2}),
+        Call("parse_memory", parse_memory, {"amount": "1 GB"}),
+        Call(
+            "Acoustic",
+            _started,
+            {"grid": GRID, "dt": 1e-3, "order": 2, "boundary": "zero", "sponge": 2, "sponge_speed": 2000.0},
+        ),
+        Call("Heat", _heated, {"grid": GRID, "dt": 0.1, "boundary": "mirror"}),
+        Call("LongWave", _waved, {"grid": GRID, "dt": 0.1, "coordinates": "plane", "sponge": 2, "sponge_depth": 10.0}),
+        Call(
+            "CPML",
+            CPML,
+            {
+                "grid": GRID,
+                "dt": 1e-3,
+                "cells": (2, 3),
+                "speed": 2000.0,
+                "frequency": 20.0,
+                "reflection": 1e-6,
+                "grading": 3.0,
+                "kappa": 2.0,
+            },
+        ),
+        Call("CPML.memory", _LAYER.memory, {"axis": 1, "location": (0, 1)}),
+        Call("CPML.profile", _LAYER.profile, {"axis": 1, "location": 1}),
+        Call("Sponge", Sponge, {"grid": GRID, "dt": 1e-3, "cells": (2, 3), "speed": 2000.0, "spacing": (10.0, 10.0), "reflection": 1e-3}),
+        Call(
+            "L2Misfit",
+            lambda **a: ds.value_and_grad(L2Misfit(**a))(_FIELD),
+            {"data": 2 * _FIELD + 1, "weight": 1.0, "mask": np.ones(SHAPE, bool), "normalise": False},
+        ),
+        Call("L2Misfit of", L2Misfit(_FIELD), {"predicted": _FIELD}),
+        Call(
+            "Tikhonov",
+            lambda **a: ds.value_and_grad(Tikhonov(**a))(_FIELD),
+            {"weight": 1.0, "spacing": 10.0, "order": 1, "reference": _FIELD, "mask": np.ones(SHAPE, bool)},
+        ),
+        Call("Tikhonov of", Tikhonov(1.0, 10.0), {"field": _FIELD}),
+        Call(
+            "SmoothedTotalVariation",
+            lambda **a: ds.value_and_grad(SmoothedTotalVariation(**a))(_FIELD),
+            {"weight": 1.0, "spacing": 10.0, "epsilon": 1e-3, "mask": np.ones(SHAPE, bool)},
+        ),
+        Call("SmoothedTotalVariation of", SmoothedTotalVariation(1.0, 10.0, 1e-3), {"field": _FIELD}),
+        Call(
+            "minimise",
+            minimise,
+            {
+                "objective": _bowl,
+                "x0": np.ones(3),
+                "method": "L-BFGS-B",
+                "bounds": [(-2.0, None)] * 3,
+                "iterations": 5,
+                "tolerance": 1e-9,
+                "journal": None,
+                "callback": lambda iteration: None,
+            },
+            ("objective", "callback"),
+        ),
+        Call("objective gives", lambda answer: minimise(lambda x: answer, np.ones(3)), {"answer": (1.0, np.zeros(3))}),
+        Call(
+            "Parametrisation",
+            lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Parametrisation(**a)),
+            {
+                "shape": SHAPE,
+                "dtype": np.float64,
+                "mask": None,
+                "lower": None,
+                "upper": 2.0,
+                "transform": "identity",
+                "scale": 1.0,
+                "reference": None,
+                "smooth": 0.0,
+            },
+        ),
+        Call("to_field", _PARAMETERS.to_field, {"theta": np.zeros(math.prod(SHAPE))}),
+        Call("from_field", _PARAMETERS.from_field, {"field": _FIELD}),
+        Call(
+            "Regions",
+            lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Regions(**a)),
+            {
+                "labels": np.array([[0, 0, 1], [1, 1, -1]]),
+                "dtype": np.float64,
+                "lower": None,
+                "upper": 2.0,
+                "transform": "identity",
+                "scale": 1.0,
+                "reference": None,
+                "background": 0.0,
+            },
+        ),
+        Call("Stacked", Stacked, {"parts": {"c": _PARAMETERS}}),
+        Call("Stacked.split", Stacked({"c": _PARAMETERS}).split, {"theta": np.zeros(math.prod(SHAPE))}),
+        Call("Stacked.join", Stacked({"c": _PARAMETERS}).join, {"fields": {"c": _FIELD}}),
+        Call(
+            "Policy",
+            lambda **a: shared.vjp(_inputs(), STEPS, Policy(**a)),
+            {"memory": None, "slots": 2, "schedule": "binomial", "verify": True, "resume": 0.0, "progress": None},
+        ),
+    ]
 
 
 class _Profiled(ds.Equation):
