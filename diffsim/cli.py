@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     init(options.arch, options.precision, options.threads)
     folder = Path(options.out or Path("runs") / scene.name)
     with Display() as display:
-        outcome = scene.run(folder, options.resume, options.certify, watcher=display)
+        outcome = scene.run(folder, options.resume, options.certify, watcher=display, workers=options.workers)
     from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
 
     try:
@@ -250,6 +250,12 @@ def _parser() -> argparse.ArgumentParser:
     running = command("run", run, "Find the unknowns of a scene.", about, memory, hardware)
     running.add_argument("--out", help="folder of the results (the default: runs/NAME)")
     running.add_argument("--resume", action="store_true", help="go on with the run in that folder")
+    running.add_argument(
+        "--workers",
+        type=lambda text: int(text) if text.isdecimal() else text,
+        metavar="N or ADDRESS",
+        help="run the shots in N processes of this machine, or in those of a dask scheduler, such as tcp://host:8786",
+    )
     running.add_argument("--certify", action="store_true", help="measure the gradient's certificate too")
     showing = command("show", show, "Open the report of a finished run.")
     showing.add_argument("run", metavar="RUN", help="folder of the run, or its name below runs/")

@@ -97,6 +97,10 @@ class BackendError(DiffsimError, RuntimeError):
     """The requested arch, or an option of it, is not available on this machine."""
 
 
+class WorkerError(DiffsimError, RuntimeError):
+    """Processes that run the shots of a scene cannot be started or reached, or they died."""
+
+
 class DerivativeError(DiffsimError, RuntimeError):
     """A derivative that does not exist, or that diffsim cannot compute and does not guess.
 

@@ -15,6 +15,7 @@ from diffsim.losses import Regulariser
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
 from diffsim.scene.fields import Place, build_field, build_mask
+from diffsim.scene.forward import Forward
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.recorded import Recorded
@@ -23,6 +24,7 @@ from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, 
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.stages import check_stages
 from diffsim.scene.suggest import nearest
+from diffsim.scene.workers import HERE, Workers
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
 
@@ -33,25 +35,35 @@ class Problem:
 
     Attributes:
         scene: its description.
-        setup: equation, shots and receivers on the scene's own grid.
-        known: given inputs, over the cells.
+        forward: equation, shots and receivers on the scene's own grid, and the given inputs.
         start: start of the search for each unknown.
         free: cells (or times) of each unknown that may change.
         unknowns: theta <-> fields.
         penalties: label -> unknown, and its penalty.
         policy: the checkpointing policy of the scene.
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
+        workers: where its shots run.
     """
 
     scene: Description
-    setup: Setup
-    known: Mapping[str, Array]
+    forward: Forward
     start: Mapping[str, Array]
     free: Mapping[str, Mask]
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
     policy: Policy
     checkpoint: Checkpoint
+    workers: Workers = HERE
+
+    @property
+    def setup(self) -> Setup:
+        """Equation, shots and receivers on the scene's own grid."""
+        return self.forward.setup
+
+    @property
+    def known(self) -> Mapping[str, Array]:
+        """Given inputs, over the cells."""
+        return self.forward.known
 
     @property
     def schedule(self) -> AnySchedule:
@@ -67,10 +79,16 @@ class Problem:
 
     def inputs(self, fields: Mapping[str, Array]) -> dict[str, Array]:
         """All inputs, with these fields for the unknowns."""
-        return {**self.known, **fields}
+        return self.forward.inputs(fields)
 
 
-def assemble(scene: Description, precision: str, folder: Path | None = None, data: Mapping[str, Recorded] | None = None) -> Problem:
+def assemble(
+    scene: Description,
+    precision: str,
+    folder: Path | None = None,
+    data: Mapping[str, Recorded] | None = None,
+    workers: Workers = HERE,
+) -> Problem:
     """Build everything that a scene describes except its data.
 
     Args:
@@ -78,6 +96,7 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
         precision: "f32" or "f64".
         folder: folder for states on disk; None: the system's folder for temporary files.
         data: state -> records, read before; None: they are read here.
+        workers: where its shots will run.
 
     Raises:
         SceneError: an entry of the scene is invalid. The message names the key.
@@ -121,8 +140,8 @@ def assemble(scene: Description, precision: str, folder: Path | None = None, dat
             penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
     unknowns = Stacked(parts)
     check_stages(scene, setup, unknowns, start)
-    policy = policy_of(scene.checkpoint, folder)
-    return Problem(scene, setup, known, start, free, unknowns, penalties, policy, decided(policy, setup))
+    policy = policy_of(scene.checkpoint, folder, workers)
+    return Problem(scene, Forward(setup, known), start, free, unknowns, penalties, policy, decided(policy, setup, workers), workers)
 
 
 def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:

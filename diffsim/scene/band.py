@@ -14,8 +14,8 @@ from diffsim.losses import Misfit
 from diffsim.records import ZeroPhaseFilter
 from diffsim.records.records import distances, even_spacing
 from diffsim.scene.schema import Description, Stage
-from diffsim.scene.setup import Setup
-from diffsim.scene.truth import Observed, Sampling, Where
+from diffsim.scene.setup import Setup, Where
+from diffsim.scene.truth import Observed, Sampling
 from diffsim.typing import Array
 
 

@@ -108,7 +108,7 @@ class _Checked:
         forward, arrives = [], False
         for number, inputs in enumerate(setup.prepared(self.problem.inputs(self.fields))):
             solution, moved = self.simulation.jvp(inputs, setup.of_shot({name: v}, number), setup.steps)
-            bars = self.objective.seed(solution, number)[1]
+            bars = self.objective.misfits.seed(solution, number)[1]
             forward.append(products(moved, bars))
             arrives = arrives or reached(moved, bars)
         penalty = self.objective.penalty(self.fields)[1].get(name)

@@ -6,31 +6,32 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from diffsim.checkpoint import Lossless, Lossy, Policy, parse_memory
+from diffsim.checkpoint import AUTO_FRACTION, Lossless, Lossy, Policy, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.engine import backend
 from diffsim.errors import PlanError
 from diffsim.scene.schema import Checkpoint
 from diffsim.scene.setup import Setup, prefix_error
+from diffsim.scene.workers import Workers
 from diffsim.system import available_memory
 
 
-def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
+def policy_of(model: Checkpoint, folder: Path | None, workers: Workers) -> Policy:
     """The policy of a scene.
 
     Args:
         model: its table.
         folder: folder for files, including those from which a killed run resumes; None: states go to files without names in the
             system's folder for temporary files, and no file remains.
+        workers: where shots run. Processes that share this machine take equal parts of its memory and its disk.
 
     Raises:
         SceneError: a value is invalid, or two contradict each other. The message names the key.
     """
-    memory = None if model.memory.strip().lower() == "auto" else model.memory
-    for name, size in (("memory", memory), ("disk", model.disk)):
-        if size is not None:
-            with prefix_error(f"checkpoint.{name}"):
-                parse_memory(size)
+    memory = _part("memory", None if model.memory.strip().lower() == "auto" else model.memory, workers)
+    available = workers.available()
+    if memory is None and model.slots is None and available is not None:
+        memory = int(AUTO_FRACTION * available)
     compression: Lossless | None = None
     if model.compression is not None:
         with prefix_error("checkpoint.compression"):
@@ -40,7 +41,7 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
             memory=memory,
             slots=model.slots,
             schedule=model.schedule,
-            disk=model.disk,
+            disk=_part("disk", model.disk, workers),
             folder=Path(tempfile.gettempdir()) if folder is None else folder,
             compression=compression,
             verify=model.verify,
@@ -48,7 +49,16 @@ def policy_of(model: Checkpoint, folder: Path | None) -> Policy:
         )
 
 
-def decided(policy: Policy, setup: Setup) -> Policy:
+def _part(name: str, amount: str | None, workers: Workers) -> str | int | None:
+    """The part of an amount that the process of a shot may take."""
+    if amount is None:
+        return None
+    with prefix_error(f"checkpoint.{name}"):
+        size = parse_memory(amount)
+        return amount if workers.sharing == 1 else parse_memory(size // workers.sharing)
+
+
+def decided(policy: Policy, setup: Setup, workers: Workers) -> Policy:
     """A policy with its schedule, chosen by memory alone.
 
     Raises:
@@ -56,7 +66,8 @@ def decided(policy: Policy, setup: Setup) -> Policy:
     """
     with prefix_error(deciding_key(policy)):
         schedule = setup.simulation.schedule(setup.steps, policy)
-        needed, free = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), available_memory()
+        needed, available = setup.simulation.sizes(setup.steps).peak(schedule, policy.compression is not None), workers.available()
+        free = available_memory() if available is None else available
         if needed > free and backend().on_host:
             raise PlanError(
                 f"expected a gradient that fits into the {memory_text(free)} of memory there is, found that {schedule!r} takes "

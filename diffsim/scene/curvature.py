@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad import jvp, vjp
+from diffsim.checkpoint import Policy
 from diffsim.scene.assemble import Problem
-from diffsim.simulation import Solution
+from diffsim.scene.misfits import Misfits
+from diffsim.scene.shot_runs import products
 from diffsim.typing import Array
 
-Bend: TypeAlias = Callable[[Solution, Solution, int], Solution]
-"""(solution, its change, shot) -> the Hessian of the shot's misfits times the change."""
 BendFields: TypeAlias = Callable[[Mapping[str, Array], Mapping[str, Array]], Mapping[str, Array]]
 """(fields, their change) -> the Hessian of the penalties times the change, for some of the fields."""
 
@@ -29,24 +29,22 @@ class CellCurvature:
     Args:
         problem: the assembled scene.
         fields: of the unknowns.
-        bend: of the misfits.
+        misfits: of all shots.
         bend_fields: of the penalties.
     """
 
-    def __init__(self, problem: Problem, fields: Mapping[str, Array], bend: Bend, bend_fields: BendFields) -> None:
-        self._problem, self._fields, self._bend, self._bend_fields = problem, dict(fields), bend, bend_fields
+    def __init__(self, problem: Problem, fields: Mapping[str, Array], misfits: Misfits, bend_fields: BendFields) -> None:
+        self._problem, self._fields, self._misfits, self._bend_fields = problem, dict(fields), misfits, bend_fields
 
     def by_cell(self, moved: Mapping[str, Array]) -> dict[str, Array]:
         """The product with a change of the fields, with a value in each cell."""
-        problem, setup = self._problem, self._problem.setup
+        problem = self._problem
         total: dict[str, Array] = {name: np.zeros(values.shape) for name, values in self._fields.items()}
         for name, bar in self._bend_fields(self._fields, moved).items():
             total[name] += bar
-        for shot, inputs in enumerate(setup.prepared(problem.inputs(self._fields))):
-            solution, change = setup.simulation.jvp(inputs, setup.of_shot(moved, shot), setup.steps)
-            bars = self._bend(solution, change, shot)
-            _, pullback = setup.simulation.vjp(inputs, setup.steps, problem.checkpoint)
-            for name, bar in setup.gathered(pullback(bars), shot).items():
+        given, shots = (self._fields, moved, Policy.of(problem.checkpoint)), range(len(problem.setup.shots))
+        for bars in problem.workers.run(products, (problem.forward, self._misfits), given, shots):
+            for name, bar in bars.items():
                 total[name] += bar.reshape(total[name].shape)
         return total
 
@@ -56,22 +54,17 @@ class Curvature:
 
     Args:
         problem: the assembled scene.
-        bend: of the misfits.
+        misfits: of all shots.
         bend_fields: of the penalties.
         theta: where.
     """
 
-    def __init__(self, problem: Problem, bend: Bend, bend_fields: BendFields, theta: Array) -> None:
+    def __init__(self, problem: Problem, misfits: Misfits, bend_fields: BendFields, theta: Array) -> None:
         self._split, self._theta = problem.unknowns.split, theta.copy()
-        self._cells = CellCurvature(problem, self._split(theta), bend, bend_fields)
+        self._cells = CellCurvature(problem, self._split(theta), misfits, bend_fields)
 
     def __matmul__(self, v: Array) -> npt.NDArray[np.float64]:
         """The product with a change of theta."""
         moved = jvp(self._split, (self._theta,), (v,))[1]
         product = vjp(self._split, self._theta)[1](self._cells.by_cell(moved))[0]
         return np.asarray(product, np.float64)
-
-
-def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:
-    """The Hessian of a function of a record of arrays at a place, times a change of it."""
-    return jvp(lambda x: vjp(function, x)[1](1.0)[0], (place,), (change,))[1]

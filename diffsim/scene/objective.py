@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad import vjp
-from diffsim.checkpoint import Checkpoint, OnProgress, Policy, Resident
+from diffsim.checkpoint import Checkpoint, OnProgress, Policy
 from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
-from diffsim.scene.curvature import Curvature, bend
+from diffsim.scene.curvature import Curvature
 from diffsim.scene.folder import identify
+from diffsim.scene.misfits import Misfits, bend, gradient_of_sum
 from diffsim.scene.schema import Stage
-from diffsim.scene.setup import prefix_error
+from diffsim.scene.setup import Where, prefix_error
 from diffsim.scene.shot_misfits import misfits_of
+from diffsim.scene.shot_progress import ShotProgress
+from diffsim.scene.shot_runs import gradients, losses
 from diffsim.scene.shots import ShotFile, ShotSums, digest_of
-from diffsim.scene.truth import Observed, Where
-from diffsim.simulation import Solution
+from diffsim.scene.truth import Observed
 from diffsim.typing import Array, IntArray
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +59,7 @@ class Objective:
         stage: the filter of its data and predictions; None: all frequencies.
 
     Attributes:
+        misfits: of all shots.
         evaluations: number of evaluations.
         seconds: time of each gradient.
         peak: bytes of memory that the first gradient needed in addition to the resident memory before it.
@@ -73,12 +73,13 @@ class Objective:
         band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
         data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
-        self._misfits: dict[str, tuple[Where, list[Misfit]]] = {}
+        terms: dict[str, tuple[Where, list[Misfit]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
                 misfits = band.misfits(where, misfits_of(model, band.observed, problem.setup))
-                self._misfits[f"{label} [{number}]" if label in self._misfits else label] = where, misfits
+                terms[f"{label} [{number}]" if label in terms else label] = where, misfits
+        self.misfits = Misfits(terms)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         found = self.evaluate(theta, None, shots)
@@ -109,34 +110,21 @@ class Objective:
         problem = self.problem
         fields = problem.unknowns.split(theta)
         total = sum(self._penalties(fields).values())
-        for number, solution in enumerate(problem.setup.predict(problem.inputs(fields))):
-            total += sum(self._misfits_of(self._compared(solution), number).values())
+        for shot in problem.workers.run(losses, (problem.forward, self.misfits), (fields,), range(len(problem.setup.shots))):
+            total += sum(shot.values())
         return float(total)
 
     def misfit_of(self, evaluation: Evaluation) -> float:
         """The sum of the misfits of an evaluation, without the penalties."""
-        return sum(value for label, value in evaluation.parts.items() if label in self._misfits)
-
-    def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
-        """The misfits of one shot, and the cotangents of their sum."""
-        values, bars = _gradient_of_sum(partial(self._misfits_of, shot=shot), self._compared(solution))
-        return values, as_solution(bars)
+        return sum(value for label, value in evaluation.parts.items() if label in self.misfits.terms)
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
-        return _gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
-
-    def _misfits_of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
-        """Each misfit of one shot."""
-        return {label: misfits[shot](predicted[where]) for label, (where, misfits) in self._misfits.items()}
+        return gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""
         return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
-
-    def _compared(self, solution: Solution) -> dict[Where, Array]:
-        """The part of a solution that has data."""
-        return {(of, state): getattr(solution, of)[state] for (of, state), _ in self._misfits.values()}
 
     def _at_records(self, where: Where, predicted: Array) -> Array:
         """Predictions of the run at the times of the records, if there are some."""
@@ -145,12 +133,7 @@ class Objective:
 
     def hessian(self, theta: Array) -> Curvature:
         """The Gauss-Newton Hessian at theta, by its products: `objective.hessian(theta) @ v`."""
-        return Curvature(self.problem, self._bend, self._bend_penalties, theta)
-
-    def _bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
-        """The Hessian of the misfits of one shot times a change of its solution."""
-        bars = bend(lambda predicted: sum(self._misfits_of(predicted, shot).values()), self._compared(solution), self._compared(change))
-        return as_solution(bars)
+        return Curvature(self.problem, self.misfits, self._bend_penalties, theta)
 
     def _bend_penalties(self, fields: Mapping[str, Array], change: Mapping[str, Array]) -> Mapping[str, Array]:
         """The Hessian of the penalties times a change of the fields."""
@@ -161,52 +144,23 @@ class Objective:
         return bend(lambda x: sum(self._penalties(x).values()), place, moved)
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint, shots: Sequence[int]) -> ShotSums:
-        problem, setup = self.problem, self.problem.setup
-        resident, began = None if self.seconds else Resident(), time.perf_counter()
+        problem, count, began = self.problem, len(self.problem.setup.shots), time.perf_counter()
         shapes = {name: values.shape for name, values in fields.items()}
-        sums = ShotSums(self._misfits, {where for where, _ in self._misfits.values()}, shapes)
+        sums = ShotSums(self.misfits.terms, self.misfits.places, shapes)
         policy = Policy.of(checkpoint)
         file = ShotFile(policy, f"{self._key} {list(shots)}", fields) if policy.resume and len(shots) > 1 else None
         if file is not None:
             file.restore(sums)
-        rest, part = shots[sums.done :], 1 / len(shots)
-        for number, inputs in zip(rest, setup.prepared(problem.inputs(fields), rest), strict=True):
-            tell = self._teller(sums.done * part, part, began)
-            solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=tell)
-            values, bars = self.seed(solution, number)
-            sums.add(values, solution, setup.gathered(pullback(bars), number))
+        progress = None if self.on_progress is None else ShotProgress(self.on_progress, len(shots), sums.done)
+        given = fields, policy, not self.seconds
+        for shot in problem.workers.run(gradients, (problem.forward, self.misfits), given, shots[sums.done :], progress):
+            sums.add(shot)
+            self.peak = max(self.peak, shot.peak)
             if file is not None:
                 file.keep(sums)
         if file is not None:
             file.remove()
-        if len(shots) < len(setup.shots):
-            sums.stand_for(len(setup.shots) / len(shots))
-        self.seconds.append((time.perf_counter() - began) * len(setup.shots) / len(shots))
-        if resident is not None:
-            self.peak = resident.peak
+        if len(shots) < count:
+            sums.stand_for(count / len(shots))
+        self.seconds.append((time.perf_counter() - began) * count / len(shots))
         return sums
-
-    def _teller(self, done: float, part: float, began: float) -> OnProgress | None:
-        """Converts the progress of one shot, which is `part` of all, to that of all shots."""
-        tell = self.on_progress
-        if tell is None:
-            return None
-
-        def told(share: float, left: float | None) -> None:
-            whole = done + part * share
-            if left is not None and part < 1:  # later shots take as long as earlier ones
-                left = (time.perf_counter() - began) * (1 - whole) / max(whole, 1e-9)
-            tell(whole, left)
-
-        return told
-
-
-def as_solution(bars: Mapping[Where, Array]) -> Solution:
-    """Cotangents of what is compared, as those of a solution."""
-    return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
-
-
-def _gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:
-    """The value of each term at a place, and the gradient of their sum."""
-    values, pullback = vjp(terms, place)
-    return {label: float(value) for label, value in values.items()}, pullback(dict.fromkeys(values, 1.0))[0]

@@ -13,6 +13,7 @@ from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
 from diffsim.scene.assemble import Problem
+from diffsim.scene.shot_runs import energies
 from diffsim.typing import Array
 
 WATER = 0.01
@@ -57,13 +58,10 @@ def _energy(problem: Problem, fields: Mapping[str, Array], name: str) -> Array:
     states = sorted({misfit.state for misfit in problem.scene.misfit})
     sums = {state: np.zeros(setup.grid.shape) for state in states}
 
-    def watch(done: int, found: Mapping[str, Array]) -> None:
-        for state, total in sums.items():
-            total += np.asarray(found[state], float) ** 2
-
     every = max(1, setup.steps // SAMPLES)
-    for inputs in setup.prepared(problem.inputs(fields)):
-        setup.simulation.run(inputs, setup.steps, every=every, watch=watch)
+    for shot in problem.workers.run(energies, (problem.forward,), (states, every, fields), range(len(setup.shots))):
+        for state, total in sums.items():
+            total += shot[state]
     energy = sum((total / largest for total in sums.values() if (largest := float(np.max(total))) > 0), np.zeros(setup.grid.shape))
     if not energy.any():
         raise SceneError(

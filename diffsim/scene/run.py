@@ -18,6 +18,7 @@ from diffsim.grid import AXES, Axis, Grid
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
+from diffsim.scene.cluster import Processes, opened
 from diffsim.scene.domains import NUMBER, everywhere
 from diffsim.scene.folder import (
     LAST,
@@ -39,6 +40,7 @@ from diffsim.scene.room import require_room
 from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
 from diffsim.scene.search import Found, Search
+from diffsim.scene.sizes import shots_of
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.versions import versions
@@ -56,6 +58,7 @@ def run_scene(
     certificate: bool = False,
     precision: str | None = None,
     watcher: Watcher | None = None,
+    workers: Processes = None,
 ) -> Outcome:
     """Find the unknowns of a scene.
 
@@ -67,9 +70,13 @@ def run_scene(
         certificate: measure the certificate too.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
         watcher: receives the progress of the run.
+        workers: what runs the shots: a number of processes on this machine, which share its cores and end with the run, the address of a
+            scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after another. The
+            answer is the same bit for bit.
 
     Raises:
         SceneError: the scene or the folder is invalid. Nothing is written.
+        WorkerError: the processes cannot be started or reached, or they die.
         StorageError: another process runs in the folder, it is not writable, or the disk has too little space for the results.
         NonFiniteError: the loss is no longer finite. The last good state is in `last.npz`.
         KeyboardInterrupt: the best answer so far is in `last.npz` and the journal.
@@ -78,9 +85,10 @@ def run_scene(
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
-    problem = assemble(scene, precision, out)
-    identity = identify(scene, precision)
     with ExitStack() as stack:
+        crew = stack.enter_context(opened(workers, shots_of(scene)))
+        problem = assemble(scene, precision, out, workers=crew)
+        identity = identify(scene, precision)
         if out is not None:
             check_folder(out, identity, resume)
             stack.enter_context(held(out))
@@ -98,7 +106,7 @@ def _run(
     scene, seconds = problem.scene, {}
     truth = true_fields(scene, problem.setup)
     watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
-    observed = observe(scene, problem.setup)
+    observed = observe(scene, problem.setup, problem.workers)
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)
     seconds["data"] = time.perf_counter() - began

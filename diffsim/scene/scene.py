@@ -15,6 +15,7 @@ from diffsim.errors import SceneError
 from diffsim.messages import path_shown
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
+from diffsim.scene.cluster import Processes
 from diffsim.scene.load import find_scene, read_scene, validated
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
@@ -90,9 +91,10 @@ class Scene(Description):
         certificate: bool = False,
         precision: str | None = None,
         watcher: Watcher | None = None,
+        workers: Processes = None,
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
-        return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher)
+        return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher, workers)
 
     def plan(self, precision: str | None = None) -> Plan:
         """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""

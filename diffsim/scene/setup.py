@@ -23,6 +23,8 @@ from diffsim.stepping.equation import Equation
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
 
+Where = tuple[str, str]
+"""("traces" or "final", state)"""
 AHEAD = 1.0
 """The times of a finer run exceed the scene's own times by less than this many of its time steps."""
 
@@ -144,9 +146,10 @@ class Setup:
                 self.simulation.move(sources=shot.sources)
             yield {**shot.amplitudes, **self.of_shot(inputs, number)}
 
-    def predict(self, inputs: Mapping[str, Array]) -> list[Solution]:
-        """Solve every shot forward."""
-        return [self.simulation.run(every, self.steps) for every in self.prepared(inputs)]
+    def predict(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[Solution]:
+        """Solve every shot forward, or each of these."""
+        for every in self.prepared(inputs, shots):
+            yield self.simulation.run(every, self.steps)
 
 
 @contextmanager

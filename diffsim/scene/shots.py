@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from diffsim.checkpoint import Policy, SweepFile
-from diffsim.scene.truth import Where
-from diffsim.simulation import Solution
+from diffsim.scene.setup import Where
+from diffsim.scene.shot_runs import ShotGradient
 from diffsim.typing import Array
 
 DIGITS = 12
@@ -47,14 +47,14 @@ class ShotSums:
         """Predictions, shots first."""
         return {where: np.stack(rows) for where, rows in self._rows.items()}
 
-    def add(self, values: Mapping[str, float], solution: Solution, gradient: Mapping[str, Array]) -> None:
+    def add(self, shot: ShotGradient) -> None:
         """Add a shot."""
         self.done += 1
-        for label, value in values.items():
+        for label, value in shot.values.items():
             self.parts[label] += value
-        for (kind, state), rows in self._rows.items():
-            rows.append(solution.traces[state] if kind == "traces" else solution.final[state])
-        for name, bar in gradient.items():
+        for where, rows in self._rows.items():
+            rows.append(shot.predicted[where])
+        for name, bar in shot.by_cell.items():
             self.by_cell[name] += bar.reshape(self.by_cell[name].shape)
 
     def stand_for(self, factor: float) -> None:

@@ -12,15 +12,13 @@ from scipy.interpolate import CubicSpline
 from diffsim.grid import Grid
 from diffsim.records import Resampling
 from diffsim.scene.fields import build_field, overlaps
+from diffsim.scene.forward import Forward
 from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, Truth
-from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input
-from diffsim.simulation import Solution
+from diffsim.scene.setup import Setup, Where, build_inputs, build_setup, check_inputs, require_input
+from diffsim.scene.shot_runs import predictions
+from diffsim.scene.workers import HERE, Workers
 from diffsim.typing import Array
-
-Where = tuple[str, str]
-"""("traces" or "final", state)"""
-
 
 Sampling = Callable[[Any], Any]
 """The traces of a run -> the traces at the times of the data."""
@@ -69,12 +67,13 @@ def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
     return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in scene.unknowns}
 
 
-def observe(scene: Description, setup: Setup) -> Observed:
+def observe(scene: Description, setup: Setup, workers: Workers = HERE) -> Observed:
     """Take the data from the records; with a truth, make them from that, at the places and times of the records if there are some.
 
     Args:
         scene: the scene.
         setup: the scene on its own grid. The data are interpolated to it.
+        workers: where the shots of the truth run.
     """
     end = setup.equation.dt * setup.steps
     records = {name: recorded.until(end) for name, recorded in setup.data.items()}
@@ -82,24 +81,33 @@ def observe(scene: Description, setup: Setup) -> Observed:
     if scene.truth is None:
         noise = {("traces", name): _noise(found.deviation, found.values) for name, found in records.items()}
         return Observed({name: found.values for name, found in records.items()}, {}, noise, records, sampling)
-    return _made(scene, scene.truth, setup, records, sampling)
+    return _made(scene, scene.truth, setup, workers, records, sampling)
 
 
-def _made(scene: Description, truth: Truth, setup: Setup, records: Mapping[str, Recorded], sampling: Mapping[str, Sampling]) -> Observed:
+def _made(
+    scene: Description,
+    truth: Truth,
+    setup: Setup,
+    workers: Workers,
+    records: Mapping[str, Recorded],
+    sampling: Mapping[str, Sampling],
+) -> Observed:
     """Data of the truth."""
     fine, inputs = prepared(scene, setup)
-    solutions = fine.predict(inputs)
+    wanted = sorted({(m.of, m.state) for m in scene.misfit})
+    shots = list(workers.run(predictions, (Forward(fine, inputs),), (wanted, {}), range(len(fine.shots))))
 
-    wanted = {(m.of, m.state) for m in scene.misfit}
     rng = np.random.default_rng(scene.seed)
     traces: dict[str, Array] = {}
     finals: dict[str, Array] = {}
     noise: dict[Where, float] = {}
-    for kind, state in sorted(wanted):
+    for kind, state in wanted:
+        predicted = [shot[kind, state].astype(float) for shot in shots]
         if kind == "final":
-            clean = np.stack([averaged(s.final[state].astype(float), fine.grid, setup.grid) for s in solutions])
+            clean = np.stack([averaged(field, fine.grid, setup.grid) for field in predicted])
         else:
-            clean = _sampled(fine, solutions, state, records[state].times if state in records else setup.times())
+            times = records[state].times if state in records else setup.times()
+            clean = np.stack([CubicSpline(fine.times(), traces)(times) for traces in predicted])
         deviation: float | Array = truth.noise * float(np.sqrt(np.mean(clean**2))) if clean.size else 0.0
         data = clean
         if kind == "traces" and state in records:
@@ -109,11 +117,6 @@ def _made(scene: Description, truth: Truth, setup: Setup, records: Mapping[str, 
         noise[kind, state] = deviation if isinstance(deviation, float) else _noise(deviation, data)
         (traces if kind == "traces" else finals)[state] = data + deviation * rng.standard_normal(clean.shape)
     return Observed(traces, finals, noise, records, sampling)
-
-
-def _sampled(fine: Setup, solutions: list[Solution], state: str, times: Array) -> Array:
-    """Traces of the finer run at other times, shots first."""
-    return np.stack([CubicSpline(fine.times(), s.traces[state].astype(float))(times) for s in solutions])
 
 
 def _noise(deviation: Array | None, data: Array) -> float:

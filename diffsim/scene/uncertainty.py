@@ -13,23 +13,22 @@ import numpy as np
 from scipy import sparse
 
 from diffsim.errors import ParameterError, SceneError
-from diffsim.losses import L2Misfit, Misfit, Tikhonov
+from diffsim.losses import L2Misfit, Tikhonov
 from diffsim.optimize import CorrelatedPrior, Journal, PrecisionPrior, Regions, StackedPriors, posterior
 from diffsim.optimize.evaluation import journaled
 from diffsim.optimize.journal import Evaluation
 from diffsim.optimize.priors import Prior
 from diffsim.scene.assemble import Problem
-from diffsim.scene.curvature import CellCurvature, bend
+from diffsim.scene.curvature import CellCurvature
 from diffsim.scene.folder import UNCERTAINTY, Identity
 from diffsim.scene.interrupt import Interrupt
+from diffsim.scene.misfits import Misfits, bend
 from diffsim.scene.mutes import kept
-from diffsim.scene.objective import as_solution
 from diffsim.scene.progress import Watcher
-from diffsim.scene.setup import prefix_error
+from diffsim.scene.setup import Where, prefix_error
 from diffsim.scene.shot_misfits import ShotMisfit
 from diffsim.scene.shots import digest_of
-from diffsim.scene.truth import Observed, Where
-from diffsim.simulation import Solution
+from diffsim.scene.truth import Observed
 from diffsim.typing import Array, IntArray
 
 
@@ -125,7 +124,7 @@ def uncertain(
     assert model is not None
     likelihood = Likelihood(problem, observed)
     prior = StackedPriors([_prior(problem, name, variables, fields, likelihood.over(*loss)) for name in problem.unknowns.parts])
-    curvature = CellCurvature(problem, fields, likelihood.bend, lambda fields, moved: {})
+    curvature = CellCurvature(problem, fields, likelihood.misfits, lambda fields, moved: {})
     began = time.perf_counter()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
@@ -165,6 +164,9 @@ class Likelihood:
         problem: the assembled scene.
         observed: its data.
 
+    Attributes:
+        misfits: its terms.
+
     Raises:
         SceneError: the noise is not known.
     """
@@ -172,7 +174,7 @@ class Likelihood:
     def __init__(self, problem: Problem, observed: Observed) -> None:
         self._observed = observed
         self._weights: dict[Where, Array] = {}
-        self._misfits: dict[Where, list[Misfit]] = {}
+        terms: dict[str, tuple[Where, list[ShotMisfit]]] = {}
         for of, state in sorted({(misfit.of, misfit.state) for misfit in problem.scene.misfit}):
             data, weight = observed.of(of, state), _weight(problem, observed, (of, state))
             there = np.isfinite(data)
@@ -180,12 +182,8 @@ class Likelihood:
             sampling = observed.sampling.get(state) if of == "traces" else None
             shots = [L2Misfit(*each) for each in zip(data, self._weights[of, state], there, strict=True)]
             silent = observed.recorded(of, state) is not None and sampling is None  # no sample is within the run
-            self._misfits[of, state] = [ShotMisfit(None if silent else shot, sampling) for shot in shots]
-
-    def bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
-        """Its Hessian times a change of the solution of a shot."""
-        place, moved = ({(of, state): getattr(s, of)[state] for of, state in self._misfits} for s in (solution, change))
-        return as_solution(bend(lambda x: sum(each[shot](x[where]) for where, each in self._misfits.items()), place, moved))
+            terms[f"{of} of {state}"] = (of, state), [ShotMisfit(None if silent else shot, sampling) for shot in shots]
+        self.misfits = Misfits(terms)
 
     def over(self, misfit: float, predicted: Mapping[Where, Array]) -> float:
         """Its value over that of the misfits as the search weighted them: penalties of the loss times this are those of a likelihood."""

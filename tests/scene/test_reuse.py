@@ -11,6 +11,7 @@ import pytest
 
 from diffsim.scene import Scene
 from diffsim.scene.folder import FREE, identify
+from diffsim.scene.misfits import Misfits
 from diffsim.scene.objective import Objective
 from diffsim.scene.shots import ShotFile
 from diffsim.scene.truth import observe
@@ -155,7 +156,7 @@ def test_a_killed_evaluation_is_not_gone_on_with_at_other_unknowns(tmp_path: Pat
 def test_a_scene_without_a_folder_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     objective = scene(ACOUSTIC, checkpoint={"schedule": "multi_tier", "slots": 2, "disk": "1 MB", "resume": 1e-9}).objective("f64")
-    monkeypatch.setattr(Objective, "seed", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Misfits, "seed", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         objective.evaluate(objective.problem.theta)
     assert not list(tmp_path.iterdir())

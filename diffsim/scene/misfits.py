@@ -1,0 +1,70 @@
+"""All misfits of a scene: their values for a shot, and their derivatives with respect to its solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from diffsim.ad import jvp, vjp
+from diffsim.losses import Misfit
+from diffsim.scene.setup import Where
+from diffsim.simulation import Solution
+from diffsim.typing import Array
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Misfits:
+    """The misfits of every shot.
+
+    Attributes:
+        terms: label -> the predicted quantity that it compares, and the misfit of each shot.
+    """
+
+    terms: Mapping[str, tuple[Where, Sequence[Misfit]]]
+
+    @property
+    def places(self) -> set[Where]:
+        """The predicted quantities that have data."""
+        return {where for where, _ in self.terms.values()}
+
+    def compared(self, solution: Solution) -> dict[Where, Array]:
+        """The part of a solution that has data."""
+        return part_of(solution, self.places)
+
+    def of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
+        """Each misfit of one shot."""
+        return {label: misfits[shot](predicted[where]) for label, (where, misfits) in self.terms.items()}
+
+    def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
+        """The misfits of one shot, and the cotangents of their sum."""
+        values, bars = gradient_of_sum(partial(self.of, shot=shot), self.compared(solution))
+        return values, _as_solution(bars)
+
+    def bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
+        """The Hessian of the sum for one shot, times a change of its solution."""
+        return _as_solution(bend(lambda x: sum(self.of(x, shot).values()), self.compared(solution), self.compared(change)))
+
+
+def part_of(solution: Solution, places: Collection[Where]) -> dict[Where, Array]:
+    """Some of the predicted quantities of a solution."""
+    return {(of, state): getattr(solution, of)[state] for of, state in places}
+
+
+def gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dict[str, float], T]:
+    """The value of each term at a place, and the gradient of their sum."""
+    values, pullback = vjp(terms, place)
+    return {label: float(value) for label, value in values.items()}, pullback(dict.fromkeys(values, 1.0))[0]
+
+
+def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:
+    """The Hessian of a function of a record of arrays at a place, times a change of it."""
+    return jvp(lambda x: vjp(function, x)[1](1.0)[0], (place,), (change,))[1]
+
+
+def _as_solution(bars: Mapping[Where, Array]) -> Solution:
+    """Cotangents of what is compared, as those of a solution."""
+    return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))
