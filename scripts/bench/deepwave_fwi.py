@@ -93,6 +93,9 @@ def main() -> None:
             by_cell = np.zeros(start.shape)
             by_cell[inner] = inside.grad.double().numpy()
             by_cell *= (speed - lower) * (upper - speed) / (upper - lower) * scale
+            print(
+                f"Deepwave: gradient {gradients}, loss {loss.item():.4g}, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True
+            )
             return loss.item(), gaussian_filter(by_cell, stage["smooth"], mode="reflect")[free]
 
         found = minimize(objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": stage["iterations"], "ftol": 1e-9, "gtol": 0.0})
