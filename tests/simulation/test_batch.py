@@ -14,12 +14,15 @@ import diffsim as ds
 from diffsim.solvers import Acoustic, Heat
 from diffsim.stepping.batched import why_not_batched
 from tests.cases import CASES, Case
-from tests.sampled import sampled
 from tests.steps import STEPS
 from tests.steps.step import Step, direction
 
 RUNS = 3
 GRID = ds.Grid((9, 13), 10.0)
+
+FEW = ("acoustic 2-D mixed", "long wave on the sphere", "sides 1-D", "stretched", "numbers 2-D", "regions 2-D", "heat, driven at its sides")
+"""One of each kind; all others are slow tests."""
+KINDS = [pytest.param(thing, marks=[] if thing.name in FEW else [pytest.mark.slow], id=thing.name) for thing in (*CASES, *STEPS)]
 
 Fields = dict[str, np.ndarray]
 
@@ -58,8 +61,8 @@ def require_same_bits(found: ds.Solution, expected: ds.Solution) -> None:
             np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
 
 
-@pytest.mark.parametrize("precision", ["f32", "f64"])
-@pytest.mark.parametrize("thing", sampled([*CASES, *STEPS], 4, ids=lambda thing: thing.name))
+@pytest.mark.parametrize("precision", [pytest.param("f32", marks=pytest.mark.slow), "f64"])
+@pytest.mark.parametrize("thing", KINDS)
 def test_each_run_has_the_bits_that_it_has_alone(thing: Case | Step, precision: str) -> None:
     simulation, steps, runs = single(thing, precision)
     refused = why_not_batched(simulation._compiled.step)
