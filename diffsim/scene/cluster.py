@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from diffsim.arguments import shown, whole
 from diffsim.engine import settings
-from diffsim.errors import WorkerError
+from diffsim.errors import ParameterError, WorkerError
 from diffsim.packages import of_extra
 from diffsim.scene.cluster_worker import Conditions, Parcel, available_here, run_shots, store
 from diffsim.scene.shot_progress import ShotProgress
@@ -59,6 +59,7 @@ def opened(workers: Processes, shots: int) -> Iterator[Workers]:
 
     Raises:
         MissingPackageError: `distributed` is not installed.
+        ParameterError: `workers` is none of these.
         WorkerError: the processes cannot be started or reached.
     """
     if workers is None:
@@ -73,7 +74,7 @@ def opened(workers: Processes, shots: int) -> Iterator[Workers]:
             client = stack.enter_context(_connected(workers)) if isinstance(workers, str) else workers
             crew = Cluster(lambda: client, Conditions.of_head(None))
         else:
-            raise WorkerError(f"workers = {shown(workers)}, expected {WANTED}; give one of them")
+            raise ParameterError(f"workers = {shown(workers)}, expected {WANTED}; give one of them")
         yield crew
         crew.close()
 

@@ -192,6 +192,8 @@ def test_what_workers_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         opened(0, 2),
     ):
         pass
+    with pytest.raises(ParameterError, match=r"workers = 2\.5, expected a number of processes, the address"), opened(2.5, 2):  # type: ignore[arg-type]
+        pass
     with dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}):
         for address in ("tcp://127.0.0.1:9", "nowhere"):
             with (
