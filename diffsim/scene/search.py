@@ -26,7 +26,9 @@ from diffsim.scene.progress import Watcher
 from diffsim.scene.schema import Stage
 from diffsim.scene.shots import digest_of
 from diffsim.scene.stages import restarted, start_of
+from diffsim.scene.together import SECONDS, most_together
 from diffsim.scene.truth import Observed
+from diffsim.scene.workers import HERE
 from diffsim.typing import Array, IntArray
 
 
@@ -71,6 +73,7 @@ class Search:
         self._history: list[Progress] = []
         self._seconds: list[float] = []
         self._peak = 0
+        self._grouped = False
 
     def run(self) -> Found:
         """Run all stages.
@@ -99,6 +102,20 @@ class Search:
         self._count(objective)
         return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.message, self._seconds, self._peak)
 
+    def _group(self, objective: Objective, stage: Stage) -> None:
+        """Let shots run together from now on, if the rest of a stage takes long enough. No bit changes."""
+        problem, evaluations = objective.problem, len(objective.seconds)
+        if self._grouped or evaluations < 2 or problem.workers is not HERE:  # the first evaluation compiles
+            return
+        self._grouped = True
+        if objective.seconds[-1] * ((stage.iterations or 0) - evaluations) < SECONDS:
+            return
+        size = most_together(problem.setup, problem.checkpoint)
+        if size > 1:
+            forward = replace(problem.forward, together=size)
+            objective.problem = replace(problem, forward=forward)
+            self._problem = replace(self._problem, forward=forward)
+
     def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""
         unknowns = restarted(self._problem.unknowns, fields, stage, weights)
@@ -116,6 +133,7 @@ class Search:
 
         def watched(theta: Array, shots: IntArray | None = None) -> tuple[float, Array]:
             interrupt.heed()
+            self._group(objective, stage)
             found = objective(theta) if shots is None else objective(theta, shots)
             best.consider(theta, found[0], comparable=shots is None)
             return found
