@@ -43,6 +43,8 @@ PATIENCE = 60.0
 """Seconds to wait for a worker while there is none."""
 MOST_DEATHS = 3
 """Workers that may die while they run a shot, before the run ends."""
+SEND_SECONDS = 3
+"""Seconds to wait for a worker to which something is sent. It may have died just then, or compile."""
 LOOK = 0.5
 """Seconds between two looks at which workers there are."""
 
@@ -221,12 +223,15 @@ class Cluster:
 
     def send(self, addresses: Sequence[str], values: Mapping[int, Any]) -> list[str]:
         """Send workers what they do not have yet. Returns those that have all of it now."""
+        import dask
+
         missing = {address: frozenset(values.keys() - self._has.get(address, ())) for address in addresses}
         for numbers in set(missing.values()) - {frozenset()}:
             parcels = {number: Parcel(values[number]) for number in numbers}
             needed = {*self._numbers.values(), *values}
             group = [address for address in addresses if missing[address] == numbers]
-            found = self.client.run(store, self.head, parcels, needed, workers=group, on_error="ignore")  # some may have died
+            with dask.config.set({"distributed.comm.timeouts.connect": SEND_SECONDS}):
+                found = self.client.run(store, self.head, parcels, needed, workers=group, on_error="ignore")
             for address in found:
                 self._has[address] = self._has.get(address, set()) & needed | values.keys()
         return [address for address in addresses if values.keys() <= self._has.get(address, set())]
