@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, minimise
-from diffsim.optimize.method import Method
+from diffsim.optimize.method import Method, Reason
 from diffsim.optimize.minimise import METHODS
 from diffsim.scene.assemble import Problem
 from diffsim.scene.curvature import Curvature
@@ -40,7 +40,7 @@ class Found:
         last: the same at the answer.
         misfit: the misfits' part of the loss at the answer.
         history: the start and every iteration.
-        stopped: the reason why the last stage stopped.
+        reason: why the last stage stopped.
         seconds: time of each gradient.
         peak: bytes of memory that the first gradient needed.
     """
@@ -50,7 +50,7 @@ class Found:
     last: Evaluation
     misfit: float
     history: tuple[Progress, ...]
-    stopped: str
+    reason: Reason
     seconds: list[float]
     peak: int
 
@@ -97,7 +97,7 @@ class Search:
         at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
-        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.message, self._seconds, self._peak)
+        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.reason, self._seconds, self._peak)
 
     def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""
