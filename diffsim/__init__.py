@@ -41,7 +41,7 @@ from diffsim.grid import Grid
 from diffsim.engine import init
 from diffsim.preconditioners import BlockJacobi
 from diffsim.scene import Scene
-from diffsim.simulation import Simulation, Solution, host_stage, plan
+from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
 from diffsim.stepping.repeat import repeat
@@ -52,6 +52,7 @@ from diffsim.version import __version__
 
 __all__ = [
     "Antiperiodic",
+    "Batch",
     "BlockJacobi",
     "DiffsimError",
     "Dirichlet",

@@ -193,6 +193,16 @@ class Grid(Summary):
         found = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
         return 0.5 * (found + np.append(found[1:], found[-1])) if location else found
 
+    def repeated(self, count: int, axis: str) -> Grid:
+        """This grid so many times, one beside the other along a first axis of this name, with a distance of 1."""
+        found = Grid((1,), 1.0)  # its attributes are replaced
+        object.__setattr__(found, "shape", (count, *self.shape))
+        object.__setattr__(found, "uniform_spacing", (1.0, *self.uniform_spacing))
+        object.__setattr__(found, "origin", (0.0, *self.origin))
+        object.__setattr__(found, "axes", (axis, *self.axes))
+        object.__setattr__(found, "faces", (None, *self.faces))
+        return found
+
     def _place(self, axis: int, location: int) -> tuple[int, int]:
         axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
         return axis, whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)

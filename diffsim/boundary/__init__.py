@@ -21,6 +21,7 @@ from diffsim.boundary.sides import Ghost as Ghost
 from diffsim.boundary.sides import Rules as Rules
 from diffsim.boundary.sides import Side as Side
 from diffsim.boundary.sides import Sides as Sides
+from diffsim.boundary.sides import after_one_more as after_one_more
 from diffsim.boundary.sides import bound as bound
 from diffsim.boundary.sides import check_halo as check_halo
 from diffsim.boundary.sides import depth as depth

@@ -118,6 +118,10 @@ class Side:
         found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
         return [(sum(weight for _, weight in cells), given) for cells, given in found]
 
+    def after_one_more(self) -> Side:
+        """The side of the same axis where one more comes before it."""
+        return dataclasses.replace(self, place=dataclasses.replace(self.place, axis=self.place.axis + 1))
+
     def linear(self) -> Side:
         """The rule of a tangent: without its constant."""
         return dataclasses.replace(self, homogeneous=True)
@@ -171,6 +175,12 @@ def _side(rule: Rule, place: Place) -> Side:
 def zero_rules(ndim: int) -> Rules:
     """Zero outside the grid along every axis."""
     return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
+
+
+def after_one_more(rules: Rules) -> Rules:
+    """The rules of the same axes after a first one, beyond which everything is zero."""
+    (first,) = zero_rules(1)
+    return (first, *((low.after_one_more(), high.after_one_more()) for low, high in rules))
 
 
 def linear(rules: Rules) -> Rules:

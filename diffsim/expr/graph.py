@@ -237,6 +237,14 @@ class Graph:
             total = self.add(total, node)
         return total
 
+    def copied_to(self, graph: Graph, leaf: Callable[[Node], Any]) -> dict[int, Node]:
+        """Copy all nodes to an empty graph, where they have the same ids, and return them by id. `leaf` gives the data of a read there."""
+        done: dict[int, Node] = {}
+        for node in self._interned.values():
+            data = leaf(node) if node.op == "read" else node.data
+            done[node.id] = graph._intern(node.op, tuple(done[a.id] for a in node.args), data)
+        return done
+
     def replace(
         self,
         roots: Iterable[Node],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import signal
 from scipy.fft import next_fast_len
 
 import diffsim.numpy as dnp
@@ -61,6 +60,8 @@ class ZeroPhaseFilter:
         if len(corners) == 2 and corners["highpass"] >= corners["lowpass"]:
             raise ParameterError(f"highpass: expected less than lowpass = {lowpass:g} Hz, got {highpass:g}; exchange them")
         kind = "bandpass" if len(corners) == 2 else next(iter(corners))
+        from scipy import signal  # on demand: it takes as long as a quarter of diffsim
+
         sections = signal.butter(order, np.squeeze([*corners.values()]), kind, fs=1 / dt, output="sos")
         slowest = float(np.max(np.abs(signal.sos2zpk(sections)[1])))
         self._length = int(next_fast_len(self.samples + int(np.log(DECAYED) / np.log(slowest)), real=True))

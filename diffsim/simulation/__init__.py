@@ -1,5 +1,6 @@
 """An equation with its sources and receivers: run it, and take derivatives through all of its time steps."""
 
+from diffsim.simulation.batch import Batch as Batch
 from diffsim.simulation.host_stage import host_stage as host_stage
 from diffsim.simulation.planning import plan as plan
 from diffsim.simulation.planning import plan_for as plan_for

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import numpy.typing as npt
 
 from diffsim.stepping.forward import receiver_points, source_points
@@ -34,6 +35,16 @@ def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receive
     for state, places in receivers.items():
         tables[receiver_points(state)] = linear_table(step.grid, step.states[state].location, places, f"receiver of {state}")
     return tables
+
+
+def side_by_side(tables: Sequence[PointTable]) -> PointTable:
+    """The points of all runs of a batch, in the order of the runs, on the grid of all runs."""
+    cells = [np.pad(table.cells, ((0, 0), (1, 0)), constant_values=run) for run, table in enumerate(tables)]
+    ends = np.cumsum([0, *(len(table.weights) for table in tables)])
+    starts = [table.starts[:-1] + first for table, first in zip(tables, ends[:-1], strict=True)]
+    return PointTable(
+        np.concatenate(cells), np.concatenate([table.weights for table in tables]), np.append(np.concatenate(starts), ends[-1])
+    )
 
 
 def with_tangents(points: Mapping[str, PointTable], forcings: Iterable[str], receivers: Iterable[str], order: int) -> Points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,10 @@ class Profile:
     def extended(self, values: Array, halo: int) -> Array:
         """The profile's `values` with `halo` more at both ends."""
         return np.pad(values, halo, mode="edge")
+
+    def after_one_more(self) -> Profile:
+        """The profile along the same axis where one more comes before it."""
+        return replace(self, axis=self.axis + 1)
 
 
 class Equation(ABC):

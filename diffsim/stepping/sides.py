@@ -7,7 +7,7 @@ inputs, and their derivatives are derivatives of expressions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,10 @@ class Beyond(Profile):
         _put(out, self.side.place.high, len(values), halo, weights)
         return out
 
+    def after_one_more(self) -> Profile:
+        assert self.side is not None
+        return replace(self, axis=self.axis + 1, side=self.side.after_one_more())
+
 
 @dataclass(frozen=True)
 class Ones(Profile):
@@ -59,6 +63,11 @@ class Ones(Profile):
         for side in self.sides:
             _put(out, side.place.high, len(values), halo, [share for share, _ in side.shares(len(values), halo)])
         return out
+
+    def after_one_more(self) -> Profile:
+        assert self.sides is not None
+        low, high = self.sides
+        return replace(self, axis=self.axis + 1, sides=(low.after_one_more(), high.after_one_more()))
 
 
 def goes_on(side: Side, n: int) -> bool:

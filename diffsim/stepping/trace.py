@@ -41,7 +41,7 @@ class Trace(Graph):
 
     def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce) -> None:
         super().__init__()
-        self.grid, self.dt, self._reduce = grid, dt, reduce
+        self.grid, self.dt, self.reduce_by = grid, dt, reduce
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers of placeholder fields while an operator is traced
@@ -174,7 +174,7 @@ class Trace(Graph):
 
     def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
         """A number computed from all cells of an expression."""
-        return self._reduce(self, value, how)
+        return self.reduce_by(self, value, how)
 
     def rules_of(self, field: Symbol) -> Boundary:
         """The boundary rules of a stored field."""

@@ -44,6 +44,7 @@ def filtered(values, gain, length):
 def main() -> None:
     path, threads = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)  # its reverse sweep takes three times as long with denormal numbers
     arrays = dict(np.load(path))
     settings = json.loads(str(arrays["settings"]))
     start, free, data = arrays["start"], arrays["free"], torch.tensor(arrays["data"], dtype=torch.float32)
@@ -69,7 +70,7 @@ def main() -> None:
         moved[free] = theta
         return lower + (upper - lower) / (1 + np.exp(-(base + scale * gaussian_filter(moved, smooth, mode="reflect"))))
 
-    began, gradients, losses = time.perf_counter(), 0, []
+    began, before, gradients, losses = time.perf_counter(), time.process_time(), 0, []
     now = base.copy()
     for stage in settings["stages"]:
         base, theta = now, np.zeros(int(free.sum()))
@@ -93,18 +94,21 @@ def main() -> None:
             by_cell = np.zeros(start.shape)
             by_cell[inner] = inside.grad.double().numpy()
             by_cell *= (speed - lower) * (upper - speed) / (upper - lower) * scale
+            print(
+                f"Deepwave: gradient {gradients}, loss {loss.item():.4g}, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True
+            )
             return loss.item(), gaussian_filter(by_cell, stage["smooth"], mode="reflect")[free]
 
         found = minimize(objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": stage["iterations"], "ftol": 1e-9, "gtol": 0.0})
         losses.append(float(found.fun))
         speed = field(found.x, stage["smooth"])
         now = np.log((speed - lower) / (upper - speed))
-    seconds = time.perf_counter() - began
+    seconds, processor = time.perf_counter() - began, time.process_time() - before
     with torch.no_grad():
         residual = predicted(given, torch.tensor(speed[inner], dtype=torch.float32))[:, ::every] - data
     unexplained = math.sqrt(float((residual**2).mean()) / float((data**2).mean()))
     np.save(path + ".answer.npy", speed)
-    print(json.dumps({"seconds": seconds, "gradients": gradients, "losses": losses, "unexplained": unexplained}))
+    print(json.dumps({"seconds": seconds, "processor": processor, "gradients": gradients, "losses": losses, "unexplained": unexplained}))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from diffsim.arguments import one_of, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
-from diffsim.simulation import host_stage
+from diffsim.simulation.host_stage import host_stage
 from diffsim.solvers.dg.element import COURANT, STAGES, Element, reference_element
 from diffsim.solvers.stability import check_common
 from diffsim.stepping.equation import Equation

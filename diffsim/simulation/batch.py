@@ -1,0 +1,302 @@
+"""Several runs of one simulation side by side, computed by one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
+from diffsim.arguments import function, instance, mapping, real_array, whole
+from diffsim.checkpoint import Action, Checkpoint, OnProgress
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
+from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
+from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.forward import Watch
+from diffsim.simulation.loss import Loss, value_and_cotangents
+from diffsim.simulation.options import Until, WatchAdjoint
+from diffsim.simulation.points import Points, point_tables, side_by_side
+from diffsim.simulation.simulation import Simulation
+from diffsim.simulation.solution import Pullback, Solution
+from diffsim.simulation.traced import Traced
+from diffsim.simulation.turns import Turn
+from diffsim.stepping.batched import Batched, why_not_batched
+from diffsim.stepping.equation import Equation
+from diffsim.stepping.points import PointTable
+from diffsim.summary import Rows, Summary
+from diffsim.typing import Array
+
+MOST = 2**20
+"""The most runs of a batch."""
+
+
+class Batch(Summary):
+    """Several runs of one simulation side by side: shots of a survey, members of an ensemble.
+
+    One kernel computes them all, so a small grid costs fewer launches and keeps all cores busy. Each run has the same bits as alone.
+
+    An input has the shape that the simulation takes, and is then the same in all runs, or one axis of runs before it. Solutions have an
+    axis of runs before the others: states (runs, cells), traces (runs, steps + 1, receivers). A gradient has the shape of its input; for
+    an input that all runs share it is the sum over the runs.
+
+    Args:
+        simulation: one run. It stays as it is, and can be used.
+        runs: number of runs.
+        sources: forcing -> coordinates, shape (runs, sources, axes), or (sources, axes) for all runs. Left out: those of the simulation.
+        receivers: state -> coordinates, likewise.
+
+    Attributes:
+        runs: number of runs.
+
+    Raises:
+        ParameterError: the equation's runs cannot be computed together: its grid has three dimensions, it has numbers among its states, or
+            a stage that reads all cells, such as a solver or a sum.
+        ShapeError: a source or receiver outside the grid, or coordinates for another number of runs.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Which wave speed explains a survey of three shots?
+        grid = ds.Grid((40, 60), spacing=10.0)
+        one = ds.Simulation(
+            ds.solvers.Acoustic(grid, dt=1.5e-3), sources={"f": [[50.0, 100.0]]}, receivers={"p": [[350.0, 300.0]]}, wrt=["c"]
+        )
+        shots = ds.Batch(one, 3, sources={"f": [[[50.0, x]] for x in (100.0, 300.0, 500.0)]})
+        wavelet = np.sin(np.linspace(0.0, 6.0, 200))[:, None]
+        measured = shots.run({"c": np.full(grid.shape, 2000.0), "f": wavelet}, steps=200).traces["p"]
+        assert measured.shape == (3, 201, 1)
+        guess = {"c": np.full(grid.shape, 1900.0), "f": wavelet}
+        loss, gradient = shots.value_and_grad(lambda found: ((found.traces["p"] - measured) ** 2).sum(), guess, steps=200)
+        assert loss > 0 and gradient["c"].shape == grid.shape
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        runs: int,
+        sources: Mapping[str, npt.ArrayLike] | None = None,
+        receivers: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> None:
+        one = instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one for a single run")._compiled
+        self.runs = whole("runs", runs, 1, MOST, "give the number of runs")
+        refused = why_not_batched(one.step)
+        if refused is not None:
+            raise ParameterError(
+                f"batch of {type(one.equation).__name__}, expected a step whose cells read only cells nearby, got {refused}; solve one run "
+                "after another"
+            )
+        self._take(simulation, {name: [table] * self.runs for name, table in one.points.items()} | self._tables(one, sources, receivers))
+
+    def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
+        one = simulation._compiled
+        self._one, self._points = simulation, dict(points)
+        batched = Batched(one.grid, self.runs)
+        parts = batched.map(one.traced.coefficients), batched.map(one.traced.initial), batched.step(one.step)
+        self._all = Simulation._of(
+            Compiled(
+                _Together(one.equation, batched.grid),
+                Traced(*parts, one.traced.order),
+                {name: side_by_side(tables) for name, tables in points.items()},
+                one.receivers,
+                one.wrt,
+                one.precision,
+                Turn(),
+                differentiable=one.stepper.adjoint is not None,
+            )
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the simulation and the points. Kernels are compiled anew after loading."""
+        return _loaded, (self._one, self.runs, self._points)
+
+    def _summary(self) -> tuple[str, Rows]:
+        head, rows = self._one._summary()
+        return f"Batch of {self.runs} runs: {head}", rows
+
+    def __repr__(self) -> str:
+        return f"Batch({self._one!r}, runs={self.runs})"
+
+    def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
+        """Move sources and receivers without compiling anew; see the class for their shapes.
+
+        Raises:
+            ShapeError: a source or receiver is outside the grid. Nothing is moved.
+            ParameterError: a forcing or state that the simulation was built without.
+        """
+        tables = self._tables(self._one._compiled, sources, receivers)
+        with self._all._turn:
+            self._all._compiled.move({name: side_by_side(each) for name, each in tables.items()})
+            self._points |= tables
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        steps: int,
+        every: int = 0,
+        watch: Watch | None = None,
+        checkpoint: Checkpoint = "auto",
+        until: Until | None = None,
+    ) -> Solution:
+        """Solve forward; see `Simulation.run`. States have an axis of runs, also in `watch` and `until`."""
+        steps = check_steps(steps)
+        return self._apart(self._all.run(self._together(inputs, steps), steps, every, watch, checkpoint, until))
+
+    def vjp(
+        self,
+        inputs: Mapping[str, npt.ArrayLike],
+        steps: int,
+        checkpoint: Checkpoint = "auto",
+        on_action: Callable[[Action], None] | None = None,
+        until: Until | None = None,
+        every: int = 1,
+        on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
+    ) -> tuple[Solution, Pullback]:
+        """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
+        steps = check_steps(steps)
+        given = self._together(inputs, steps)
+        shared = {name for name, value in inputs.items() if np.ndim(value) == len(self.input_shape(name, steps))}
+        joint, pull = self._all.vjp(given, steps, checkpoint, on_action, until, every, on_progress, watch)
+        solution = self._apart(joint)
+        like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution)))
+
+        def pullback(cotangents: Solution) -> dict[str, Array]:
+            bars = pull(self._joint(checked_cotangents(cotangents, like)))
+            return {name: self._given_shape(name, bar, name in shared) for name, bar in bars.items()}
+
+        return solution, pullback
+
+    def value_and_grad(
+        self,
+        loss: Loss,
+        inputs: Mapping[str, npt.ArrayLike],
+        steps: int,
+        checkpoint: Checkpoint = "auto",
+        on_action: Callable[[Action], None] | None = None,
+        until: Until | None = None,
+        every: int = 1,
+        on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
+    ) -> tuple[float, dict[str, Array]]:
+        """Value of a loss of all runs and its gradient for every input in `wrt` of the simulation; see `Simulation.value_and_grad`."""
+        function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
+        solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
+        value, cotangents = value_and_cotangents(loss, solution)
+        return value, pullback(cotangents)
+
+    def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
+        """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
+        steps = check_steps(steps)
+        both = self._all.jvp(self._together(inputs, steps), self._together(tangents, steps, "tangents"), steps)
+        return self._apart(both[0]), self._apart(both[1])
+
+    def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
+        """The shape of an input, by name, of each of the runs; see `Simulation.input_shape`."""
+        return self._one.input_shape(name, steps)
+
+    def _tables(
+        self, one: Compiled, sources: Mapping[str, npt.ArrayLike] | None, receivers: Mapping[str, npt.ArrayLike] | None
+    ) -> dict[str, list[PointTable]]:
+        """The points of each run."""
+        sources, receivers = places("sources", sources), places("receivers", receivers)
+        check_names("sources", sources, one.step.forcings, "forcings with sources")
+        check_names("receivers", receivers, one.receivers, "states with receivers")
+        rows = {kind: self._rows(kind, given) for kind, given in (("sources", sources), ("receivers", receivers))}
+        each: list[Points] = [
+            point_tables(one.step, *({n: row[k] for n, row in rows[kind].items()} for kind in ("sources", "receivers")))
+            for k in range(self.runs)
+        ]
+        return {name: [tables[name] for tables in each] for name in each[0]}
+
+    def _rows(self, kind: str, given: Mapping[str, npt.ArrayLike]) -> dict[str, list[Array]]:
+        """Coordinates of each run."""
+        found = {}
+        for name, value in given.items():
+            coordinates = real_array(f"{kind} of {name}", value, float)
+            if coordinates.ndim == 3 and len(coordinates) != self.runs:
+                raise ShapeError(
+                    f"{kind} of {name} have shape {coordinates.shape}, expected ({self.runs}, points, axes), or (points, axes) for "
+                    "all runs; give a row of points for each run"
+                )
+            found[name] = list(coordinates) if coordinates.ndim == 3 else [coordinates] * self.runs
+        return found
+
+    def _together(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs") -> dict[str, Any]:
+        """Inputs of the simulation of all runs."""
+        one = self._one
+        check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs")
+        return {name: self._spread(name, value, one.input_shape(name, steps)) for name, value in inputs.items()}
+
+    def _spread(self, name: str, value: Any, shape: tuple[int, ...]) -> Any:
+        """An input with an axis of runs, or as the simulation of all runs takes it."""
+        if not isinstance(value, DifferentiatedArray | list | tuple):
+            value = real_array(f"input {name}", value, self._one.dtype)
+        elif not isinstance(value, DifferentiatedArray):
+            value = asarray(value)
+        whole_shape = (self.runs, *shape)
+        series = name in self._one._step.series
+        if value.shape != shape and (series or value.shape != whole_shape):
+            several = "" if series else f", or {whole_shape} for one each run"
+            raise ShapeError(f"input {name} has shape {value.shape}, expected {shape} for all runs{several}; give one of these")
+        if series:
+            return value
+        value = broadcast_to(value, whole_shape)
+        if name in self._one._step.forcings:  # the sources of one run after those of another
+            return reshape(moveaxis(value, 0, 1), (shape[0], self.runs * shape[1]))
+        return value
+
+    def _given_shape(self, name: str, bar: Array, shared: bool) -> Array:
+        """The cotangent of an input as it was given: the transpose of `_spread`."""
+        if name in self._one._step.series:
+            return bar
+        if name in self._one._step.forcings:
+            bar = np.moveaxis(bar.reshape(len(bar), self.runs, -1), 1, 0)
+        return np.asarray(bar.sum(axis=0)) if shared else np.ascontiguousarray(bar)
+
+    def _apart(self, solution: Solution) -> Solution:
+        """A solution with an axis of runs before the others."""
+        traces = {}
+        for name, values in solution.traces.items():
+            count = values.shape[1] // self.runs
+            traces[name] = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
+        return Solution(dict(solution.final), traces)
+
+    def _joint(self, cotangents: Solution) -> Solution:
+        """Cotangents of the simulation of all runs: the transpose of `_apart`."""
+        traces = {}
+        for name, values in cotangents.traces.items():
+            traces[name] = np.moveaxis(values, 0, 1).reshape(values.shape[1], -1)
+        return Solution(cotangents.final, traces)
+
+
+class _Together(Equation):
+    """What a simulation asks of the equation of all runs, whose expressions it has."""
+
+    def __init__(self, one: Equation, grid: Any) -> None:
+        self._one, self.grid, self.dt = one, grid, one.dt
+        self.states, self.parameters, self.initials, self.series = one.states, one.parameters, one.initials, one.series
+        self.forcings, self.profiles = one.forcings, one.profiles
+
+    def step(self, **fields: Any) -> dict[str, Any]:
+        raise NotImplementedError("the runs of a batch have the step of one run")
+
+    def check(self, parameters: Mapping[str, Array]) -> None:
+        alike = all(value.strides[0] == 0 for value in parameters.values())
+        for k in range(1 if alike else self.grid.shape[0]):
+            self._one.check({name: value[k] for name, value in parameters.items()})
+
+
+def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    return solution.final, solution.traces
+
+
+def _loaded(simulation: Simulation, runs: int, points: Mapping[str, list[PointTable]]) -> Batch:
+    made = Batch.__new__(Batch)
+    made.runs = runs
+    made._take(simulation, points)
+    return made
