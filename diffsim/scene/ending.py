@@ -15,8 +15,8 @@ LITTLE = 0.01
 """A loss rests over iterations that together lower it by no more than this part."""
 FEWEST, TENTH = 3, 10
 """It rests if these are at least three, and a tenth of all."""
-EXPLAINED = 1.1
-"""A residual of up to so many times the noise explains the data."""
+EXPLAINED = 1.5
+"""A residual of up to so many times the noise explains the data: the model has an error of its own."""
 
 
 def ending(scene: Description, reason: Reason, history: Sequence[Progress], compared: Collection[Compared], precision: str) -> str:
@@ -103,5 +103,5 @@ def _further(scene: Description, compared: Collection[Compared]) -> str:
     if stage.lowpass or stage.highpass or not np.isfinite(worst):
         return "; more iterations gain little"
     if worst <= EXPLAINED:
-        return "; the answer explains the data to their noise, so more iterations gain little"
-    return f"; the residual is still {worst:.2g} times the noise, for which another start, stages or another method may do more"
+        return f"; the residual is {worst:.3g} times the noise, so more iterations gain little"
+    return f"; the residual is still {worst:.3g} times the noise, for which another start, stages or another method may do more"

@@ -35,7 +35,7 @@ def test_a_loss_rests_from_where_it_falls_by_less_than_a_hundredth():
     [
         (FAST, {}, "all 8 iterations were done while the loss was still falling, by 50 % in the last one; raise optimise.iterations"),
         ([0.5**k for k in range(41)], {}, "by 94 % in the last 4 iterations; raise optimise.iterations and give --resume to go on"),
-        (SLOW, {}, "all 20 iterations were done, the last 12 of which lowered the loss by less than 1 %; the answer explains the data to"),
+        (SLOW, {}, "all 20 iterations were done, the last 12 of which lowered the loss by less than 1 %; the residual is 1.05 times"),
         (
             SLOW,
             {"stage": [{}, {"iterations": 20, "lowpass": 5.0}]},
@@ -63,7 +63,7 @@ def test_only_the_last_stage_counts():
 @pytest.mark.parametrize(
     ("times_noise", "sentence"),
     [
-        (1.05, "; the answer explains the data to their noise, so more iterations gain little"),
+        (1.05, "; the residual is 1.05 times the noise, so more iterations gain little"),
         (5.2, "; the residual is still 5.2 times the noise, for which another start, stages or another method may do more"),
     ],
 )
