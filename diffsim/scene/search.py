@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, minimise
-from diffsim.optimize.method import Method
+from diffsim.optimize.method import Method, Reason
 from diffsim.optimize.minimise import METHODS
 from diffsim.scene.assemble import Problem
 from diffsim.scene.curvature import Curvature
@@ -42,7 +42,7 @@ class Found:
         last: the same at the answer.
         misfit: the misfits' part of the loss at the answer.
         history: the start and every iteration.
-        stopped: the reason why the last stage stopped.
+        reason: why the last stage stopped.
         seconds: time of each gradient.
         peak: bytes of memory that the first gradient needed.
     """
@@ -52,7 +52,7 @@ class Found:
     last: Evaluation
     misfit: float
     history: tuple[Progress, ...]
-    stopped: str
+    reason: Reason
     seconds: list[float]
     peak: int
 
@@ -100,7 +100,7 @@ class Search:
         at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
-        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.message, self._seconds, self._peak)
+        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.reason, self._seconds, self._peak)
 
     def _group(self, objective: Objective, stage: Stage) -> None:
         """Let shots run together from now on, if the rest of a stage takes long enough. No bit changes."""
