@@ -1,6 +1,8 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
+from typing import TYPE_CHECKING, Any
+
 from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, records, solvers, tile
 from diffsim.ad import (
     check_grads,
@@ -40,7 +42,6 @@ from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.engine import init
 from diffsim.preconditioners import BlockJacobi
-from diffsim.scene import Scene
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
@@ -49,6 +50,9 @@ from diffsim.stepping.running_sum import running_sum
 from diffsim.stepping.solve import solve
 from diffsim.stepping.stages import stage
 from diffsim.version import __version__
+
+if TYPE_CHECKING:
+    from diffsim.scene import Scene
 
 __all__ = [
     "Antiperiodic",
@@ -121,3 +125,16 @@ __all__ = [
     "vjp",
     "while_loop",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Scene`, on demand: what reads scene files takes as long to import as a third of all else."""
+    if name == "Scene":
+        from diffsim.scene import Scene
+
+        return globals().setdefault(name, Scene)
+    raise AttributeError(f"module 'diffsim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -106,7 +106,8 @@ def run(options: argparse.Namespace) -> int:
     _print_lines(console, "acceptance", outcome.accepted)
     start, end = outcome.losses
     iterations = plural(outcome.history[-1].iteration, "iteration")
-    console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s; {outcome.stopped}")
+    console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s")
+    console.print(f"it stopped: {outcome.stopped}", soft_wrap=True)
     console.print(f"results in {folder}", soft_wrap=True)
     return CODES[outcome.judged]
 

@@ -63,6 +63,7 @@ def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
     assert "pass  loss reduction: " in found.out
     assert "limit at least 5" in found.out
     assert "results in runs/warm" in found.out
+    assert "\nit stopped: all 8 iterations were done" in found.out
     assert "iteration   1 of 8" in found.err
     assert Outcome.load(tmp_path / "runs" / "warm").passed
 

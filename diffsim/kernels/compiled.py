@@ -15,6 +15,8 @@ from diffsim.kernels.operator import Operator
 
 Arrays = tuple[npt.NDArray, ...]
 
+ARRAYS, ADJOINT_ARRAYS = 3, 6
+"""Arrays that a scan, and its adjoint, take for each component."""
 LONGEST = 4112
 """Most edges of a block: long enough for the prefetcher, and of a length for which neighbouring blocks use other cache sets."""
 BLOCKS = 64

@@ -16,6 +16,8 @@ from diffsim.typing import IntArray
 
 Arrays = tuple[npt.NDArray, ...]
 
+ARRAYS, ADJOINT_ARRAYS = 3, 7
+"""Arrays that a histogram, and its adjoint, take for each component."""
 MOST_PARTS = 64
 """Most parts. With this number a part of 10^7 rows is still in the cache when the adjoint walks back through it."""
 FEWEST_ROWS = 64

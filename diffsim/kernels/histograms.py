@@ -109,7 +109,7 @@ def histogram_generic_vjp(
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
     bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
-    if _large(index, vs, len(checked[0])):
+    if _large(index, vs, len(checked[0]), compiled_bins.ADJOINT_ARRAYS):
         dst_bars, value_bars = compiled_bins.generic_vjp(op, checked, index, vs, bars, totals)
     else:
         dst_bars, value_bars = plain_bins.generic_vjp(op, checked, index, vs, bars)
@@ -131,16 +131,16 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
         raise ParameterError(f"bins = {bins}, expected 0 or more")
     index = _index(index)
     n = len(index)
-    if n and worthwhile(n, [index.dtype, np.dtype(np.int64)], compiled_bins.serial(n, bins, 1)):
+    if n and worthwhile(n, [index.dtype, np.dtype(np.int64)], compiled_bins.serial(n, bins, 1), 1):
         return compiled_bins.order_by_index(index, bins)
     return plain_bins.order_by_index(index, bins)
 
 
-def _large(index: IntArray, values: Arrays, bins: int) -> bool:
-    """Whether to use a compiled kernel for these arrays."""
+def _large(index: IntArray, values: Arrays, bins: int, each: int = compiled_bins.ARRAYS) -> bool:
+    """Whether to use a compiled kernel, which takes `each` arrays for a component, for these arrays."""
     n, cols = values[0].shape
     serial = compiled_bins.serial(n, bins, cols)
-    return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial)
+    return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial, each * len(values))
 
 
 def _checked(

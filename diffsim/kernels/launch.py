@@ -15,6 +15,8 @@ SMALLEST = 1 << 15
 """Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
 LARGEST = 2**31 - 1
 """Kernels index elements with 32 bits."""
+MOST_ARRAYS = 60
+"""Arrays of components that a kernel takes. Taichi passes 64 arguments, and there are the control array, an index and marks beside them."""
 
 
 class Argument(Protocol):
@@ -47,16 +49,17 @@ _compiled: dict[Any, Any] = {}
 _generation = 0
 
 
-def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int) -> bool:
+def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int, arrays: int) -> bool:
     """Whether to use a compiled kernel for arrays, or NumPy.
 
     Args:
         size: elements.
         dtypes: of the arrays.
         serial: turns of the longest loop of one thread.
+        arrays: those of components that the kernel takes.
     """
     backend = engine.backend()
-    if not SMALLEST <= size <= LARGEST or serial > (backend.longest_loop or serial):
+    if not SMALLEST <= size <= LARGEST or arrays > MOST_ARRAYS or serial > (backend.longest_loop or serial):
         return False
     return all(dtype in backend.numbers for dtype in dtypes)
 

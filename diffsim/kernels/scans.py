@@ -68,7 +68,7 @@ def scan_vjp(
     bars = tuple(_cotangent(c, x) for c, x in zip(cotangents, checked, strict=True))
     if not checked[0].size:
         return tuple(np.empty_like(x) if x.dtype.kind == "f" else None for x in checked)
-    return tuple(_way(*checked).scan_vjp(op, checked, results, bars, reverse))
+    return tuple(_way(*checked, each=compiled.ADJOINT_ARRAYS).scan_vjp(op, checked, results, bars, reverse))
 
 
 def reduce(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
@@ -155,9 +155,10 @@ def cummin(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDAr
     return _extremum("min", np.minimum, _array(x, "x"), reverse)
 
 
-def _way(*arrays: npt.NDArray) -> ModuleType:
-    """The implementation for arrays of that size and these types."""
-    return compiled if worthwhile(arrays[0].size, [a.dtype for a in arrays], compiled.serial(arrays[0].shape)) else plain
+def _way(*arrays: npt.NDArray, each: int = compiled.ARRAYS) -> ModuleType:
+    """The implementation for components of that size and these types, whose kernel takes `each` arrays for one."""
+    dtypes, serial = [a.dtype for a in arrays], compiled.serial(arrays[0].shape)
+    return compiled if worthwhile(arrays[0].size, dtypes, serial, each * len(arrays)) else plain
 
 
 def _running(op: Operator, function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:

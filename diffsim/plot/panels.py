@@ -60,13 +60,16 @@ class Panel:
     below: Array | None = None
 
 
-def draw_panels(chart: Chart, panels: Sequence[Panel], footer: float = 0.0) -> tuple[Figure, list[tuple[View | None, Axes]]]:
+def draw_panels(
+    chart: Chart, panels: Sequence[Panel], footer: float = 0.0, columns: int | None = None
+) -> tuple[Figure, list[tuple[View | None, Axes]]]:
     """Draw every panel.
 
     Args:
         chart: the grid.
         panels: at least one.
         footer: inches left for a legend.
+        columns: number of maps side by side in 2-D; None: as their shape asks for.
 
     Returns:
         The figure, and the view and axes of every map; the view is None in 1-D.
@@ -75,7 +78,7 @@ def draw_panels(chart: Chart, panels: Sequence[Panel], footer: float = 0.0) -> t
         return _draw_curves(chart, panels, footer)
     views = chart.views
     flat = len(views) == 1
-    columns = _columns(len(panels), views[0].ratio) if flat else len(views)
+    columns = (columns or _columns(len(panels), views[0].ratio)) if flat else len(views)
     pairs = [(panel, view) for panel in panels for view in views]
     rows = -(-len(pairs) // columns)
     # one colour bar serves neighbours of one scale

@@ -10,10 +10,7 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable
 from diffsim.records.packages import package
-from diffsim.records.variables import ArrayFile, Variable, numbers, require_room
-
-MISSING = ("_FillValue", "missing_value")
-"""Attributes that hold the number which stands for a missing value."""
+from diffsim.records.variables import MISSING, PACKING, UNSIGNED, ArrayFile, Variable, require_room, unpacked
 
 
 class Hdf5File(ArrayFile):
@@ -37,18 +34,17 @@ class Hdf5File(ArrayFile):
         return cls(path, tuple(found))
 
     def read(self, name: str) -> Variable:
-        """The data set of that name. The attribute "units" has its unit; `MISSING` tells what stands for a missing value."""
+        """The data set of that name, packed numbers unpacked and missing ones NaN. The attribute "units" has its unit."""
         what = f"{self.where}, {name_shown(name)}"
         with _opened(self.path) as file:
             item = file[name]
             require_room(item.shape, what)
             try:
-                values = numbers(np.asarray(item[()]), what)
+                raw = np.asarray(item[()])
+                attributes = {key: item.attrs[key] for key in (*MISSING, *PACKING, UNSIGNED) if key in item.attrs}
             except (OSError, ValueError, TypeError, RuntimeError) as error:
                 raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
-            for key in MISSING:
-                if key in item.attrs and np.size(item.attrs[key]) == 1:
-                    values[values == float(np.ravel(item.attrs[key])[0])] = np.nan
+            values = unpacked(raw, attributes, what)
             return Variable(values, _text(item.attrs.get("units", item.attrs.get("unit", ""))), ("",) * values.ndim)
 
 

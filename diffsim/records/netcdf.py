@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable
 from diffsim.records.packages import package
-from diffsim.records.variables import ArrayFile, Variable, numbers, require_room
+from diffsim.records.variables import ArrayFile, Variable, require_room, unpacked
 
 PURPOSE = "NetCDF files"
 
@@ -40,11 +40,10 @@ class NetcdfFile(ArrayFile):
             variable = found[name]
             require_room(variable.shape, what)
             try:
-                values = numbers(np.asarray(variable.values), what)
+                raw = np.asarray(variable.values)
             except (OSError, ValueError, RuntimeError, IndexError) as error:
-                if isinstance(error, DataError):
-                    raise
                 raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
+            values = unpacked(raw, variable.attrs, what)
             return Variable(values, str(variable.attrs.get("units", "")), tuple(map(str, variable.dims)))
 
 
@@ -52,7 +51,7 @@ def _opened(path: Path) -> Any:
     package("netCDF4", PURPOSE)
     xarray = package("xarray", PURPOSE)
     try:
-        return xarray.open_dataset(path, engine="netcdf4", decode_times=False, cache=False)
+        return xarray.open_dataset(path, engine="netcdf4", decode_times=False, mask_and_scale=False, cache=False)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DataError(f"expected a NetCDF file, found {path_shown(path)}, unreadable ({_told(error)}); write it again") from None
 

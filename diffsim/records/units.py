@@ -55,10 +55,10 @@ def factor(unit: str, wanted: str) -> float:
 
 
 def plain(unit: str) -> str:
-    """A unit as the tables above write it: "m s-1", "m·s⁻¹" and "m s**-1" are "m/s"."""
+    """A unit as the tables above write it: "m s-1", "m·s⁻¹" and "m s**-1" are "m/s". A product keeps its space: "m s" is not "ms"."""
     text = unit.strip().translate(_SIGNS)
     text = text.replace("**", "").replace("^", "")
     over = [part for part in text.split() if "-" not in part]
     under = [part.replace("-", "").removesuffix("1") for part in text.split() if "-" in part]
-    text = "/".join(["".join(over), *under]) if under else "".join(over)
+    text = "/".join([" ".join(over), *under])
     return OTHER_NAMES.get(text.lower(), text)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown
+from diffsim.messages import name_shown, path_shown, shown
 from diffsim.records.records import Layout, Records
 from diffsim.records.units import factor
 from diffsim.system import available_memory
@@ -23,6 +23,8 @@ NUMBER = 8
 """Bytes of a number in f64."""
 NAMES = 10
 """Most names in a message."""
+MISSING, PACKING, UNSIGNED = ("_FillValue", "missing_value"), ("scale_factor", "add_offset"), "_Unsigned"
+"""Attributes of packed numbers: those that stand for a missing one, factor and sum, and whether integers are unsigned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,46 @@ def numbers(values: npt.NDArray[np.generic], what: str) -> Array:
         raise DataError(f"{what}: expected numbers, found dtype {values.dtype}; save them as float64")
     with np.errstate(over="ignore"):  # from extended precision
         return values.astype(float)
+
+
+def unpacked(values: npt.NDArray[np.generic], attributes: Mapping[str, Any], what: str) -> Array:
+    """The numbers that an array packs: value * scale_factor + add_offset, NaN where it is `_FillValue` or a `missing_value`.
+
+    Args:
+        values: as the file has them.
+        attributes: of the array, by name.
+        what: the array, for messages.
+
+    Raises:
+        DataError: values or attributes are no numbers.
+
+    Reference: Eaton et al. (2023), "NetCDF Climate and Forecast (CF) Metadata Conventions", version 1.11, sections 2.5.1 and 8.1.
+    """
+    numbers(np.empty(0, values.dtype), what)
+    missing = np.zeros(values.shape, bool)
+    for key in MISSING:
+        for mark in _attribute(attributes, key, what):
+            with np.errstate(over="ignore"):  # a mark in f64 stands for what the values' own type makes of it
+                missing |= values == (mark.astype(values.dtype) if values.dtype.kind == "f" else mark)
+    unsigned = np.ravel(np.asarray(attributes.get(UNSIGNED, "")).astype(str))
+    if values.dtype.kind == "i" and "".join(unsigned).lower() == "true":
+        values = values.view(values.dtype.str.replace("i", "u"))
+    found = numbers(values, what)
+    scale, offset = (_attribute(attributes, key, what) for key in PACKING)
+    if scale.size > 1 or offset.size > 1:
+        raise DataError(f"{what}: expected one number as {' and '.join(PACKING)}, found several; write one")
+    found = found * float(scale[0]) if scale.size else found
+    found = found + float(offset[0]) if offset.size else found
+    found[missing] = np.nan
+    return found
+
+
+def _attribute(attributes: Mapping[str, Any], key: str, what: str) -> npt.NDArray[np.generic]:
+    """The numbers of an attribute; none if there is no such attribute."""
+    found = np.ravel(np.asarray(attributes.get(key, [])))
+    if found.dtype.kind not in "iuf":
+        raise DataError(f"{what}: expected a number as the attribute {key}, found {shown(attributes[key])}; write a number")
+    return found
 
 
 def require_room(shape: tuple[int, ...], what: str) -> None:

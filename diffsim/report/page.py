@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from diffsim.plot.chart import Chart
-from diffsim.report import curves, maps, setting, tables, traces, values
+from diffsim.report import curves, instants, maps, setting, tables, traces, values
 from diffsim.report.contents import chart_of
 from diffsim.report.picture import Picture
 from diffsim.scene.files import write_aside
@@ -56,6 +56,8 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     for name, found in outcome.unknowns.items():
         if found.deviation is not None and outcome.eigenvalues is not None and found.deviation.size > 1:
             yield maps.uncertainty(name, found, Chart.over(found.axes) if found.axes else chart, outcome.eigenvalues)
+    for state, seen in outcome.snapshots.items():
+        yield instants.snapshots(state, seen, outcome, chart)
     for state, pair in outcome.traces.items():
         yield traces.close_up(state, pair, outcome, chart)
         if pair.data.shape[2] >= traces.MANY:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from diffsim.scene.setup import Setup
+from diffsim.scene.together import Group, Together
 from diffsim.typing import Array
 
 
@@ -19,10 +21,20 @@ class Forward:
     Attributes:
         setup: equation, shots and receivers.
         known: inputs that do not change, over the cells.
+        together: the most shots that run together.
     """
 
     setup: Setup
     known: Mapping[str, Array]
+    together: int = 1
+
+    @cached_property
+    def _divided(self) -> Together:
+        return Together(self.setup, self.together)
+
+    def groups(self, shots: Sequence[int]) -> Iterator[Group]:
+        """Groups of these shots, which run together, in their order."""
+        return self._divided.groups(shots)
 
     def inputs(self, fields: Mapping[str, Array]) -> dict[str, Array]:
         """All inputs, with these fields for the unknowns."""
@@ -33,4 +45,4 @@ class Forward:
         return zip(shots, self.setup.prepared(self.inputs(fields), shots), strict=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Forward, (replace(self.setup, data={}), self.known)
+        return Forward, (replace(self.setup, data={}), self.known, self.together)

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, SerializeAsAny, ValidationInfo, Valid
 from diffsim.errors import SceneError
 from diffsim.losses import CorrelationMisfit, EnvelopeMisfit, HuberMisfit, L2Misfit, LogAmplitudeMisfit, WassersteinMisfit
 from diffsim.scene.model import Flag, Model, Name, NotNegative, Positive, Real
+from diffsim.scene.objects import call_arguments, is_object, require_call
 from diffsim.scene.options import arguments_of, options_of
 from diffsim.scene.own import Family
 from diffsim.scene.typed import TypedModel, each_of, keys_made, model_of_table, numbered
@@ -50,7 +51,7 @@ class MisfitModel(TypedModel):
     """A misfit of predictions and data, over all shots.
 
     Attributes:
-        type: "l2", another word of `MISFITS`, or a class.
+        type: "l2", another word of `MISFITS`, a class, or an object of one.
         of: "traces" at the receivers, or the "final" field.
         state: the compared state.
         weight: its weight.
@@ -98,10 +99,24 @@ def model_of(name: str, kind: type) -> type[MisfitModel]:
     Raises:
         SceneError: a scene cannot build it.
     """
+    if is_object(name):
+        return _model_of_object(name, kind)
     if "data" not in arguments_of(kind):
         raise SceneError(f"expected a constructor of {kind.__name__} with the argument data, found none; add it")
     options = options_of(kind, GIVEN, {*dir(MisfitModel), *MisfitModel.model_fields}, "type")
     return keys_made(MisfitModel, name, kind, MISFITS, options)
+
+
+def _model_of_object(name: str, kind: type) -> type[MisfitModel]:
+    """The model of the keys of a misfit that is an object."""
+    if "data" not in call_arguments(kind):
+        instead = f"give {kind.__name__} itself, or a functools.partial of it" if "data" in arguments_of(kind) else "let __call__ take data"
+        raise SceneError(
+            "type: expected an object that is called with predictions and data, for a scene has the data of each shot, found one of "
+            f"{kind.__name__}, which is called without data; {instead}"
+        )
+    require_call(kind, GIVEN)
+    return keys_made(MisfitModel, name, kind, MISFITS, {})
 
 
 MisfitModel.model_of = model_of

@@ -8,7 +8,9 @@ import numpy as np
 
 from diffsim.errors import ParameterError
 from diffsim.scene.misfit_keys import MisfitModel, Moveout
+from diffsim.scene.schema import Description
 from diffsim.scene.setup import Setup
+from diffsim.scene.truth import Observed, Where
 from diffsim.typing import Array
 
 ROUND_OFF = 1e-9
@@ -33,6 +35,29 @@ def kept(model: MisfitModel, setup: Setup, times: Array) -> list[Array] | None:
     return [
         _factors(model, times, offsets(setup, receivers, shot.sources) if by_offset else np.zeros(len(receivers))) for shot in setup.shots
     ]
+
+
+def shares(scene: Description, where: Where, observed: Observed, setup: Setup) -> Array | None:
+    """How much each sample of a state counts: the weight of its record times the square of its factor, the largest of all misfits.
+
+    Args:
+        scene: the scene.
+        where: "traces" or "final", and the state.
+        observed: its data.
+        setup: its shots and receivers.
+
+    Returns:
+        An array in the shape of the data; None: all samples count alike.
+    """
+    recorded = observed.recorded(*where)
+    times = setup.times() if recorded is None else recorded.times
+    models = [model for model in scene.misfit if (model.of, model.state) == where and model.weight > 0]
+    factors = [kept(model, setup, times) for model in models]
+    weight = None if recorded is None else recorded.weight
+    if weight is None and any(each is None for each in factors):
+        return None
+    largest = np.max([np.ones(observed.of(*where).shape) if each is None else np.square(each) for each in factors], axis=0, initial=0.0)
+    return largest if weight is None else largest * weight
 
 
 def offsets(setup: Setup, receivers: Array, sources: Mapping[str, Array]) -> Array:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from diffsim.scene.model import Mask
 from diffsim.typing import Array
 
 RESULT, OUTCOME, HISTORY = "result.npz", "outcome.json", "history.csv"
+
+Plane: TypeAlias = tuple[int, int]
+"""An axis of the grid, and the index along it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,7 @@ class Compared:
         unit: of all of them.
         times: of the samples of traces, s; None: those of the run.
         deviation: standard deviation of each sample, in the shape of the data; None: `noise` for all.
+        share: how much each sample counts, in the shape of the data: 0 where windows, mutes and weights leave it out; None: all alike.
     """
 
     data: Array
@@ -80,6 +84,7 @@ class Compared:
     unit: str = ""
     times: Array | None = None
     deviation: Array | None = None
+    share: Array | None = None
 
     @property
     def residual(self) -> Array:
@@ -88,11 +93,34 @@ class Compared:
 
     @property
     def over_noise(self) -> float:
-        """Root mean square of the residual, each sample over its standard deviation; infinite without noise."""
-        noise = self.noise if self.deviation is None else self.deviation[np.isfinite(self.data)]
+        """Root mean square of the residual, each sample over its standard deviation, of those that count; infinite without noise."""
+        there = np.isfinite(self.data)
+        noise = self.noise if self.deviation is None else self.deviation[there]
         if not np.all(noise):
             return float("inf")
-        return float(np.sqrt(np.mean((self.residual / noise) ** 2)))
+        share = np.ones(self.residual.shape) if self.share is None else self.share[there]
+        return float(np.sqrt(np.sum(share * (self.residual / noise) ** 2) / np.sum(share))) if share.any() else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshots:
+    """A state of the first shot at a few instants, over cells or blocks of cells; in 3-D, on a plane.
+
+    Attributes:
+        times: of the instants, s.
+        start: predicted by the start of the search, shape (instants, *blocks), the mean over the cells of each block.
+        answer: predicted by the answer, likewise.
+        block: cells along each side of a block; the last block along an axis may have fewer.
+        unit: of the state.
+        plane: the plane, in 3-D; None: all cells.
+    """
+
+    times: Array
+    start: Array
+    answer: Array
+    block: int
+    unit: str = ""
+    plane: Plane | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +200,7 @@ class Outcome:
         unknowns: by input name.
         loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss of the last stage is their sum.
         history: the start and every iteration.
-        stopped: the reason why the optimiser stopped.
+        stopped: why the search stopped, when the loss stopped falling, and what may lead further; a sentence without its full stop.
         accepted: lines of the acceptance.
         certificate: lines of the certificate, if it was requested.
         schedule: the checkpointing schedule, as text.
@@ -184,6 +212,7 @@ class Outcome:
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
         eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
+        snapshots: compared states at a few instants, by name.
     """
 
     name: str
@@ -213,6 +242,7 @@ class Outcome:
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
     eigenvalues: Array | None = None
+    snapshots: Mapping[str, Snapshots] = field(default_factory=dict)
 
     @property
     def losses(self) -> tuple[float, float]:
@@ -263,6 +293,7 @@ class Outcome:
                 "accepted": tuple(Line(**p) for p in tree["accepted"]),
                 "certificate": tuple(Line(**p) for p in tree["certificate"]),
                 "memory": Memory(**tree["memory"]),
+                "snapshots": {n: _snapshots(s) for n, s in tree.get("snapshots", {}).items()},
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
             }
             return cls(**tree)
@@ -285,6 +316,10 @@ def history_csv(history: tuple[Progress, ...]) -> str:
 
 def _unknown(table: dict[str, Any]) -> UnknownField:
     return UnknownField(**table | {"axes": tuple(Axis(**axis) for axis in table.get("axes", ()))})
+
+
+def _snapshots(table: dict[str, Any]) -> Snapshots:
+    return Snapshots(**table | {"plane": None if table["plane"] is None else tuple(table["plane"])})
 
 
 def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.messages import cut, path_shown, printable, shown
+from diffsim.scene.objects import is_object
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.equation import Equation
 
@@ -87,6 +88,8 @@ class Family:
         """
         if name in self.packaged:
             return self.packaged[name]
+        if is_object(name):
+            raise SceneError(f"{key}.type: expected a class, found {shown(name)}, which no file can hold; give the object in Python")
         if ":" in name:
             return self._imported(name, key, folder, allow_code)
         entries = self.registered()

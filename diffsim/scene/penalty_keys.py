@@ -14,6 +14,7 @@ from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFun
 from diffsim.errors import ParameterError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.scene.model import Mask, Name, NotNegative, Widths
+from diffsim.scene.objects import call_arguments, is_object, require_call
 from diffsim.scene.options import arguments_of, options_of
 from diffsim.scene.own import Family
 from diffsim.scene.typed import TypedModel, each_of, keys_made, model_of_table, numbered
@@ -31,7 +32,7 @@ class PenaltyModel(TypedModel):
     """A penalty of an unknown.
 
     Attributes:
-        type: a word of `PENALTIES`, or a class.
+        type: a word of `PENALTIES`, a class, or an object of one.
         unknown: the unknown.
         weight: its weight.
     """
@@ -86,8 +87,13 @@ def model_of(name: str, kind: type) -> type[PenaltyModel]:
     Raises:
         SceneError: a scene cannot build it.
     """
-    options = options_of(kind, GIVEN, {*dir(PenaltyModel), *PenaltyModel.model_fields, "length"}, "type")
-    later = {"length": (Widths, (1.0,))} if "spacing" in arguments_of(kind) else {}
+    if is_object(name):
+        require_call(kind, GIVEN)
+        options, arguments = {}, call_arguments(kind)
+    else:
+        options = options_of(kind, GIVEN, {*dir(PenaltyModel), *PenaltyModel.model_fields, "length"}, "type")
+        arguments = arguments_of(kind)
+    later = {"length": (Widths, (1.0,))} if "spacing" in arguments else {}
     return keys_made(PenaltyModel, name, kind, PENALTIES, options, **later)
 
 

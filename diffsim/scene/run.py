@@ -20,6 +20,7 @@ from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.cluster import Processes, opened
 from diffsim.scene.domains import NUMBER, everywhere
+from diffsim.scene.ending import ending
 from diffsim.scene.folder import (
     LAST,
     UNCERTAINTY,
@@ -32,8 +33,9 @@ from diffsim.scene.folder import (
     start_anew,
     what_starts_anew,
 )
+from diffsim.scene.mutes import shares
 from diffsim.scene.objective import Evaluation
-from diffsim.scene.outcome import Compared, Memory, Outcome, Taken, UnknownField
+from diffsim.scene.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
@@ -41,6 +43,7 @@ from diffsim.scene.rules import TIME
 from diffsim.scene.schema import Description
 from diffsim.scene.search import Found, Search
 from diffsim.scene.sizes import shots_of
+from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.versions import versions
@@ -133,8 +136,12 @@ def _run(
         watcher.phase(f"{scene.name}: measuring the uncertainty")
         uncertainty = uncertain(problem, observed, found.fields, (found.misfit, found.last.predicted), out, identity, watcher)
         seconds["uncertainty"] = time.perf_counter() - mark
+    mark = time.perf_counter()
+    watcher.phase(f"{scene.name}: taking snapshots of the answer")
+    snapshots = snapshots_of(problem, found.fields)
+    seconds["snapshots"] = time.perf_counter() - mark
     seconds["all"] = time.perf_counter() - began
-    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan), uncertainty)
+    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan), uncertainty, snapshots)
     if out is not None:
         outcome.save(out)
         for path in (out / LAST, *out.glob(UNCERTAINTY)):
@@ -151,6 +158,7 @@ def _outcome(
     seconds: dict[str, float],
     taken: Taken,
     uncertainty: Uncertain | None,
+    snapshots: Mapping[str, Snapshots],
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
     first, last, answer = found.first, found.last, found.fields
@@ -169,7 +177,7 @@ def _outcome(
         )
         for name in answer
     }
-    compared = {where: _compared(where, observed, (first, last), setup.unit(where[1])) for where in first.predicted}
+    compared = {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
     sources = {
         name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points
@@ -193,7 +201,7 @@ def _outcome(
         unknowns=unknowns,
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
         history=found.history,
-        stopped=found.stopped,
+        stopped=ending(scene, found.reason, found.history, compared.values(), simulation.precision),
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns)),
         certificate=certificate,
         schedule=repr(problem.schedule),
@@ -205,15 +213,18 @@ def _outcome(
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
+        snapshots=snapshots,
     )
 
 
-def _compared(where: tuple[str, str], observed: Observed, ends: tuple[Evaluation, Evaluation], unit: str) -> Compared:
+def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends: tuple[Evaluation, Evaluation]) -> Compared:
     """The data of a misfit beside the predictions of the start and of the answer."""
+    setup = problem.setup
     first, last = (evaluation.predicted[where] for evaluation in ends)
     records = observed.recorded(*where)
     own = {} if records is None else {"times": records.times, "deviation": records.deviation}
-    return Compared(observed.of(*where), first, last, observed.noise[where], unit, **own)
+    share = shares(problem.scene, where, observed, setup)
+    return Compared(observed.of(*where), first, last, observed.noise[where], setup.unit(where[1]), share=share, **own)
 
 
 def _axes(grid: Grid, scene: Description) -> tuple[Axis, ...]:

@@ -33,7 +33,7 @@ class Scene(Description):
     `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
     `diffsim.scene.schema`, or from dicts like the tables of a file. There `equation` may also be a class of an equation, a
     `functools.partial` of one with its options, or a dict whose `type` is the class. The `type` of a misfit, a penalty or an unknown may
-    be a class or a partial too.
+    be a class, a partial, or an object with a state of its own.
 
     Raises:
         SceneError: a key that is unknown, missing or of the wrong kind; the message names it and its place in the file.

@@ -42,6 +42,7 @@ from diffsim.scene.model import (
     Text,
     Widths,
 )
+from diffsim.scene.objects import is_object
 from diffsim.scene.options import options_of
 from diffsim.scene.own import Family
 from diffsim.scene.parts import FieldModel, PointSet, Sources, Where, located
@@ -206,7 +207,7 @@ class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        type: "cells": a variable for each cell or region; or a class.
+        type: "cells": a variable for each cell or region; or a class, or an object of one.
         of: for a forcing: its "wavelet" (None means the same), or the "amplitudes" of its points; None for a field.
         start: start of the search; None: the field of this name in `fields`, the wavelet in `sources`, or amplitudes of 1.
         transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
@@ -250,6 +251,8 @@ class OwnUnknown(UnknownModel):
     @classmethod
     def _known(cls, given: Any) -> Any:
         for name in given if isinstance(given, dict) else ():
+            if name == "mask" and is_object(given.get("type", "")):
+                raise ValueError(f"expected no mask with an object, which has its own free cells, found {shown(given[name])}; drop it")
             if name in UnknownModel.model_fields and name not in (*SHARED, *cls.options):
                 kind = cls.of_class.__name__
                 raise ValueError(
@@ -265,6 +268,8 @@ def unknown_of(name: str, kind: type) -> type[UnknownModel]:
     Raises:
         SceneError: a scene cannot build it.
     """
+    if is_object(name):
+        return keys_made(OwnUnknown, name, kind, PARAMETRISATIONS, {})
     if kind is Parametrisation:
         return UnknownModel
     taken = {*dir(TypedModel), *SHARED}

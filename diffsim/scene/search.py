@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, minimise
-from diffsim.optimize.method import Method
+from diffsim.optimize.method import Method, Reason
 from diffsim.optimize.minimise import METHODS
 from diffsim.scene.assemble import Problem
 from diffsim.scene.curvature import Curvature
@@ -26,7 +26,9 @@ from diffsim.scene.progress import Watcher
 from diffsim.scene.schema import Stage
 from diffsim.scene.shots import digest_of
 from diffsim.scene.stages import restarted, start_of
+from diffsim.scene.together import SECONDS, most_together
 from diffsim.scene.truth import Observed
+from diffsim.scene.workers import HERE
 from diffsim.typing import Array, IntArray
 
 
@@ -40,7 +42,7 @@ class Found:
         last: the same at the answer.
         misfit: the misfits' part of the loss at the answer.
         history: the start and every iteration.
-        stopped: the reason why the last stage stopped.
+        reason: why the last stage stopped.
         seconds: time of each gradient.
         peak: bytes of memory that the first gradient needed.
     """
@@ -50,7 +52,7 @@ class Found:
     last: Evaluation
     misfit: float
     history: tuple[Progress, ...]
-    stopped: str
+    reason: Reason
     seconds: list[float]
     peak: int
 
@@ -71,6 +73,7 @@ class Search:
         self._history: list[Progress] = []
         self._seconds: list[float] = []
         self._peak = 0
+        self._grouped = False
 
     def run(self) -> Found:
         """Run all stages.
@@ -97,7 +100,21 @@ class Search:
         at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
-        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.message, self._seconds, self._peak)
+        return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.reason, self._seconds, self._peak)
+
+    def _group(self, objective: Objective, stage: Stage) -> None:
+        """Let shots run together from now on, if the rest of a stage takes long enough. No bit changes."""
+        problem, evaluations = objective.problem, len(objective.seconds)
+        if self._grouped or evaluations < 2 or problem.workers is not HERE:  # the first evaluation compiles
+            return
+        self._grouped = True
+        if objective.seconds[-1] * ((stage.iterations or 0) - evaluations) < SECONDS:
+            return
+        size = most_together(problem.setup, problem.checkpoint)
+        if size > 1:
+            forward = replace(problem.forward, together=size)
+            objective.problem = replace(problem, forward=forward)
+            self._problem = replace(self._problem, forward=forward)
 
     def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""
@@ -116,6 +133,7 @@ class Search:
 
         def watched(theta: Array, shots: IntArray | None = None) -> tuple[float, Array]:
             interrupt.heed()
+            self._group(objective, stage)
             found = objective(theta) if shots is None else objective(theta, shots)
             best.consider(theta, found[0], comparable=shots is None)
             return found

@@ -19,15 +19,16 @@ class ShotProgress:
     def __init__(self, tell: OnProgress, shots: int, done: int = 0) -> None:
         self._tell, self._shots, self._done, self._began = tell, shots, done, time.perf_counter()
 
-    def within(self, place: int) -> OnProgress:
-        """Called with the progress of one shot, where shots follow one another.
+    def within(self, place: int, count: int = 1) -> OnProgress:
+        """Called with the progress of some shots that run together.
 
         Args:
-            place: place of the shot among those to do, from 0.
+            place: place of the first among those to do, from 0.
+            count: number of these shots.
         """
 
         def told(share: float, left: float | None) -> None:
-            self._report((self._done + place + share) / self._shots, left)
+            self._report((self._done + place + share * count) / self._shots, left)
 
         return told
 

@@ -56,19 +56,22 @@ def gradients(
         shots: their numbers.
         progress: gets the progress within each shot.
     """
-    setup, resident = forward.setup, Resident() if measure else None
-    for place, (number, inputs) in enumerate(forward.prepared(fields, shots)):
-        tell = None if progress is None else progress.within(place)
-        solution, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint, on_progress=tell)
-        values, bars = misfits.seed(solution, number)
-        by_cell = setup.gathered(pullback(bars), number)
-        yield ShotGradient(values, misfits.compared(solution), by_cell, 0 if resident is None else resident.peak)
+    setup, resident, place = forward.setup, Resident() if measure else None, 0
+    for group in forward.groups(shots):
+        tell = None if progress is None else progress.within(place, len(group.shots))
+        solutions, pullback = group.vjp(forward.inputs(fields), checkpoint, tell)
+        seeds = [misfits.seed(solution, shot) for solution, shot in zip(solutions, group.shots, strict=True)]
+        bars = pullback([bar for _, bar in seeds])
+        for shot, solution, (values, _), bar in zip(group.shots, solutions, seeds, bars, strict=True):
+            yield ShotGradient(values, misfits.compared(solution), setup.gathered(bar, shot), 0 if resident is None else resident.peak)
+        place += len(group.shots)
 
 
 def losses(forward: Forward, misfits: Misfits, fields: Mapping[str, Array], shots: Sequence[int]) -> Iterator[dict[str, float]]:
     """Each misfit of each shot, without a reverse sweep."""
-    for number, solution in zip(shots, forward.setup.predict(forward.inputs(fields), shots), strict=True):
-        yield {label: float(value) for label, value in misfits.of(misfits.compared(solution), number).items()}
+    for group in forward.groups(shots):
+        for shot, solution in zip(group.shots, group.run(forward.inputs(fields)), strict=True):
+            yield {label: float(value) for label, value in misfits.of(misfits.compared(solution), shot).items()}
 
 
 def products(

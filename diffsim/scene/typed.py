@@ -1,17 +1,19 @@
-"""Parts of a scene whose `type` names a class, and whose other keys are the arguments of its constructor."""
+"""Parts of a scene whose `type` names a class, and whose other keys are the arguments of its constructor; or is an object of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter
+from functools import partial
+from inspect import Parameter, isroutine
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, create_model
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, create_model
 
 from diffsim.errors import SceneError
 from diffsim.messages import shown
 from diffsim.scene.explain import explained, in_full
 from diffsim.scene.model import Model
+from diffsim.scene.objects import PartObject, call_arguments
 from diffsim.scene.options import Option, arguments_of
 from diffsim.scene.own import Family, unfolded
 
@@ -36,19 +38,23 @@ class TypedModel(Model):
     model_of: ClassVar[ModelOf]
 
     type: str
+    _object: PartObject | None = PrivateAttr(default=None)
 
     def made(self, **given: Any) -> Any:
-        """An object of the class.
+        """An object of the class, or the object of the scene as it is called with what the scene gives.
 
         Args:
-            given: arguments that the scene gives, as far as the constructor takes them.
+            given: arguments that the scene gives, as far as the constructor (the call of an object) takes them.
         """
+        if self._object is not None:
+            taken = {name: value for name, value in given.items() if self.takes(name)}
+            return partial(self._object.value, **taken) if taken else self._object.value
         chosen = {name: getattr(self, name) for name in self.options if name in self.model_fields_set}
         return self.of_class(**{name: value for name, value in given.items() if self.takes(name)}, **chosen)
 
     def takes(self, name: str) -> bool:
-        """Whether the constructor has an argument of this name."""
-        return name in arguments_of(self.of_class)
+        """Whether the constructor, or the call of an object, has an argument of this name."""
+        return name in (arguments_of(self.of_class) if self._object is None else call_arguments(self.of_class))
 
     def __reduce__(self) -> tuple[Callable[..., TypedModel], tuple[Any, ...]]:
         return _restored, (type(self).model_of, self.type, self.of_class, self.__getstate__())
@@ -90,7 +96,7 @@ def model_of_table(given: Any, key: str, family: Family, base: type[Part], conte
     """The model of a part, as a scene or Python code gives it.
 
     Args:
-        given: its table; in Python `type` may be a class, or a `functools.partial` of one with its options.
+        given: its table; in Python `type` may be a class, a `functools.partial` of one with its options, or an object of one.
         key: key of the part in the scene, for messages.
         family: its family.
         base: the keys that all of the family have. Its default of `type` is that of the table.
@@ -103,24 +109,30 @@ def model_of_table(given: Any, key: str, family: Family, base: type[Part], conte
         return given
     if not isinstance(given, dict):
         raise SceneError(f"{key}: expected a table, found {shown(given)}; correct the value")
-    name = given.get("type", base.model_fields["type"].default)
-    if not isinstance(name, (str, Callable)):  # type: ignore[arg-type]
-        found = "none; add the type" if "type" not in given else f"{shown(name)}; correct the value"
-        raise SceneError(f"{key}.type: expected {'a value' if 'type' not in given else 'text'}, found {found}")
+    name, found = given.get("type", base.model_fields["type"].default), None
     if isinstance(name, str):
         kind = family.find(name, key, context.get("folder"), context.get("allow_code", False))
-    else:
+    elif family.accepts(type(name)) and not isinstance(name, (type, partial)) and not isroutine(name):
+        found, kind = PartObject.of(name, key), type(name)
+        name = found.name(family.name_of(kind))
+    elif callable(name):
         given = unfolded(f"{key}.type", name) | {each: value for each, value in given.items() if each != "type"}
         kind = family.require(key, shown(given["type"]), given["type"])
-        name = given["type"] = family.name_of(kind)
+        name = family.name_of(kind)
+    else:
+        what = "none; add the type" if "type" not in given else f"{shown(name)}; correct the value"
+        raise SceneError(f"{key}.type: expected {'a value' if 'type' not in given else 'text'}, found {what}")
     try:
         model = base.model_of(name, kind)
     except SceneError as error:
         raise SceneError(f"{key}: {error}") from None
     try:
-        return model.model_validate(given, context=dict(context))  # type: ignore[return-value]
+        made = model.model_validate(given if name == given.get("type") else {**given, "type": name}, context=dict(context))
     except ValidationError as error:
         raise SceneError(explained(model, error, key)) from None
+    assert made.__pydantic_private__ is not None
+    made.__pydantic_private__["_object"] = found  # models refuse assignments
+    return made  # type: ignore[return-value]
 
 
 def each_of(given: Any, info: ValidationInfo, parts: Mapping[Any, str], one: Callable[[Any, str, Mapping[str, Any]], Any]) -> list[Any]:

@@ -84,13 +84,18 @@ class Batch(Summary):
     ) -> None:
         one = instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one for a single run")._compiled
         self.runs = whole("runs", runs, 1, MOST, "give the number of runs")
-        refused = why_not_batched(one.step)
+        refused = self.obstacle(simulation)
         if refused is not None:
             raise ParameterError(
                 f"batch of {type(one.equation).__name__}, expected a step whose cells read only cells nearby, got {refused}; solve one run "
                 "after another"
             )
         self._take(simulation, {name: [table] * self.runs for name, table in one.points.items()} | self._tables(one, sources, receivers))
+
+    @staticmethod
+    def obstacle(simulation: Simulation) -> str | None:
+        """What keeps runs of a simulation from being computed together; None: nothing."""
+        return why_not_batched(simulation._step)
 
     def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
         one = simulation._compiled
@@ -263,7 +268,8 @@ class Batch(Summary):
         traces = {}
         for name, values in solution.traces.items():
             count = values.shape[1] // self.runs
-            traces[name] = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
+            found = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
+            traces[name] = np.ascontiguousarray(found) if isinstance(found, np.ndarray) else found  # sums of it have the bits of one run
         return Solution(dict(solution.final), traces)
 
     def _joint(self, cotangents: Solution) -> Solution:

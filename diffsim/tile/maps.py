@@ -219,6 +219,10 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
         raise ShapeError(
             f"the arguments have {', '.join(str(n) for n in sorted(counts))} tiles, expected one number; give all of them one length"
         )
+    if not counts:
+        raise TileError(
+            "the arguments hold no array along which tiles lie, expected one at least; give an array, or call the function itself"
+        )
     (count,) = counts
     traceable = [k for k, c in enumerate(cores) if hasattr(c, "dtype")]
     kinds: dict[str, Any] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -145,8 +144,8 @@ def load(x: Any, shape: Any, at: Any) -> Any:
         An array of that shape.
 
     Raises:
-        TileError: outside of a function of `kernel`, or another array than an argument.
-        ShapeError: not one number for each axis.
+        TileError: outside of a function of `kernel`, or another array than an argument; a position that is no whole number.
+        ShapeError: not one whole number of at least 1 for each axis.
 
     Example:
         See `kernel`.
@@ -154,13 +153,24 @@ def load(x: Any, shape: Any, at: Any) -> Any:
     run = _running("ds.tile.load")
     if not isinstance(x, Whole) or x._run is not run:
         raise TileError(f"{caller()}: ds.tile.load of {type(x).__name__}, expected an argument of the tile program; pass the array as one")
-    block = tuple(operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
-    places = _positions(at)
+    block, places = _shape(shape, "ds.tile.load"), _positions(at)
     if len(block) != x.ndim or len(places) != x.ndim:
         raise ShapeError(
             f"{caller()}: a block of shape {block} at {len(places)} indices of an array with {x.ndim} axes; give one number an axis"
         )
     return _loaded(x, block, places, 0)
+
+
+def _shape(shape: Any, name: str) -> tuple[int, ...]:
+    """The shape of a block or of a result: a number, or several.
+
+    Raises:
+        ShapeError: something else than whole numbers of at least 1.
+    """
+    given = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    remedy = "give numbers that are the same for all tiles, one an axis, such as (8, 8)"
+    listed = given if isinstance(given, (tuple, list)) else (given,)
+    return tuple(arguments.whole(f"{caller()}: shape of {name}", n, 1, None, remedy, ShapeError) for n in listed)
 
 
 def _positions(at: Any) -> tuple[Any, ...]:
@@ -236,7 +246,7 @@ def add(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
 def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -> _Stored:
     run = _running(name)
     found = run.references.get(id(at)) if isinstance(at, Array) else None
-    block = core(value) if isinstance(value, (Array, np.ndarray, np.generic, Tracer)) else np.asarray(value)
+    block = core(value) if isinstance(value, (Array, np.ndarray, np.generic, Tracer)) else _array(value, name)
     if found is not None:
         _, base, place = found
         if block.shape and tuple(block.shape) != tuple(at.shape):
@@ -253,7 +263,25 @@ def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -
     if len(places) != len(block.shape):
         raise ShapeError(f"{caller()}: a block of shape {tuple(block.shape)} at {len(places)} indices, expected one index an axis")
     _require_kept(block, into, adds)
-    return _Stored(_Place(places), block, into, adds, None if shape is None else tuple(operator.index(n) for n in shape))
+    whole = None if shape is None else _shape(shape, name)
+    axes = len(whole) if whole is not None else into.ndim if into is not None else len(places)
+    if axes != len(places):
+        what = "shape" if whole is not None else "into"
+        raise ShapeError(
+            f"{caller()}: {what} of {name} has {axes} axes and the block {len(places)}, expected as many; give one entry an axis"
+        )
+    return _Stored(_Place(places), block, into, adds, whole)
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    """A block that is written as a number, or as lists of numbers."""
+    try:
+        found = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "fciub":
+        raise TileError(f"{caller()}: the block of {name} is {type(value).__name__}, expected an array of numbers; give one")
+    return found
 
 
 def _require_kept(block: Any, base: Whole | None, adds: bool) -> None:

@@ -103,13 +103,23 @@ def test_traces_are_left_out_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "wanted", "expected"),
-    [("cm", "m", 0.01), ("metres", "m", 1.0), ("kPa", "Pa", 1e3), ("minutes", "s", 60.0), ("km s-1", "m/s", 1e3), ("kg m⁻³", "kg/m³", 1.0)],
+    [
+        ("cm", "m", 0.01),
+        ("metres", "m", 1.0),
+        ("kPa", "Pa", 1e3),
+        ("minutes", "s", 60.0),
+        ("km s-1", "m/s", 1e3),
+        ("kg m⁻³", "kg/m³", 1.0),
+        ("Pa s", "Pa·s", 1.0),
+    ],
 )
 def test_units_convert(unit: str, wanted: str, expected: float) -> None:
     assert factor(unit, wanted) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize(("unit", "wanted"), [("Pa", "m"), ("knots", "m/s"), ("V", "A")])
+@pytest.mark.parametrize(
+    ("unit", "wanted"), [("Pa", "m"), ("knots", "m/s"), ("V", "A"), ("m s", "s"), ("m·s", "ms"), ("h Pa", "Pa"), ("m K", "K"), ("k m", "m")]
+)
 def test_units_that_do_not_convert(unit: str, wanted: str) -> None:
     with pytest.raises(DataError, match=rf"{wanted}.*found '{unit}'; "):
         factor(unit, wanted)

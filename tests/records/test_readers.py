@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import segyio
 import xarray
 
 from diffsim.errors import DataError
-from diffsim.records import Layout, Records, read_records
+from diffsim.records import Layout, Records, read_field, read_records
 from tests.records import surveys
 from tests.records.surveys import AXES, LONG, PLACES, SIGMA, TIMES, VALUES
 
@@ -101,6 +102,77 @@ def test_packed_numbers_and_those_that_are_missing(tmp_path: Path) -> None:
         file["shot/eta"].attrs["_FillValue"] = -999.0
     (found,) = read_records(tmp_path / "a.h5", Layout(values="shot/eta", dt=0.5))
     require_same(found)
+
+
+STORED = np.array([[100, -999], [-32768, 7], [0, 32767]], "i2")
+"""Packed numbers, of which -999 and 7 are missing."""
+
+
+def with_h5py(path: Path, values: np.ndarray, **attributes: Any) -> Path:
+    with h5py.File(path, "w") as file:
+        file["values"] = values
+        file["values"].attrs.update(attributes)
+    return path
+
+
+def with_netcdf4(path: Path, values: np.ndarray, **attributes: Any) -> Path:
+    with netCDF4.Dataset(path, "w") as file:
+        for name, length in zip(("time", "gauge"), values.shape, strict=True):
+            file.createDimension(name, length)
+        made = file.createVariable("values", values.dtype, ("time", "gauge"), fill_value=attributes.pop("_FillValue", None))
+        made.set_auto_maskandscale(False)
+        made.setncatts(attributes)
+        made[:] = values
+    return path
+
+
+PACKERS = {"a.h5": with_h5py, "a.nc": with_netcdf4}
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_numbers_packed_by_the_cf_conventions(name: str, tmp_path: Path) -> None:
+    expected = np.array([[1.2, np.nan], [-327.48, np.nan], [0.2, 327.87]])
+    given = {"_FillValue": np.int16(-999), "missing_value": np.array([7, 8], "i2"), "scale_factor": 0.01, "add_offset": 0.2}
+    (found,) = read_records(PACKERS[name](tmp_path / name, STORED, **given), Layout(dt=1.0))
+    np.testing.assert_allclose(found.values, expected, rtol=1e-14)
+    field = read_field(tmp_path / name, "values")
+    np.testing.assert_allclose(field.values, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_a_mark_counts_in_the_type_of_the_values(name: str, tmp_path: Path) -> None:
+    values = np.array([[1.5, -9999.9], [2.5, 3.5]], "f4")
+    given = {"missing_value": -9999.9} if name == "a.h5" else {"_FillValue": np.float32(-9999.9)}
+    (found,) = read_records(PACKERS[name](tmp_path / name, values, **given), Layout(dt=1.0))
+    np.testing.assert_array_equal(found.values, [[1.5, np.nan], [2.5, 3.5]])
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_unsigned_numbers(name: str, tmp_path: Path) -> None:
+    values = np.array([[-1, -2], [0, 127]], "i1")
+    (found,) = read_records(PACKERS[name](tmp_path / name, values, _Unsigned="true", _FillValue=np.int8(-1)), Layout(dt=1.0))
+    np.testing.assert_array_equal(found.values, [[np.nan, 254.0], [0.0, 127.0]])
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"scale_factor": "ten"}, "expected a number as the attribute scale_factor, found 'ten'; write a number"),
+        ({"add_offset": np.array([1.0, 2.0])}, "expected one number as scale_factor and add_offset, found several; write one"),
+        ({"missing_value": "none"}, "expected a number as the attribute missing_value, found 'none'; write a number"),
+    ],
+)
+def test_attributes_that_are_no_numbers(name: str, attributes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=rf"a\.(h5|nc), values: {message}"):
+        read_records(PACKERS[name](tmp_path / name, STORED, **attributes), Layout(dt=1.0))
+
+
+def test_a_product_of_units_is_no_prefix(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.nc, times: expected a unit that converts to s .*, found 'm s'; name it by unit"):
+        read_records(surveys.netcdf(tmp_path / "a.nc", clock="m s"), Layout())
+    (found,) = read_records(tmp_path / "a.nc", Layout(time_unit="ms"))
+    np.testing.assert_allclose(found.times, 1e-3 * TIMES)
 
 
 def test_minutes_of_a_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.scene.outcome import Axis, Compared, Line, Memory, Outcome, Progress, Taken, UnknownField
+from diffsim.scene.outcome import Axis, Compared, Line, Memory, Outcome, Progress, Snapshots, Taken, UnknownField
 
 TITLE = 'Uplift <script>alert("$1")</script> & co'
 HISTORY = tuple(Progress(k, k + 1, 2.0 * 0.5**k, 0.1 * 0.7**k, 0.25 * k) for k in range(8))
@@ -42,6 +42,13 @@ def recorded(shots: int, times: np.ndarray, receivers: int, amplitude: float, un
     wave = amplitude * np.exp(-(((times[:, None] - delay) / (0.05 * times[-1])) ** 2)) * np.ones((shots, 1, 1))
     noise = 0.02 * amplitude
     return Compared(wave + noise * rng(shots).standard_normal(wave.shape), 0 * wave, 0.95 * wave, noise, unit)
+
+
+def seen(shape: tuple[int, ...], times: np.ndarray, unit: str, block: int = 1, plane: tuple[int, int] | None = None) -> Snapshots:
+    """A bump that moves, of both signs, twice as high at the answer; each block of cells has one value."""
+    blocks = tuple(-(-n // block) for n in shape)
+    film = np.stack([bump(blocks, at) - bump(blocks, at - 0.2) for at in np.linspace(0.2, 0.8, len(times))])
+    return Snapshots(times, 0.5 * film, film, block, unit, plane)
 
 
 def outcome(axes: tuple[Axis, ...], unknowns: dict[str, UnknownField], times: np.ndarray, **more: Any) -> Outcome:
@@ -94,6 +101,7 @@ def coast() -> Outcome:
         background_units={"H": "m"},
         receivers={"eta": places},
         traces={"eta": recorded(1, times, 14, 0.02, "m")},
+        snapshots={"eta": seen(shape, times[60::60], "m", block=7)},
     )
 
 
@@ -110,6 +118,7 @@ def crosswell() -> Outcome:
         sources={"f": np.array([[100.0, 20.0], [300.0, 20.0], [500.0, 20.0]])},
         receivers={"p": np.array([[100.0, 260.0], [300.0, 260.0], [500.0, 260.0]])},
         traces={"p": recorded(3, times, 3, 2e-5, "Pa")},
+        snapshots={"p": seen(shape, times[50::50], "Pa")},
         accepted=(ACCEPTED[0], replace(ACCEPTED[1], value=0.4321, passed=False)),
         certificate=(),
     )
@@ -141,6 +150,7 @@ def line() -> Outcome:
         receivers={"eta": np.array([[9000.0]])},
         traces={"eta": recorded(1, times, 1, 0.5, "m")},
         finals={"eta": final},
+        snapshots={"eta": seen((400,), times[40::30], "m", block=3)},
         accepted=(),
         title="",
         history=HISTORY[:1],
@@ -160,6 +170,7 @@ def block() -> Outcome:
         sources={"f": np.array([[30.0, 20.0, 20.0]])},
         receivers={"p": np.array([[30.0, 70.0, 90.0], [50.0, 20.0, 90.0]])},
         traces={"p": recorded(1, times, 2, 1.0, "Pa")},
+        snapshots={"p": seen((8, 12), times[25::25], "Pa", plane=(1, 4))},
     )
 
 
@@ -183,11 +194,21 @@ def driven() -> Outcome:
 
 KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block, driven)
 FIGURES = {
-    "coast": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "gather_eta", "residuals_eta", "spectrum_eta", "loss"},
-    "crosswell": {"setting", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
+    "coast": {
+        "setting",
+        "snapshots_eta",
+        "unknown_eta0",
+        "gradient_eta0",
+        "traces_eta",
+        "gather_eta",
+        "residuals_eta",
+        "spectrum_eta",
+        "loss",
+    },
+    "crosswell": {"setting", "snapshots_p", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
     "image": {"setting", "unknown_T", "unknown_kappa", "gradient_T", "gradient_kappa", "final_T", "loss"},
-    "line": {"setting", "unknown_eta0", "gradient_eta0", "traces_eta", "spectrum_eta", "final_eta", "loss"},
-    "block": {"setting", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
+    "line": {"setting", "snapshots_eta", "unknown_eta0", "gradient_eta0", "traces_eta", "spectrum_eta", "final_eta", "loss"},
+    "block": {"setting", "snapshots_p", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
     "driven": {f"{kind}_{name}" for kind in ("unknown", "gradient") for name in ("lamp", "air", "edge", "held")}
     | {"setting", "traces_T", "spectrum_T", "loss"},
 }

@@ -12,8 +12,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from diffsim.plot import gathers, style, units
-from diffsim.plot.chart import place_name, spread
-from diffsim.report import maps, setting, traces
+from diffsim.plot.chart import Chart, place_name, spread
+from diffsim.report import instants, maps, setting, traces
 from diffsim.report import values as report_values
 from diffsim.report.contents import chart_of
 from diffsim.scene.outcome import Outcome
@@ -118,6 +118,58 @@ def test_a_gradient_of_zero_is_drawn() -> None:
     picture = maps.gradient("c", replace(found, gradient_last=0 * found.start), chart_of(outcome), 7)
     assert picture.png()
     assert "did not shrink" in picture.caption
+
+
+def test_snapshots_share_their_colours_and_stand_above_each_other() -> None:
+    outcome = outcomes.crosswell()
+    picture = instants.snapshots("p", outcome.snapshots["p"], outcome, chart_of(outcome))
+    shown = titled(picture.figure)
+    assert list(shown) == [f"{which}, t = {k} ms" for which in ("start", "answer") for k in (50, 100, 150, 200)]
+    assert len({ax.images[0].get_clim() for ax in shown.values()}) == 1
+    for which in ("start", "answer"):
+        for k, values in enumerate(getattr(outcome.snapshots["p"], which)):
+            np.testing.assert_array_equal(shown[f"{which}, t = {50 * (k + 1)} ms"].images[0].get_array(), values)
+    assert shown["start, t = 50 ms"].get_subplotspec().colspan == shown["answer, t = 50 ms"].get_subplotspec().colspan
+    assert picture.caption.endswith("Shot 1 of 3 is shown.")
+
+
+def test_snapshots_of_blocks_are_drawn_over_their_cells() -> None:
+    outcome = outcomes.coast()
+    picture = instants.snapshots("eta", outcome.snapshots["eta"], outcome, chart_of(outcome))
+    ax = titled(picture.figure)["answer, t = 0.5 h"]
+    drawn, land = ax.images[0].get_array(), outcome.background["H"] <= 0
+    np.testing.assert_array_equal(drawn.mask, land)
+    expected = np.array([[outcome.snapshots["eta"].answer[0, i // 7, j // 7] for j in range(30)] for i in range(24)])
+    np.testing.assert_array_equal(drawn.data[~land], expected[~land])
+    assert "a mean over 7 cells" in picture.caption
+
+
+def test_snapshots_on_a_line_are_curves_of_both() -> None:
+    outcome = outcomes.line()
+    seen = outcome.snapshots["eta"]
+    shown = titled(instants.snapshots("eta", seen, outcome, chart_of(outcome)).figure)
+    assert len(shown) == len(seen.times) == 3
+    for k, ax in enumerate(shown.values()):
+        for line, film in zip(ax.lines, (seen.start, seen.answer), strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), film[k][np.arange(400) // 3])
+            assert line.get_xdata()[[0, -1]] == pytest.approx([0, 19.95])
+
+
+def test_snapshots_in_three_dimensions_lie_on_a_plane() -> None:
+    outcome = outcomes.block()
+    picture = instants.snapshots("p", outcome.snapshots["p"], outcome, chart_of(outcome))
+    *_, ax = titled(picture.figure).values()
+    assert (ax.get_xlabel(), ax.images[0].get_array().shape) == ("x (m)", (8, 12))
+    assert "the plane y = 40 m." in picture.caption
+
+
+def test_flat_snapshots_stand_in_pairs() -> None:
+    outcome = outcomes.crosswell()
+    z, x = outcome.axes
+    seen = replace(outcome.snapshots["p"], start=np.ones((4, 15, 30)), answer=np.zeros((4, 15, 30)))
+    picture = instants.snapshots("p", seen, replace(outcome, axes=(replace(x, name="z"), replace(z, name="x"))), Chart.over((x, z)))
+    assert list(titled(picture.figure))[:2] == ["start, t = 50 ms", "answer, t = 50 ms"]
+    assert picture.caption.startswith("The field p at 4 instants of the run. Left: as the start predicts it; right:")
 
 
 def test_degrees_are_as_long_as_they_are() -> None:

@@ -119,6 +119,7 @@ def test_passes_and_fails_are_counted(written: Written) -> None:
 def test_sections_come_in_the_order_of_a_reader(written: Written) -> None:
     headings = re.findall(r"<h2>([^<]*)</h2>", written.html)
     wanted = ["The setting", "The unknown", "The gradient"]
+    wanted += ["Snapshots"] * bool(written.outcome.snapshots)
     wanted += ["Records"] * bool(written.outcome.traces) + ["Final"] * bool(written.outcome.finals)
     wanted += ["The search", "Acceptance", "Certificate", "Checkpoints and memory", "Parts of the loss", "Circumstances"]
     found = [next(k for k, heading in enumerate(headings) if heading.startswith(start)) for start in wanted]

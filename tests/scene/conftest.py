@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+import diffsim as ds
 from diffsim.scene.objective import Objective
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _settings() -> None:
+    """Those of all modules, which fixtures of the session come before."""
+    ds.init(arch="cpu", precision="f64")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,9 @@ from diffsim.scene import Scene
 from diffsim.scene.certificate import certify
 from diffsim.scene.folder import identify
 from diffsim.scene.misfit_keys import MISFITS
+from diffsim.scene.mutes import shares
 from diffsim.scene.objective import Objective
+from diffsim.scene.outcome import Compared
 from diffsim.scene.toml import to_toml
 from diffsim.simulation import Solution
 from tests.scene.test_recorded import seismic, seismogram
@@ -119,6 +121,29 @@ def test_mutes_reach_value_and_gradient(name: str) -> None:
         np.testing.assert_allclose(bars, expected[shot] * residual, rtol=1e-12, atol=1e-15 * np.abs(bars).max())
         assert not bars[expected[shot] == 0].any()
     assert objective.value(problem.theta) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MUTES)
+def test_samples_over_their_noise_are_those_that_count(name: str) -> None:
+    objective = with_misfit(MUTES[name], {"offset": [0.0, 1.0], "weight": 0.0, "normalise": False}).objective("f64")
+    setup, observed = objective.problem.setup, objective.observed
+    share = shares(objective.problem.scene, ("traces", "p"), observed, setup)
+    expected = factors(objective, MUTES[name]) ** 2
+    np.testing.assert_allclose(share, expected, atol=1e-12)
+    data = observed.traces["p"]
+    wrong = np.where(expected == 0, 1e6, 3.0)  # muted samples are far off
+    assert Compared(data, data, data + wrong, 2.0, share=share).over_noise == pytest.approx(1.5, rel=1e-12)
+    assert np.isnan(Compared(data, data, data, 2.0, share=0 * data).over_noise)
+
+
+def test_samples_that_any_misfit_leaves_count() -> None:
+    objective = with_misfit({"window": [0.0, 0.01]}, {"window": [0.03, 0.04]}).objective("f64")
+    found = shares(objective.problem.scene, ("traces", "p"), objective.observed, objective.problem.setup)
+    t = DT * np.arange(25)
+    expected = (t < 0.0101) | ((t > 0.0299) & (t < 0.0401))
+    np.testing.assert_array_equal(found, np.broadcast_to(expected[:, None], found.shape))
+    whole = with_misfit({"window": [0.0, 0.01]}, {}).objective("f64")
+    assert shares(whole.problem.scene, ("traces", "p"), whole.observed, whole.problem.setup) is None
 
 
 def test_offsets_are_those_from_the_nearest_source() -> None:
@@ -322,7 +347,7 @@ def test_each_wrong_class_of_a_misfit_is_one_line(monkeypatch: pytest.MonkeyPatc
         (Clash, "misfit[0]: type: argument window of Clash: expected another name, for a scene cannot have this one as a key"),
         (Silent, "misfit[0].type: expected a misfit, which is a class with __call__, found"),
         (partial(Powers, 3), "misfit[0].type: expected a partial with options by name, found 3"),
-        (ds.losses.L2Misfit(np.ones(3)), "misfit[0].type: expected a misfit, which is a class"),
+        (ds.losses.L2Misfit(np.ones(3)), "misfit[0]: type: expected an object that is called with predictions and data, for"),
     ):
         with pytest.raises(SceneError) as caught:
             with_misfit({"type": kind})

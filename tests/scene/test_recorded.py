@@ -14,6 +14,7 @@ from diffsim.errors import SceneError
 from diffsim.scene import Scene
 from diffsim.scene.certificate import certify
 from diffsim.scene.folder import identify
+from diffsim.scene.mutes import shares
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
 from diffsim.scene.toml import to_toml
@@ -111,6 +112,8 @@ def test_weights_of_a_file_multiply_the_misfit(tmp_path: Path) -> None:
         predicted = [solution.traces["p"] for solution in problem.setup.predict(problem.inputs(problem.start))]
         expected = 0.5 * np.sum(weight * (np.array(predicted) - values) ** 2)
         assert objective.value(problem.theta) == pytest.approx(expected, rel=1e-12)
+        share = shares(problem.scene, ("traces", "p"), objective.observed, problem.setup)
+        np.testing.assert_array_equal(share, weight)
 
 
 def test_the_certificate_of_records(wave: Objective, tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""Snapshots: the compared states of the first shot at a few instants, as the start of a search and its answer predict them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from diffsim.scene.assemble import Problem
+from diffsim.scene.outcome import Plane, Snapshots
+from diffsim.scene.setup import Setup
+from diffsim.typing import Array
+
+INSTANTS = 4
+"""Snapshots of a run, at most, equally spaced."""
+SEEN = 32
+"""Instants of a run that are looked at."""
+REST, ROBUST = 0.2, 0.99
+"""After the last snapshot, at most this part of the largest value is left, both by this quantile of the magnitudes."""
+VALUES = 100_000
+"""Numbers of all snapshots of an outcome, at most: 400 kB in f32."""
+
+
+def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Snapshots]:
+    """Run the first shot forward twice, and keep snapshots of each state that a misfit compares.
+
+    Args:
+        problem: the assembled scene.
+        answer: the fields that were found.
+
+    Returns:
+        state -> its snapshots, in the order of the misfits.
+    """
+    setup = problem.setup
+    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit))
+    plane = _plane(setup)
+    shape = [n for axis, n in enumerate(setup.grid.shape) if plane is None or axis != plane[0]]
+    block = _block(shape, VALUES // (2 * INSTANTS * len(states)))
+    every = -(-setup.steps // SEEN)
+    start, end = (_film(problem, fields, states, every, plane, block) for fields in (problem.start, answer))
+    steps = np.array(list(end))
+    chosen = _chosen(*(np.stack([seen[states[0]] for seen in film.values()]) for film in (start, end)))
+    return {
+        state: Snapshots(
+            setup.equation.dt * steps[chosen],
+            np.stack([start[step][state] for step in steps[chosen]]),
+            np.stack([end[step][state] for step in steps[chosen]]),
+            block,
+            setup.unit(state),
+            plane,
+        )
+        for state in states
+    }
+
+
+def _chosen(*films: Array) -> list[int]:
+    """Numbers of the instants that are kept, up to the last one at which a film is not yet at rest."""
+    sizes = np.array([[np.quantile(np.abs(values), ROBUST) for values in film] for film in films])
+    last = 1 + int(np.flatnonzero((sizes >= REST * sizes.max()).any(axis=0))[-1])
+    return sorted({round(k * last / INSTANTS) - 1 for k in range(1, INSTANTS + 1) if round(k * last / INSTANTS)})
+
+
+def _film(
+    problem: Problem, fields: Mapping[str, Array], states: Sequence[str], every: int, plane: Plane | None, block: int
+) -> dict[int, dict[str, Array]]:
+    """Number of steps -> what is seen of each state then."""
+    setup = problem.setup
+    found: dict[int, dict[str, Array]] = {}
+
+    def watch(done: int, values: Mapping[str, Array]) -> None:
+        found[done] = {state: _small(values[state], plane, block) for state in states}
+
+    (inputs,) = setup.prepared(problem.inputs(fields), [0])
+    setup.simulation.run(inputs, setup.steps, every=every, watch=watch)
+    return found
+
+
+def _plane(setup: Setup) -> Plane | None:
+    """In 3-D, the plane across the middle axis through the sources of the shot, else through the receivers; otherwise None."""
+    if setup.grid.ndim < 3:
+        return None
+    places = [points for points in (*setup.shots[0].sources.values(), *setup.receivers.values()) if len(points)]
+    coordinates = setup.grid.coordinates(1)
+    middle = places[0][:, 1].mean() if places else 0.5 * (coordinates[0] + coordinates[-1])
+    return 1, int(np.argmin(np.abs(coordinates - middle)))
+
+
+def _block(shape: Sequence[int], most: int) -> int:
+    """The least size of blocks of cells of which there are at most so many."""
+    block = 1
+    while prod(-(-n // block) for n in shape) > most:
+        block += 1
+    return block
+
+
+def _small(values: Array, plane: Plane | None, block: int) -> Array:
+    """Means over blocks of cells of a field, or of its plane, in f32."""
+    flat = values if plane is None else np.take(values, plane[1], axis=plane[0])
+    found = np.asarray(flat, float)
+    for axis, n in enumerate(flat.shape):
+        first = np.arange(0, n, block)
+        lengths = np.diff(np.append(first, n)).reshape([-1 if other == axis else 1 for other in range(flat.ndim)])
+        found = np.add.reduceat(found, first, axis=axis) / lengths
+    return found.astype(np.float32)
