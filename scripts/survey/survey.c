@@ -35,7 +35,7 @@ int main(int count, char **given) {
     for (int j = 0; j < nx; j++) {
       int z = i < nz - 1 - i ? i : nz - 1 - i, x = j < nx - 1 - j ? j : nx - 1 - j, near = z < x ? z : x;
       double depth = near < edge ? (edge - near) / (double)edge : 0.0;
-      damp[(size_t)i * nx + j] = exp(-0.06 * depth * depth);
+      damp[(size_t)i * nx + j] = exp(-0.02 * depth * depth);
     }
   float *out = malloc((size_t)shots * samples * receivers * sizeof *out);
   const double a = 9.0 / 8.0 / h, b = -1.0 / 24.0 / h;
