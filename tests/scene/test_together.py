@@ -40,7 +40,7 @@ def require_same_bits(found: Evaluation, expected: Evaluation) -> None:
             np.testing.assert_array_equal(mine[name], other[name])
 
 
-@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("precision", [pytest.param("f32", marks=pytest.mark.slow), "f64"])
 def test_groups_of_any_size_have_the_same_bits(precision: str) -> None:
     objective = scene(survey()).objective(precision)
     theta = objective.problem.theta
