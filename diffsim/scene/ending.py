@@ -56,7 +56,7 @@ def resting(losses: Sequence[float]) -> int:
 def _all_done(scene: Description, losses: Sequence[float], compared: Collection[Compared]) -> str:
     done, method = len(losses) - 1, scene.stages()[-1].method
     begin = f"all {plural(done, 'iteration')} were done" if done > 1 else "its one iteration was done"
-    key = f"stage.{len(scene.stage) - 1}.iterations" if scene.stage else "optimise.iterations"
+    key = f"stage[{len(scene.stage) - 1}].iterations" if scene.stage else "optimise.iterations"
     on = f"raise {key} and give --resume to go on"
     if method == "adam" and scene.optimise.batch is not None:
         return f"{begin}; the losses of batches do not say whether it would fall further: {on} if it may"
@@ -77,7 +77,7 @@ def _all_done(scene: Description, losses: Sequence[float], compared: Collection[
 
 def _nothing_gained(scene: Description, losses: Sequence[float], compared: Collection[Compared]) -> str:
     tolerance, done = scene.stages()[-1].tolerance, len(losses) - 1
-    key = f"stage.{len(scene.stage) - 1}.tolerance" if scene.stage and scene.stage[-1].tolerance is not None else "optimise.tolerance"
+    key = f"stage[{len(scene.stage) - 1}].tolerance" if scene.stage and scene.stage[-1].tolerance is not None else "optimise.tolerance"
     begin = (
         f"the last iteration lowered the loss by no more than {tolerance:g} of its start ({key})"
         if tolerance

@@ -41,7 +41,7 @@ def test_a_loss_rests_from_where_it_falls_by_less_than_a_hundredth():
             {"stage": [{}, {"iterations": 20, "lowpass": 5.0}]},
             "of which lowered the loss by less than 1 %; more iterations gain little",
         ),
-        (FAST, {"stage": [{}, {"iterations": 8}]}, "; raise stage.1.iterations and give --resume to go on"),
+        (FAST, {"stage": [{}, {"iterations": 8}]}, "; raise stage[1].iterations and give --resume to go on"),
         ([1.0, 0.2, 0.5], {"optimise__method": "adam"}, "lies 150 % above that of iteration 1; a lower optimise.rate settles"),
         ([1.0, 0.0, 0.5], {"optimise__method": "adam"}, "the loss lies above that of iteration 1;"),
         (SLOW, {"optimise__method": "adam", "optimise__batch": 1}, "all 20 iterations were done; the losses of batches do not say"),
@@ -78,7 +78,7 @@ def test_a_tolerance_that_is_reached():
         "less than 1 %; more iterations gain little"
     )
     falls = ending(scene(ACOUSTIC, stage=[{"tolerance": 0.01}]), "value", history(FAST), [], "f64")
-    assert falls.endswith("(stage.0.tolerance), but by 50 % of what was left; a lower stage.0.tolerance goes on")
+    assert falls.endswith("(stage[0].tolerance), but by 50 % of what was left; a lower stage[0].tolerance goes on")
     assert ending(scene(ACOUSTIC, optimise__tolerance=0.0), "value", history([1.0, 1.0]), [], "f64") == "nothing more was gained"
 
 
