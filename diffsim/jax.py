@@ -14,12 +14,12 @@ import numpy as np
 from diffsim.arguments import instance, mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, Pull, export
 from diffsim.typing import Array
 
-with of_extra("jax", "diffsim.jax"):
+with needed_by("diffsim.jax"):
     import jax
 
 __all__ = ["run"]

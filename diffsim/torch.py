@@ -13,11 +13,11 @@ import numpy as np
 from diffsim.arguments import instance, mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, export
 
-with of_extra("torch", "diffsim.torch"):
+with needed_by("diffsim.torch"):
     import torch
 
 __all__ = ["Module", "run"]
