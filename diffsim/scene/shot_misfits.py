@@ -14,6 +14,7 @@ from diffsim.losses import Misfit, TraceMisfit
 from diffsim.records.records import distances, even_spacing
 from diffsim.scene.misfit_keys import MisfitModel
 from diffsim.scene.mutes import kept
+from diffsim.scene.number import one_number
 from diffsim.scene.setup import Setup
 from diffsim.scene.truth import Observed
 from diffsim.typing import Array
@@ -39,7 +40,7 @@ class ShotMisfit:
         if self.misfit is None:
             return 0.0 * dnp.sum(predicted)
         values = predicted if self.sampling is None else self.sampling(predicted)
-        return self.factor * self.misfit(values if self.kept is None else self.kept * values)
+        return self.factor * one_number(self.misfit(values if self.kept is None else self.kept * values))
 
 
 def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Misfit]:
@@ -93,7 +94,7 @@ def _misfit(model: MisfitModel, data: Array, weight: Array, used: Array, window:
 def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:
     """The misfit of a prediction of zero, over all shots."""
     nothing = np.zeros(shape)
-    found = sum(float(misfit(nothing)) for misfit in misfits if misfit is not None)
+    found = sum(float(one_number(misfit(nothing))) for misfit in misfits if misfit is not None)
     if not 0 < found < np.inf:
         raise ParameterError(
             "expected data that are not all zero, found none; run longer, or set normalise = false"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.typing import Array
 
@@ -53,7 +55,7 @@ CAUSE_OF_GRADIENT = (
 )
 
 
-def _later(records: Array) -> tuple[Array, Array]:
+def _later(records: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The later half of the steps before the records were not finite, and the logarithm of their size there."""
     with np.errstate(invalid="ignore"):
         sizes = np.abs(records.astype(float)).max(axis=tuple(range(1, records.ndim)), initial=0.0)
