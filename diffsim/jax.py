@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import instance, mapping, real_array
+from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.packages import needed_by
@@ -63,7 +63,6 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         gradient = jax.grad(loss)(jnp.full(40, 5e-3, jnp.float32))
         assert gradient.shape == (40,) and jnp.abs(gradient).max() > 0
     """
-    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     mapping("inputs", inputs, "{'c': c}")
     model = export(simulation, inputs, steps, checkpoint)
     if jax.dtypes.canonicalize_dtype(simulation.dtype) != simulation.dtype:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import instance, mapping, real_array
+from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.packages import needed_by
@@ -56,7 +56,6 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         found.traces["T"].square().mean().backward()
         assert kappa.grad.shape == (40,) and kappa.grad.abs().max() > 0
     """
-    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     mapping("inputs", inputs, "{'c': c}")
     model = export(simulation, inputs, steps, checkpoint)
     tensors = [_tensor(model, name, value) for name, value in inputs.items()]
@@ -106,7 +105,7 @@ class Module(torch.nn.Module):
     ) -> None:
         super().__init__()
         given = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
-        model = export(instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one"), given, steps, checkpoint)
+        model = export(simulation, given, steps, checkpoint)
         self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(given)
         for name, value in given.items():
             tensor = _tensor(model, name, value)

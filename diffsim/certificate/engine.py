@@ -21,7 +21,7 @@ from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import CLEAR
 from diffsim.certificate.verdict import judge
 from diffsim.checkpoint import AnySchedule, Binomial, Checkpoint, Policy, StoreAll
-from diffsim.simulation import Simulation
+from diffsim.simulation import Batch, Simulation
 from diffsim.typing import Array
 
 SLOTS = (1, 2, 3, 5, 8, 13, 21)
@@ -72,7 +72,7 @@ class Subject(Protocol):
         differences: whether differences of the loss say anything; they do not in f32.
     """
 
-    simulation: Simulation
+    simulation: Simulation | Batch
     steps: int
     limit: float
     differences: bool

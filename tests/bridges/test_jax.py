@@ -192,6 +192,11 @@ def test_a_derivative_that_the_simulation_has_not_is_refused() -> None:
         jax.jvp(lambda c: loss(c, inputs["f"]), (inputs["c"],), (inputs["c"],))
 
 
+def test_a_batch_is_refused(simulation: ds.Simulation) -> None:
+    with pytest.raises(ds.errors.ParameterError, match=r"is a diffsim\.Batch, expected a diffsim\.Simulation, .*give the simulation"):
+        bridge.run(ds.Batch(simulation, 2), {}, STEPS)
+
+
 def test_f64_without_x64_is_refused(simulation: ds.Simulation) -> None:
     jax.config.update("jax_enable_x64", False)
     with pytest.raises(ds.errors.ParameterError, match="jax_enable_x64"):

@@ -278,6 +278,13 @@ def test_wrong_tensors_are_refused(change: dict[str, Any], text: str) -> None:
     assert isinstance(raised.value, ds.DiffsimError)
 
 
+def test_a_batch_is_refused(simulation: ds.Simulation) -> None:
+    batch = ds.Batch(simulation, 2)
+    for call in (lambda: bridge.run(batch, {}, STEPS), lambda: bridge.Module(batch, STEPS)):
+        with pytest.raises(ParameterError, match=r"is a diffsim\.Batch, expected a diffsim\.Simulation, .*give the simulation of one run"):
+            call()
+
+
 def test_a_wrong_simulation_is_refused() -> None:
     for call in (lambda: bridge.run(None, {}, STEPS), lambda: bridge.Module(None, STEPS)):
         with pytest.raises(ParameterError, match=r"expected a diffsim\.Simulation"):
