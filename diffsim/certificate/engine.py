@@ -72,10 +72,12 @@ class Subject(Protocol):
         differences: whether differences of the loss say anything; they do not in f32.
     """
 
-    simulation: Simulation | Batch
     steps: int
     limit: float
     differences: bool
+
+    @property
+    def simulation(self) -> Simulation | Batch: ...
 
     def gradient(self, checkpoint: Checkpoint) -> Mapping[str, Array]:
         """The gradient by each input, and the loss as "value"."""
