@@ -13,7 +13,7 @@ import numpy as np
 
 from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
-from diffsim.errors import ParameterError, ShapeError
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, Pull, export
@@ -121,7 +121,14 @@ def _operation(model: Exported, results: Sequence[Any], run: ExportedRun, kept: 
 
 def _called(function: Callable[..., Any], results: Sequence[Any], args: Sequence[Any]) -> Any:
     """The results of a function on the host."""
-    return jax.pure_callback(lambda *given: tuple(function(*map(np.asarray, given))), tuple(results), *args, vmap_method="sequential")
+
+    def called(*given: Any) -> Any:
+        try:
+            return tuple(function(*map(np.asarray, given)))
+        except DiffsimError as error:
+            raise error.with_traceback(None) from None  # JAX prints every line of the call before the message
+
+    return jax.pure_callback(called, tuple(results), *args, vmap_method="sequential")
 
 
 class _Latest:
