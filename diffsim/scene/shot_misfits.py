@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,14 +67,25 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
     for number, data in enumerate(measured):
         window = None if windows is None else windows[number]
         used = np.isfinite(data) if window is None else np.isfinite(data) & (window > 0)
-        made.append((_misfit(model, data, weights[number], used, window, spacing) if used.any() else None, window))
+        made.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
     factor = model.weight
     if model.normalise:
         factor /= _of_zero([misfit for misfit, _ in made], measured.shape[1:])
     return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in made]
 
 
-def _misfit(model: MisfitModel, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None) -> Misfit:
+@contextmanager
+def _of_shot(number: int) -> Iterator[None]:
+    """Name the shot whose data do not suit a misfit."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"shot {number}: {error}") from None
+
+
+def _misfit(
+    model: MisfitModel, number: int, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None
+) -> Misfit:
     """The misfit of the samples of one shot."""
     given: dict[str, Any] = {"data": np.where(used, data if window is None else window * data, np.nan)}
     if (weight != 1.0).any():
@@ -87,7 +99,8 @@ def _misfit(model: MisfitModel, data: Array, weight: Array, used: Array, window:
         given["data"] = np.where(used, given["data"], 0.0)  # only muted samples
     if spacing is not None:
         given["dt"] = spacing
-    found: Misfit = model.made(**given)
+    with _of_shot(number):
+        found: Misfit = model.made(**given)
     return found
 
 
