@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import instance, mapping, real_array
+from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
-from diffsim.errors import ParameterError, ShapeError
-from diffsim.packages import of_extra
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, Pull, export
 from diffsim.typing import Array
 
-with of_extra("jax", "diffsim.jax"):
+with needed_by("diffsim.jax"):
     import jax
 
 __all__ = ["run"]
@@ -63,7 +63,6 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         gradient = jax.grad(loss)(jnp.full(40, 5e-3, jnp.float32))
         assert gradient.shape == (40,) and jnp.abs(gradient).max() > 0
     """
-    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     mapping("inputs", inputs, "{'c': c}")
     model = export(simulation, inputs, steps, checkpoint)
     if jax.dtypes.canonicalize_dtype(simulation.dtype) != simulation.dtype:
@@ -122,7 +121,14 @@ def _operation(model: Exported, results: Sequence[Any], run: ExportedRun, kept: 
 
 def _called(function: Callable[..., Any], results: Sequence[Any], args: Sequence[Any]) -> Any:
     """The results of a function on the host."""
-    return jax.pure_callback(lambda *given: tuple(function(*map(np.asarray, given))), tuple(results), *args, vmap_method="sequential")
+
+    def called(*given: Any) -> Any:
+        try:
+            return tuple(function(*map(np.asarray, given)))
+        except DiffsimError as error:
+            raise error.with_traceback(None) from None  # JAX prints every line of the call before the message
+
+    return jax.pure_callback(called, tuple(results), *args, vmap_method="sequential")
 
 
 class _Latest:

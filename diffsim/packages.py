@@ -9,11 +9,10 @@ from diffsim.errors import MissingPackageError
 
 
 @contextmanager
-def of_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Stands around the import of a package that an extra of diffsim installs.
+def needed_by(purpose: str) -> Iterator[None]:
+    """Stands around the import of a package that diffsim does not always need.
 
     Args:
-        extra: the extra.
         purpose: what needs the package, for the message.
 
     Raises:
@@ -23,6 +22,6 @@ def of_extra(extra: str, purpose: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"{purpose} expected the package {error.name}, found none; install it: python -m pip install 'diffsim[{extra}]'",
+            f"{purpose} expected the package {error.name}, found none; install it: python -m pip install {error.name}",
             name=error.name,
         ) from None

@@ -5,29 +5,31 @@ Tensors lie in the memory of the host. They come in and go out without a copy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import instance, mapping, real_array
+from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, export
 
-with of_extra("torch", "diffsim.torch"):
+with needed_by("diffsim.torch"):
     import torch
 
 __all__ = ["Module", "run"]
 
 
+@torch.compiler.disable
 def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint = "auto") -> Solution:
     """Solve forward, as one operation of torch's graph; `Simulation.run` for tensors.
 
     Derivatives of any order come from the adjoint of the solver. The simulation has storage for one run: where several runs of one
-    simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated.
+    simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated. `torch.compile` compiles what is around
+    the run, and calls the run as it is.
 
     Args:
         simulation: what to run. The inputs that require gradients must be among its `wrt`.
@@ -39,8 +41,8 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         The solution, with tensors in `final` and `traces`.
 
     Raises:
-        ParameterError: a tensor has another type, is not in the memory of the host, or requires a gradient that the simulation was not
-            built for.
+        ParameterError: a tensor has another type, is not in the memory of the host, requires a gradient that the simulation was not built
+            for, or is one of `torch.func`, `torch.vmap` or forward mode, which do not know the solver.
 
     Example:
         import numpy as np
@@ -56,7 +58,6 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         found.traces["T"].square().mean().backward()
         assert kappa.grad.shape == (40,) and kappa.grad.abs().max() > 0
     """
-    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     mapping("inputs", inputs, "{'c': c}")
     model = export(simulation, inputs, steps, checkpoint)
     tensors = [_tensor(model, name, value) for name, value in inputs.items()]
@@ -76,7 +77,7 @@ class Module(torch.nn.Module):
         checkpoint: the states that the backward pass keeps; see `Simulation.vjp`.
 
     Raises:
-        ParameterError: see `run`.
+        ParameterError: see `run`; also if `double()`, `half()` or `to` change the type of the inputs, which is the simulation's.
 
     Example:
         import numpy as np
@@ -106,7 +107,7 @@ class Module(torch.nn.Module):
     ) -> None:
         super().__init__()
         given = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
-        model = export(instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one"), given, steps, checkpoint)
+        model = export(simulation, given, steps, checkpoint)
         self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(given)
         for name, value in given.items():
             tensor = _tensor(model, name, value)
@@ -121,6 +122,18 @@ class Module(torch.nn.Module):
         given = {name: getattr(self, f"input_{name}") for name in self._given}
         return run(self.simulation, {**given, **inputs}, self.steps, self.checkpoint)
 
+    def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Convert or move the tensors: what `double` and `to` call."""
+        wanted = torch.empty(0, dtype=getattr(torch, self.simulation.dtype.name))
+        found = fn(wanted).dtype
+        if self._given and found != wanted.dtype:
+            names = [str(kind).removeprefix("torch.") for kind in (found, wanted.dtype)]
+            raise ParameterError(
+                f"Module converts its inputs to {names[0]}, expected {names[1]}, in which its simulation computes; convert the other "
+                "modules alone, or build the simulation with another precision="
+            )
+        return super()._apply(fn, *args, **kwargs)
+
     def extra_repr(self) -> str:
         """What torch prints of it."""
         return f"{type(self.simulation.equation).__name__}, steps={self.steps}, checkpoint={self.checkpoint!r}"
@@ -131,6 +144,7 @@ def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         array = real_array(f"input {name}", value, model.compiled.dtype)
         return torch.from_numpy(array if array.flags.writeable else array.copy())
+    _require_plain(name, value)
     if value.device.type != "cpu" or value.layout != torch.strided:
         where = f"on the device {value.device}" if value.device.type != "cpu" else f"of the layout {value.layout}"
         remedy = "move it by .cpu(), and the results back by .to(device)" if value.device.type != "cpu" else "convert it by .to_dense()"
@@ -140,6 +154,17 @@ def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
     if value.requires_grad:
         model.check_wanted(name, ".detach()")
     return value
+
+
+def _require_plain(name: str, value: Any) -> None:
+    """Refuse a tensor that stands for others, whose derivatives or copies would get lost."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):  # torch has no public name for it
+        kind, remedy = "torch.func or torch.vmap", "take value.backward() or torch.autograd.grad, and a loop for vmap"
+    elif torch.autograd.forward_ad.unpack_dual(value).tangent is not None:
+        kind, remedy = "forward mode", "take value.backward() or torch.autograd.grad, or Simulation.jvp"
+    else:
+        return
+    raise ParameterError(f"input {name} is a tensor of {kind}, expected a plain tensor; {remedy}")
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -144,3 +144,21 @@ def test_docstrings_and_messages_use_common_words() -> None:
 def test_pages_use_common_words() -> None:
     pages = [p for p in PAGES if p.name != "architecture.md" and not p.name.startswith("api")]
     assert not [f"{page.name}: {phrase}" for page in pages for line in page.read_text().splitlines() for phrase in uncommon(line)]
+
+
+FOREIGN = re.compile(r"pip install (?:-\S+ )*['\"]?diffsim|'diffsim\[")
+"""PyPI's package of this name is another project, so this is installed from its folder."""
+
+
+@pytest.mark.parametrize("text", ["pip install diffsim", "pip install 'diffsim[formats]'", "pip install -U diffsim", "get 'diffsim[jax]'"])
+def test_a_command_that_installs_the_package_of_pypi_is_noticed(text: str) -> None:
+    assert FOREIGN.search(text)
+    assert not FOREIGN.search("pip install '/path/to/diffsim[formats]'") and not FOREIGN.search("pip install '.[formats]'")
+
+
+def test_no_text_installs_the_package_of_pypi() -> None:
+    folders = [ROOT / name for name in ("diffsim", "docs", "scripts", "scenes")]
+    texts = [p for folder in folders for p in folder.rglob("*") if p.suffix in {".py", ".md", ".toml", ".html", ".txt", ".yml", ".css"}]
+    texts += [p for p in ROOT.iterdir() if p.suffix in {".md", ".toml", ".yml"}]
+    found = [f"{p.relative_to(ROOT)}: {m.group()}" for p in texts if p.name != "faults.toml" for m in FOREIGN.finditer(p.read_text())]
+    assert not found, "; ".join(found)

@@ -16,13 +16,13 @@ from diffsim.certificate.measures import MISMATCH, products, random_weights, rea
 from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.simulation import Simulation, Solution
+from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.typing import Array
 
 
 def certify(
-    simulation: Simulation,
+    simulation: Simulation | Batch,
     loss: Loss,
     inputs: Mapping[str, npt.ArrayLike],
     steps: int,
@@ -41,7 +41,7 @@ def certify(
     A line passes, fails, or cannot judge, and says then why and what to do. docs/certificate.md tells what each line means.
 
     Args:
-        simulation: in f64.
+        simulation: in f64; or a `Batch` of one, whose loss is of the solution of all runs.
         loss: solution -> a number, or (value, cotangents); see `Simulation.value_and_grad`.
         inputs: where.
         steps: time steps.
@@ -71,7 +71,7 @@ def certify(
         report = ds.certify(rod, lambda found: 0.5 * (found.final["T"] ** 2).sum(), inputs, steps=10)
         assert report.passed, report
     """
-    instance("simulation", simulation, Simulation, "a simulation", "build it with diffsim.Simulation(equation)")
+    instance("simulation", simulation, (Simulation, Batch), "a simulation", "build it with diffsim.Simulation(equation)")
     if simulation.precision != "f64":
         raise ParameterError(
             "precision = 'f32', expected a simulation in f64, because in f32 the slopes drown in round-off; build it with "
@@ -93,7 +93,13 @@ class _Checked:
     limit = MISMATCH["f64"]
 
     def __init__(
-        self, simulation: Simulation, loss: Loss, point: dict[str, Array], steps: int, chooser: Chooser, directions: Directions
+        self,
+        simulation: Simulation | Batch,
+        loss: Loss,
+        point: dict[str, Array],
+        steps: int,
+        chooser: Chooser,
+        directions: Directions,
     ) -> None:
         self.simulation, self.loss, self.point, self.steps, self.chooser = simulation, loss, point, steps, chooser
         self.own: list[Moves] = []

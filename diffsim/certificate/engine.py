@@ -21,7 +21,7 @@ from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import CLEAR
 from diffsim.certificate.verdict import judge
 from diffsim.checkpoint import AnySchedule, Binomial, Checkpoint, Policy, StoreAll
-from diffsim.simulation import Simulation
+from diffsim.simulation import Batch, Simulation
 from diffsim.typing import Array
 
 SLOTS = (1, 2, 3, 5, 8, 13, 21)
@@ -72,10 +72,12 @@ class Subject(Protocol):
         differences: whether differences of the loss say anything; they do not in f32.
     """
 
-    simulation: Simulation
     steps: int
     limit: float
     differences: bool
+
+    @property
+    def simulation(self) -> Simulation | Batch: ...
 
     def gradient(self, checkpoint: Checkpoint) -> Mapping[str, Array]:
         """The gradient by each input, and the loss as "value"."""

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from diffsim.errors import DataError, MissingPackageError
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 
 
 def package(name: str, purpose: str) -> Any:
@@ -20,7 +20,7 @@ def package(name: str, purpose: str) -> Any:
         DataError: it is not installed. The message has the command that installs it.
     """
     try:
-        with of_extra("formats", purpose):
+        with needed_by(purpose):
             return importlib.import_module(name)
     except MissingPackageError as error:
         raise DataError(str(error)) from None

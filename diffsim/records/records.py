@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
+from diffsim.records.units import factor
 from diffsim.typing import Array
 
 EVEN = 1e-6
@@ -42,6 +43,8 @@ class Records:
 
         records = ds.records.Records(np.array([[0.1, np.nan], [0.2, 0.4]]), times=np.array([0.0, 60.0]), names=("north", "south"))
         assert records.without(["north"]).values[1, 0] == 0.4
+        tide = ds.records.Records(np.array([[120.0]]), times=np.array([0.0]), names=("north",), unit="cm")
+        assert np.isclose(tide.in_unit("m").values[0, 0], 1.2)
     """
 
     values: Array
@@ -84,6 +87,21 @@ class Records:
             deviation=None if self.deviation is None else self.deviation[:, keep],
             weight=None if self.weight is None else self.weight[:, keep],
         )
+
+    def in_unit(self, unit: str) -> Records:
+        """The records with values and deviations in another unit.
+
+        Raises:
+            DataError: the file does not state its unit, or it does not convert. `unit=` of `Layout` states it.
+        """
+        if not self.unit:
+            raise DataError(f"{self.where}: expected the unit of the values, found none; give Layout(unit=...)")
+        try:
+            scale = factor(self.unit, unit)
+        except DataError as error:
+            raise DataError(f"{self.where}: {error}") from None
+        deviation = None if self.deviation is None else scale * self.deviation
+        return replace(self, values=scale * self.values, deviation=deviation, unit=unit)
 
     def without(self, names: Sequence[str]) -> Records:
         """The records of all receivers but those of these names.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +131,7 @@ def assemble(
         chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
         with prefix_error(key):
             parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
-            start[name] = parts[name].to_field(parts[name].from_field(start[name]))  # the actual start of the search
+            start[name] = _first_field(parts[name], start[name])
     penalties = {}
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
@@ -218,6 +219,23 @@ def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> 
                 raise SceneError(
                     f"receivers.{name}: point {number}, expected a place where the states change, found {what} at {at}; move it"
                 )
+
+
+def _first_field(unknown: Unknown, start: Array) -> Array:
+    """The field at which the search really begins."""
+    theta = unknown.from_field(start)
+    _require_shape("from_field", theta, (unknown.size,), "an entry for each unknown")
+    field = unknown.to_field(theta)
+    _require_shape("to_field", field, start.shape, "that of the field")
+    for side, bounds in (("lb", unknown.bounds().lb), ("ub", unknown.bounds().ub)):
+        _require_shape(f"bounds().{side}", bounds, (unknown.size,), "an entry for each unknown")
+    return field
+
+
+def _require_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) -> None:
+    """Refuse what a parametrisation returns in another shape."""
+    if np.shape(value) != shape:
+        raise ParameterError(f"{what}: expected the shape {shape}, {meaning}, got {np.shape(value)}; correct what it returns")
 
 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:

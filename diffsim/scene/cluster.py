@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from diffsim.arguments import shown, whole
 from diffsim.engine import settings
 from diffsim.errors import ParameterError, WorkerError
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 from diffsim.scene.cluster_worker import Conditions, Parcel, available_here, run_shots, store
 from diffsim.scene.shot_progress import ShotProgress
 from diffsim.scene.workers import HERE, Workers
@@ -65,7 +65,7 @@ def opened(workers: Processes, shots: int) -> Iterator[Workers]:
     if workers is None:
         yield HERE
         return
-    with of_extra("cluster", "workers="):
+    with needed_by("workers="):
         import distributed
     with ExitStack() as stack:
         if isinstance(workers, int):

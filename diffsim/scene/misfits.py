@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from diffsim.ad import jvp, vjp
 from diffsim.losses import Misfit
-from diffsim.scene.setup import Where
+from diffsim.scene.number import one_number
+from diffsim.scene.setup import Where, prefix_error
 from diffsim.simulation import Solution
 from diffsim.typing import Array
 
@@ -37,7 +38,7 @@ class Misfits:
 
     def of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
         """Each misfit of one shot."""
-        return {label: misfits[shot](predicted[where]) for label, (where, misfits) in self.terms.items()}
+        return values_of("misfit", {label: partial(misfits[shot], predicted[where]) for label, (where, misfits) in self.terms.items()})
 
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""
@@ -47,6 +48,19 @@ class Misfits:
     def bend(self, solution: Solution, change: Solution, shot: int) -> Solution:
         """The Hessian of the sum for one shot, times a change of its solution."""
         return _as_solution(bend(lambda x: sum(self.of(x, shot).values()), self.compared(solution), self.compared(change)))
+
+
+def values_of(key: str, parts: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """The values of all parts of one key, such as "misfit", which a user may have written.
+
+    Raises:
+        SceneError: one is no number.
+    """
+    values = {}
+    for index, (label, part) in enumerate(parts.items()):
+        with prefix_error(f"{key}[{index}]"):
+            values[label] = one_number(part())
+    return values
 
 
 def part_of(solution: Solution, places: Collection[Where]) -> dict[Where, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
 from diffsim.scene.curvature import Curvature
 from diffsim.scene.folder import identify
-from diffsim.scene.misfits import Misfits, bend, gradient_of_sum
+from diffsim.scene.misfits import Misfits, bend, gradient_of_sum, values_of
 from diffsim.scene.schema import Stage
 from diffsim.scene.setup import Where, prefix_error
 from diffsim.scene.shot_misfits import misfits_of
@@ -124,7 +125,7 @@ class Objective:
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""
-        return {label: penalty(fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
+        return values_of("penalty", {label: partial(penalty, fields[name]) for label, (name, penalty) in self.problem.penalties.items()})
 
     def _at_records(self, where: Where, predicted: Array) -> Array:
         """Predictions of the run at the times of the records, if there are some."""

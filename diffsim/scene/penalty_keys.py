@@ -14,6 +14,7 @@ from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFun
 from diffsim.errors import ParameterError
 from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
 from diffsim.scene.model import Mask, Name, NotNegative, Widths
+from diffsim.scene.number import one_number
 from diffsim.scene.objects import call_arguments, is_object, require_call
 from diffsim.scene.options import arguments_of, options_of
 from diffsim.scene.own import Family
@@ -70,7 +71,7 @@ class Weighted:
     weight: float
 
     def __call__(self, field: Any) -> Any:
-        return self.weight * self.penalty(field)
+        return self.weight * one_number(self.penalty(field))
 
 
 def _in_lengths(steps: tuple[float, ...], length: tuple[float, ...]) -> list[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from diffsim.losses import Misfit, TraceMisfit
 from diffsim.records.records import distances, even_spacing
 from diffsim.scene.misfit_keys import MisfitModel
 from diffsim.scene.mutes import kept
+from diffsim.scene.number import one_number
 from diffsim.scene.setup import Setup
 from diffsim.scene.truth import Observed
 from diffsim.typing import Array
@@ -39,7 +41,7 @@ class ShotMisfit:
         if self.misfit is None:
             return 0.0 * dnp.sum(predicted)
         values = predicted if self.sampling is None else self.sampling(predicted)
-        return self.factor * self.misfit(values if self.kept is None else self.kept * values)
+        return self.factor * one_number(self.misfit(values if self.kept is None else self.kept * values))
 
 
 def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Misfit]:
@@ -65,14 +67,25 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
     for number, data in enumerate(measured):
         window = None if windows is None else windows[number]
         used = np.isfinite(data) if window is None else np.isfinite(data) & (window > 0)
-        made.append((_misfit(model, data, weights[number], used, window, spacing) if used.any() else None, window))
+        made.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
     factor = model.weight
     if model.normalise:
         factor /= _of_zero([misfit for misfit, _ in made], measured.shape[1:])
     return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in made]
 
 
-def _misfit(model: MisfitModel, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None) -> Misfit:
+@contextmanager
+def _of_shot(number: int) -> Iterator[None]:
+    """Name the shot whose data do not suit a misfit."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"shot {number}: {error}") from None
+
+
+def _misfit(
+    model: MisfitModel, number: int, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None
+) -> Misfit:
     """The misfit of the samples of one shot."""
     given: dict[str, Any] = {"data": np.where(used, data if window is None else window * data, np.nan)}
     if (weight != 1.0).any():
@@ -86,14 +99,15 @@ def _misfit(model: MisfitModel, data: Array, weight: Array, used: Array, window:
         given["data"] = np.where(used, given["data"], 0.0)  # only muted samples
     if spacing is not None:
         given["dt"] = spacing
-    found: Misfit = model.made(**given)
+    with _of_shot(number):
+        found: Misfit = model.made(**given)
     return found
 
 
 def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:
     """The misfit of a prediction of zero, over all shots."""
     nothing = np.zeros(shape)
-    found = sum(float(misfit(nothing)) for misfit in misfits if misfit is not None)
+    found = sum(float(one_number(misfit(nothing))) for misfit in misfits if misfit is not None)
     if not 0 < found < np.inf:
         raise ParameterError(
             "expected data that are not all zero, found none; run longer, or set normalise = false"

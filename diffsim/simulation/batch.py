@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import function, instance, mapping, real_array, whole
-from diffsim.checkpoint import Action, Checkpoint, OnProgress
+from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
@@ -50,6 +50,8 @@ class Batch(Summary):
 
     Attributes:
         runs: number of runs.
+        precision: "f32" or "f64", that of the simulation.
+        wrt: the inputs that have gradients, those of the simulation.
 
     Raises:
         ParameterError: the equation's runs cannot be computed together: its grid has three dimensions, it has numbers among its states, or
@@ -100,6 +102,7 @@ class Batch(Summary):
     def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
         one = simulation._compiled
         self._one, self._points = simulation, dict(points)
+        self.precision, self.wrt = simulation.precision, simulation.wrt
         batched = Batched(one.grid, self.runs)
         parts = batched.map(one.traced.coefficients), batched.map(one.traced.initial), batched.step(one.step)
         self._all = Simulation._of(
@@ -203,6 +206,10 @@ class Batch(Summary):
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
         """The shape of an input, by name, of each of the runs; see `Simulation.input_shape`."""
         return self._one.input_shape(name, steps)
+
+    def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
+        """The checkpointing schedule that `vjp` would use."""
+        return self._all.schedule(steps, checkpoint)
 
     def _tables(
         self, one: Compiled, sources: Mapping[str, npt.ArrayLike] | None, receivers: Mapping[str, npt.ArrayLike] | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.typing import Array
 
@@ -14,9 +16,15 @@ STEADY = 0.9
 """Correlation of the logarithm with the step beyond which growth counts as exponential."""
 LARGE = 1e6
 """Growth over the records from which on a message mentions it."""
-NO_VALUE = (
-    "Nothing recorded grew from step to step, so an operation may have had no value: a root or logarithm of a negative number, a division "
-    "by 0, as in a dry cell. Run fewer steps to see where it begins"
+NO_VALUE = "an operation had no value: a root or logarithm of a negative number, a division by 0, as in a dry cell"
+UNKNOWN = (
+    f"The time step may be too large for the scheme, so that values grow from step to step: lower dt. Or {NO_VALUE}. Run fewer steps to "
+    "see which, and where it begins"
+)
+"""Without records that could tell."""
+STEADY_RECORDS = (
+    f"The records did not grow from step to step, so it may be that {NO_VALUE}. A time step that is too large can be the cause too, away "
+    "from the receivers, or where a value overshoots: try a lower dt. Run fewer steps to see where it begins"
 )
 
 
@@ -29,12 +37,16 @@ def counted(values: Array) -> str:
 
 
 def cause_of_run(traces: Mapping[str, Array]) -> str:
-    """The probable cause of a run that is not finite, from its records. A smaller dt is advised only if they grew exponentially."""
+    """The probable cause of a run that is not finite, from its records. If they grew exponentially, it is the time step."""
+    flat = bool(traces)
     for name, records in traces.items():
-        rate = _rate(records)
-        if rate is not None:
-            return f"The records of {name} grew by a factor {np.exp(rate):.3g} a step, as where a scheme is unstable: lower dt"
-    return NO_VALUE
+        steps, logs = _later(records)
+        enough, large = len(steps) >= SAMPLES, len(steps) > 1 and logs[-1] - logs[0] >= np.log(LARGE)
+        if enough and large and np.corrcoef(steps, logs)[0, 1] >= STEADY:
+            factor = np.exp(np.polyfit(steps, logs, 1)[0])
+            return f"The records of {name} grew by a factor {factor:.3g} a step, as where a scheme is unstable: lower dt"
+        flat = flat and enough and not large
+    return STEADY_RECORDS if flat else UNKNOWN
 
 
 CAUSE_OF_GRADIENT = (
@@ -43,17 +55,12 @@ CAUSE_OF_GRADIENT = (
 )
 
 
-def _rate(records: Array) -> float | None:
-    """Growth of the logarithm of the records a step, if it was steady and large until they were not finite."""
+def _later(records: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The later half of the steps before the records were not finite, and the logarithm of their size there."""
     with np.errstate(invalid="ignore"):
         sizes = np.abs(records.astype(float)).max(axis=tuple(range(1, records.ndim)), initial=0.0)
     bad = np.flatnonzero(~np.isfinite(sizes))
     end = int(bad[0]) if bad.size else len(sizes)
     steps = np.flatnonzero(sizes[:end] > 0)
     steps = steps[len(steps) // 2 :]  # by then the fastest growing mode dominates
-    if len(steps) < SAMPLES:
-        return None
-    logs = np.log(sizes[steps])
-    if logs[-1] - logs[0] < np.log(LARGE) or np.corrcoef(steps, logs)[0, 1] < STEADY:
-        return None
-    return float(np.polyfit(steps, logs, 1)[0])
+    return steps, np.log(sizes[steps])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffsim.packages import of_extra
+from diffsim.packages import needed_by
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.described import Described
 from diffsim.stepping.forward import receiver_points
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def dataset(compiled: Compiled, arrays: Iterable[Described], unit: str) -> xarray.Dataset:
     """Arrays with coordinates, units and attributes; see `Simulation.to_xarray`."""
-    with of_extra("xarray", "Simulation.to_xarray"):
+    with needed_by("Simulation.to_xarray"):
         import xarray
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}

@@ -14,8 +14,10 @@ import numpy as np
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.model import apply
 from diffsim.ad.transforms.vjp import vjp
+from diffsim.arguments import instance
 from diffsim.checkpoint import Checkpoint, Policy
 from diffsim.errors import ParameterError
+from diffsim.simulation.batch import Batch
 from diffsim.simulation.checks import check_steps
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.recorded import RecordedRun
@@ -119,6 +121,12 @@ def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint:
     """A run of a simulation as a function of the inputs that are named, with sources and receivers where they are now.
 
     Raises:
-        ParameterError: an input has another name.
+        ParameterError: it is no simulation, or an input has another name.
     """
+    if isinstance(simulation, Batch):
+        raise ParameterError(
+            "simulation is a diffsim.Batch, expected a diffsim.Simulation, for other packages take one run; give the simulation of one run "
+            "and add up its losses, or let the batch differentiate by its value_and_grad or vjp"
+        )
+    instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions(Policy.of(checkpoint)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,8 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
 
     Raises:
         DerivativeError: it returns only a number, and uses an operation that loses a derivative.
-        ParameterError: it returns neither a number that depends on the solution, nor a number and cotangents.
+        ParameterError: it returns neither a number that depends on the solution, nor a number and cotangents; or it reads a state that the
+            solution does not have.
     """
     refused: Exception | None = None
     numbers: list[np.dtype] = []
@@ -43,7 +44,7 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     else:
         if numbers:
             return float(value), pullback(np.ones((), numbers[0]))[0]
-    given = loss(solution)
+    given = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
     if isinstance(refused, DerivativeError) and isinstance(given, (int, float, np.number)):
         raise refused
     if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[1], Solution):
@@ -52,3 +53,22 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
             "latter a diffsim.Solution; return one of these"
         ) from refused
     return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]
+
+
+class _Named(dict[str, Any]):
+    """A part of a solution that says which names it has."""
+
+    def __init__(self, part: str, values: Mapping[str, Any], hint: str) -> None:
+        super().__init__(values)
+        self._part, self._hint = part, hint
+
+    def __missing__(self, name: str) -> Any:
+        raise ParameterError(
+            f"loss reads {self._part}[{shown(name)}], expected one of {', '.join(self) or 'none'}; {self._hint}, or correct the name"
+        )
+
+
+def _naming(solution: Solution) -> Solution:
+    """The solution, with parts that refuse a wrong name by a message."""
+    recorded = _Named("traces", solution.traces, "give receivers of the state to the simulation")
+    return Solution(_Named("final", solution.final, "name a state of the equation"), recorded)

@@ -2,7 +2,7 @@
 
 `survey.c` computes the records on a staggered grid with cells of 20/3 m; the search of `fwi.toml` has cells of 10 m, another scheme and
 other absorbing edges. It writes, in SEG-Y: `records.sgy` (12 shots, 2 % noise), `start.sgy` (water, and smooth rock, where the search
-begins) and `true.sgy` (what made the records, for a comparison afterwards). It needs a C compiler, and the extra `formats`.
+begins) and `true.sgy` (what made the records, for a comparison afterwards). It needs a C compiler, and the extra `formats` of diffsim.
 """
 
 from __future__ import annotations

@@ -192,6 +192,24 @@ def test_a_derivative_that_the_simulation_has_not_is_refused() -> None:
         jax.jvp(lambda c: loss(c, inputs["f"]), (inputs["c"],), (inputs["c"],))
 
 
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, jax.jit, jax.grad, lambda f: jax.jit(jax.grad(f))], ids=["eager", "jit", "grad", "both"]
+)
+def test_the_last_line_of_an_error_is_that_of_the_run(transform: Any, simulation: ds.Simulation) -> None:
+    inputs = arrays_of(inputs_of(simulation))
+    loss = transform(lambda c: energy(bridge.run(simulation, {**inputs, "c": c}, STEPS)))
+    with pytest.raises(Exception, match="not finite") as raised:
+        jax.block_until_ready(loss(jnp.nan * inputs["c"]))
+    lines = str(raised.value).strip().splitlines()
+    assert lines[-1] == "ParameterError: input c has 9 values that are not finite, expected none; correct the data"
+    assert not any("checks.py" in line for line in lines)
+
+
+def test_a_batch_is_refused(simulation: ds.Simulation) -> None:
+    with pytest.raises(ds.errors.ParameterError, match=r"is a diffsim\.Batch, expected a diffsim\.Simulation, .*give the simulation"):
+        bridge.run(ds.Batch(simulation, 2), {}, STEPS)
+
+
 def test_f64_without_x64_is_refused(simulation: ds.Simulation) -> None:
     jax.config.update("jax_enable_x64", False)
     with pytest.raises(ds.errors.ParameterError, match="jax_enable_x64"):

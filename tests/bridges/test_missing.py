@@ -14,6 +14,6 @@ import diffsim as ds
 def test_a_missing_package_is_named_with_its_command(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(ImportError, match=rf"{module} expected the package {name}.*pip install 'diffsim\[{name}\]'") as raised:
+    with pytest.raises(ImportError, match=rf"{module} expected the package {name}.*pip install {name}$") as raised:
         importlib.import_module(module)
     assert isinstance(raised.value, ds.DiffsimError) and raised.value.name == name

@@ -278,6 +278,70 @@ def test_wrong_tensors_are_refused(change: dict[str, Any], text: str) -> None:
     assert isinstance(raised.value, ds.DiffsimError)
 
 
+OF_TORCH = "ignore:.*torch.jit.script. is deprecated:DeprecationWarning"
+"""What torch says of its own modules when it first traces or has a dual tensor."""
+
+
+@pytest.mark.filterwarnings(OF_TORCH, "ignore:The .grad attribute of a Tensor:UserWarning")
+def test_compile_leaves_a_run_as_it_is(simulation: ds.Simulation) -> None:
+    """Dynamo traces what is around it, and not the solver, so this compiles two small graphs."""
+    inputs, graphs = inputs_of(simulation), []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    def loss(c: Any) -> Any:
+        return energy(bridge.run(simulation, {**inputs, "c": c.sin() + c}, STEPS))
+
+    c = torch.from_numpy(inputs["c"].copy()).requires_grad_()
+    (wanted,) = torch.autograd.grad(loss(c), c)
+    (found,) = torch.autograd.grad(torch.compile(loss, backend=backend)(c), c)
+    assert torch.equal(found, wanted) and 1 <= len(graphs) <= 2
+
+
+def _dual(loss: Any, c: Any) -> Any:
+    with torch.autograd.forward_ad.dual_level():
+        return loss(torch.autograd.forward_ad.make_dual(c, c))
+
+
+@pytest.mark.filterwarnings(OF_TORCH)
+@pytest.mark.parametrize(
+    ("transform", "kind"),
+    [
+        (lambda loss, c: torch.func.grad(loss)(c), "torch.func or torch.vmap"),
+        (lambda loss, c: torch.func.jvp(loss, (c,), (c,)), "torch.func or torch.vmap"),
+        (lambda loss, c: torch.func.jacrev(loss)(c), "torch.func or torch.vmap"),
+        (lambda loss, c: torch.vmap(loss)(torch.stack([c, c])), "torch.func or torch.vmap"),
+        (_dual, "forward mode"),
+    ],
+    ids=["grad", "jvp", "jacrev", "vmap", "dual"],
+)
+def test_transforms_that_do_not_know_the_solver_are_refused(transform: Any, kind: str, simulation: ds.Simulation) -> None:
+    inputs = inputs_of(simulation)
+    with pytest.raises(ParameterError, match=rf"^input c is a tensor of {kind}, expected a plain tensor; take .*autograd\.grad"):
+        transform(lambda c: energy(bridge.run(simulation, {**inputs, "c": c}, STEPS)), torch.from_numpy(inputs["c"].copy()))
+
+
+def test_a_module_keeps_the_type_of_its_simulation(simulation: ds.Simulation) -> None:
+    f32 = tube("f32")
+    network = torch.nn.Sequential(torch.nn.Linear(2, 2), bridge.Module(f32, STEPS, inputs_of(f32)))
+    with pytest.raises(ParameterError, match=r"converts its inputs to float64, expected float32, .*; convert the other modules alone"):
+        network.double()
+    assert network.float()[1]().final["p"].dtype == torch.float32
+    module = bridge.Module(simulation, STEPS, inputs_of(simulation))
+    assert module.double() is module
+    with pytest.raises(ParameterError, match="converts its inputs to bfloat16, expected float64"):
+        module.bfloat16()
+
+
+def test_a_batch_is_refused(simulation: ds.Simulation) -> None:
+    batch = ds.Batch(simulation, 2)
+    for call in (lambda: bridge.run(batch, {}, STEPS), lambda: bridge.Module(batch, STEPS)):
+        with pytest.raises(ParameterError, match=r"is a diffsim\.Batch, expected a diffsim\.Simulation, .*give the simulation of one run"):
+            call()
+
+
 def test_a_wrong_simulation_is_refused() -> None:
     for call in (lambda: bridge.run(None, {}, STEPS), lambda: bridge.Module(None, STEPS)):
         with pytest.raises(ParameterError, match=r"expected a diffsim\.Simulation"):

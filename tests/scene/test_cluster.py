@@ -202,7 +202,7 @@ def test_what_workers_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
             ):
                 pass
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingPackageError, match=r"diffsim\[cluster\]"), opened(2, 2):
+    with pytest.raises(MissingPackageError, match=r"pip install distributed$"), opened(2, 2):
         pass
 
 

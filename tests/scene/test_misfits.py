@@ -264,8 +264,14 @@ def test_records_with_gaps_and_weights(tmp_path: Path) -> None:
     loss = HuberMisfit(values[:, :25], 0.7, weight=4.0, mask=there)
     assert objective.value(problem.theta) == pytest.approx(loss(np.array(predicted)), rel=1e-12)
     for kind in ("envelope", "wasserstein"):
-        with pytest.raises(SceneError, match=r"misfit\[0\]: mask: expected traces without gaps, .* sample 7 of trace 2; fill the gaps"):
+        with pytest.raises(
+            SceneError, match=r"misfit\[0\]: shot 0: mask: expected traces without gaps, .* sample 7 of trace 2; fill the gaps"
+        ):
             Scene(**made | {"misfit": [{"of": "traces", "state": "p", "type": kind}]}).objective("f64")
+    np.save(tmp_path / "a.npy", values[::-1])
+    with pytest.raises(SceneError, match=rf"misfit\[0\]: shot {len(values) - 1}: mask: expected traces without gaps"):
+        Scene(**made | {"misfit": [{"of": "traces", "state": "p", "type": "envelope"}]}).objective("f64")
+    assert len(values) > 1
     times = DT * np.append(np.arange(24), 30.0)
     np.savez(tmp_path / "b.npz", values=values[:, :25], times=times)
     uneven = seismic(tmp_path, path=["b.npz"], dt=None) | {"misfit": [{"of": "traces", "state": "p", "type": "envelope"}]}

@@ -202,3 +202,75 @@ def test_the_examples_of_the_page_run_from_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "diffsim", "run", "plate.toml", "--allow-code"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Squares:
+    """A misfit that forgets to add up."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def __call__(self, predicted: Any) -> Any:
+        return (predicted - self._data) ** 2
+
+
+class Words(Squares):
+    def __call__(self, predicted: Any) -> Any:
+        return "much"
+
+
+class Slopes:
+    """A penalty that forgets to add up."""
+
+    def __call__(self, field: Any) -> Any:
+        return dnp.diff(field, axis=0) ** 2
+
+
+class Nothing:
+    """A penalty that forgets to return."""
+
+    def __call__(self, field: Any) -> None:
+        dnp.sum(field)
+
+
+class Rows(Scaled):
+    """A parametrisation whose vector is a table."""
+
+    def from_field(self, field: Any) -> Any:
+        return super().from_field(field)[:, None]
+
+
+class Flat(Scaled):
+    """A parametrisation whose field is a vector."""
+
+    def to_field(self, theta: Any) -> Any:
+        return super().to_field(theta).reshape(-1)
+
+
+class Short(Scaled):
+    """A parametrisation with bounds for one unknown."""
+
+    def bounds(self) -> Bounds:
+        return Bounds([-2.0], [2.0])
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("kind", "found"), [(Squares, r"an array of shape \(\d+, \d+\)"), (Words, "'much'")])
+def test_a_misfit_that_gives_no_number(kind: type, found: str, normalise: bool) -> None:
+    table = {"of": "final", "state": "T"}
+    made = warm({}, misfit=[table, {**table, "type": kind, "normalise": normalise}])
+    with pytest.raises(SceneError, match=rf"^misfit\[1\]: expected one number from __call__, got {found}; let it return one[^\n]*$"):
+        made.objective("f64").evaluate(made.problem("f64").theta)
+
+
+@pytest.mark.parametrize(("kind", "found"), [(Slopes, "an array of shape"), (Nothing, "None")])
+def test_a_penalty_that_gives_no_number(kind: type, found: str) -> None:
+    made = warm({}, {"type": "tikhonov", "weight": 1.0}, {"type": kind, "weight": 1.0})
+    with pytest.raises(SceneError, match=rf"^penalty\[1\]: expected one number from __call__, got {found}.*; let it return one"):
+        made.objective("f64").evaluate(made.problem("f64").theta)
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Rows, "from_field"), (Flat, "to_field"), (Short, r"bounds\(\).lb")])
+def test_a_parametrisation_that_gives_another_shape(kind: type, method: str) -> None:
+    with pytest.raises(SceneError, match=rf"^unknowns\.T: {method}: expected the shape \(.*\), .*, got \(.*\); correct what it returns$"):
+        warm({"type": kind}).problem("f64")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,20 @@ def test_a_batch_is_an_operation_of_array_programs() -> None:
     _, expected = batch.value_and_grad(lambda found: (found.traces["p"] ** 2).sum(), inputs, 12)
     for bar, name in zip(bars, ("c", "f"), strict=True):
         np.testing.assert_allclose(bar, expected[name], rtol=1e-12, atol=1e-25)
+
+
+def test_a_batch_is_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients of inputs that runs share and of inputs with an axis of runs, by every schedule; and a wrong one is found."""
+    simulation, places, inputs = survey()
+    batch = ds.Batch(simulation, 3, sources={"f": places})
+    given = {"c": inputs["c"] + np.zeros((3, 1, 1)), "f": inputs["f"]}
+    certify = partial(ds.certify, batch, lambda found: (found.traces["p"] ** 2).sum(), given, steps=12, directions=1)
+    certificate = certify()
+    assert certificate.passed, certificate
+    assert any("slot" in str(line) for line in certificate)
+    right = batch._given_shape
+    monkeypatch.setattr(batch, "_given_shape", lambda name, bar, shared: right(name, bar, shared) * (2.0 if name == "f" else 1.0))
+    assert certify().verdict == "fail"
 
 
 def test_sources_and_receivers_move() -> None:

@@ -42,18 +42,27 @@ def test_growth_from_step_to_step_asks_for_a_smaller_dt() -> None:
 
 @pytest.mark.parametrize("rate", [lambda T: sqrt(T - 1.05), lambda T: log(T - 1.05)], ids=["root", "logarithm"])
 @pytest.mark.parametrize("steps", [1, 40])
-def test_an_operation_without_a_value_does_not(rate: Any, steps: int) -> None:
+def test_an_operation_without_a_value_is_named(rate: Any, steps: int) -> None:
     text = message(rate, 1e-3, steps, 1.0)
-    assert "dt" not in text and "root or logarithm of a negative number, a division by 0, as in a dry cell" in text
-    assert "NaN and 0 infinite of 48" in text
+    assert "grew by" not in text and "root or logarithm of a negative number, a division by 0, as in a dry cell" in text
+    assert "NaN and 0 infinite of 48" in text and "lower dt" in text
 
 
-def test_records_that_do_not_grow_before_an_operation_has_no_value() -> None:
-    assert "dt" not in message(lambda T: -sqrt(T - 0.95), 1e-3, 2000, 1.0)
+def test_records_that_do_not_grow_make_an_operation_without_a_value_more_probable() -> None:
+    text = message(lambda T: -sqrt(T - 0.95), 1e-3, 2000, 1.0)
+    assert "The records did not grow" in text and text.index("a negative number") < text.index("lower dt")
 
 
-def test_without_records_nothing_is_said_of_dt() -> None:
-    assert "dt" not in message(laplacian, 1.0, 2000, 1.0, receivers=False)
+def test_without_records_both_causes_are_named() -> None:
+    text = message(laplacian, 1.0, 2000, 1.0, receivers=False)
+    assert "grow" not in text.partition("time step may be too large")[0] and "lower dt. Or an operation had no value" in text
+
+
+@pytest.mark.parametrize("receivers", [True, False])
+def test_growth_that_is_faster_than_exponential_may_come_from_dt(receivers: bool) -> None:
+    """Too few steps are finite to judge their growth: the size of a cubic term is cubed from step to step."""
+    text = message(lambda T: -(T**3), 20.0, 10, 1.0, receivers)
+    assert "did not grow" not in text and text.index("lower dt") < text.index("a negative number")
 
 
 def test_a_gradient_that_is_not_finite_beside_a_run_that_is() -> None:

@@ -114,3 +114,26 @@ def test_the_value_is_in_the_precision_of_the_simulation() -> None:
     given = {"kappa": np.full((7, 9), 0.3), "T": np.ones((7, 9))}
     value, gradient = single.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), given, STEPS)
     assert value == pytest.approx(63, rel=1e-5) and gradient["T"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (
+            lambda s: s.traces["w"].sum(),
+            r"^loss reads traces\['w'\], expected one of .*; give receivers of the state to the simulation, or",
+        ),
+        (
+            lambda s: s.final["kapa"].sum(),
+            r"^loss reads final\['kapa'\], expected one of T; name a state of the equation, or correct the name",
+        ),
+    ],
+)
+def test_a_name_that_the_solution_does_not_have(loss: Any, text: str, heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
+    with pytest.raises(ParameterError, match=text):
+        heat.value_and_grad(loss, inputs, 4)
+
+
+def test_a_key_error_of_the_loss_itself_stays(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        heat.value_and_grad(lambda s: s.final["T"].sum() * {}["mine"], inputs, 4)
