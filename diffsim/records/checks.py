@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from diffsim.errors import DataError
+from diffsim.grid import Grid
 from diffsim.records.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
 
 CLIPPED = 4
 """A trace is clipped if it stays at its greatest or least value for this many samples."""
-SHORT, ZERO, CLIP = "short", "zero", "clipped"
-ALLOWED = (SHORT, ZERO, CLIP)
-"""What can be allowed: records that end before the run, traces that are zero, and traces that are clipped."""
+SHORT, ZERO, CLIP, SOURCES = "short", "zero", "clipped", "sources"
+ALLOWED = (SHORT, ZERO, CLIP, SOURCES)
+"""What can be allowed: records that end before the run, traces that are zero, traces that are clipped, and sources elsewhere."""
 
 
 def require_sound(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> None:
@@ -29,10 +30,7 @@ def require_sound(records: Records, end: float, allow: Collection[str] = (), spa
     Raises:
         DataError: with a line for each problem, at most `MOST_PROBLEMS` of them.
     """
-    lines = list(problems(records, end, allow, spacing))
-    if lines:
-        left = len(lines) - MOST_PROBLEMS
-        raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))
+    _refuse(list(problems(records, end, allow, spacing)))
 
 
 def problems(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> Iterator[str]:
@@ -118,6 +116,39 @@ def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str
                     f'enlarge the grid, or drop = ["{records.names[number]}"]'
                 )
                 break
+    _refuse(lines)
+
+
+def require_sources(every: Sequence[Records], places: Array, grid: Grid, allow: Collection[str] = ()) -> None:
+    """Refuse records whose files place a source further than a cell from that of the shot they are compared with.
+
+    Args:
+        every: records of each shot, in the order of the shots.
+        places: of the shots' sources, shape (shots, axes).
+        grid: its axes and cells.
+        allow: some of `ALLOWED`.
+
+    Raises:
+        DataError: with a line for each such shot, at most `MOST_PROBLEMS` of them.
+    """
+    if SOURCES in allow:
+        return
+    lines = []
+    for shot, (records, place) in enumerate(zip(every, places, strict=True)):
+        if records.source is None:
+            continue
+        known = np.flatnonzero(np.isfinite(records.source))
+        if np.any(np.abs(records.source - place)[known] > (1 + 1e-9) * np.array(grid.spacing)[known]):
+            expected, found = (", ".join(f"{grid.axes[a]} = {at[a]:g}" for a in known) for at in (place, records.source))
+            lines.append(
+                f"{records.where}: expected the source of shot {shot} of the scene, {expected}, found {found} in the header; shots pair by "
+                f'their order: reorder or correct the sources, or allow = ["{SOURCES}"]'
+            )
+    _refuse(lines)
+
+
+def _refuse(lines: list[str]) -> None:
+    """Raise an error with the first of these lines, if there are any."""
     if lines:
         left = len(lines) - MOST_PROBLEMS
         raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))

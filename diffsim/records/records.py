@@ -31,6 +31,7 @@ class Records:
         deviation: standard deviation of each sample, in the unit of the values, shape (samples, receivers); None: not known.
         weight: weight of each sample, at least 0, same shape; None: 1.
         where: the file, for messages.
+        source: coordinates of the shot's source, shape (axes,), NaN along an axis of which the file says nothing; None: it says nothing.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -52,6 +53,7 @@ class Records:
     deviation: Array | None = None
     weight: Array | None = None
     where: str = "records"
+    source: Array | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.times), len(self.names))

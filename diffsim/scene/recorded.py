@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
-from diffsim.records.checks import require_inside, require_sound
+from diffsim.records.checks import require_inside, require_sound, require_sources
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records
 from diffsim.records.units import factor
@@ -20,6 +20,19 @@ from diffsim.typing import Array
 
 SNAP = 1e-9
 """A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """The shots of a scene.
+
+    Attributes:
+        count: their number.
+        sources: place of the source of each, shape (count, axes); None: a shot has several sources, or none.
+    """
+
+    count: int
+    sources: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +60,7 @@ class Recorded:
         return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight)
 
 
-def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: int, dt: float, steps: int) -> Recorded:
+def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
     """Read and check the records of a state.
 
     Args:
@@ -55,7 +68,7 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: i
         unit: of the state.
         grid: the scene's own grid.
         points: positions of the receivers; None: as the files say.
-        shots: number of shots.
+        shots: the shots that the records are of.
         dt: time step, s.
         steps: number of steps.
 
@@ -64,11 +77,13 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: i
     """
     end = dt * steps
     every = [_prepared(records, model, unit, dt, end) for path in model.path for records in read_records(path, _layout(model, grid))]
-    if len(every) != shots:
+    if len(every) != shots.count:
         raise DataError(
-            f'expected records of {plural(shots, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
+            f'expected records of {plural(shots.count, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
             f"{plural(len(model.path), 'file')}; give one file for all shots, or one for each"
         )
+    if shots.sources is not None:
+        require_sources(every, shots.sources, grid, model.allow)
     for records in every:
         require_sound(records, end, model.allow, dt)
     return _together(every, grid, points)

@@ -184,7 +184,7 @@ class Data(Model):
     deviations: Name | None = None
     weights: Name | None = None
     drop: tuple[Name, ...] = ()
-    allow: tuple[Literal["short", "zero", "clipped"], ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped", "sources"], ...] = ()
 
     @field_validator("path")
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import segyio
 
 from diffsim.cli import main
 from diffsim.errors import SceneError
@@ -341,3 +342,36 @@ def test_a_run_is_another_with_other_stations(wave: Objective, tmp_path: Path) -
         assert scene.problem("f64").setup.receivers["eta"][0, 0] == PLACES[0][0] + shift
         made.append(identify(scene, "f64").search)
     assert made[0] != made[1]
+
+
+def with_sources(path: Path, places: list[tuple[int, int]]) -> Path:
+    """Records of two shots whose headers have (x, depth) of the source in m."""
+    fields = segyio.TraceField
+    segy(path, np.random.default_rng(2).standard_normal((30, 5)), shots=(1, 2), step=2e-3)
+    with segyio.open(str(path), "r+", ignore_geometry=True) as file:
+        for number in range(file.tracecount):
+            x, depth = places[number // 5]
+            file.header[number].update({fields.SourceX: 10 * x, fields.SourceDepth: depth})
+    return path
+
+
+def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
+    """Shots pair by order, so a line that was shot the other way round is noticed. Zeros say nothing, nor does a place within the cell."""
+    scene = {"path": ["a.sgy"], "dt": None}
+
+    def read(places: list[tuple[int, int]], **more: Any) -> None:
+        with_sources(tmp_path / "a.sgy", places)
+        Scene(**seismic(tmp_path, **scene, **more)).problem("f64")
+
+    read([(30, 40), (35, 100)])
+    read([(32, 41), (34, 99)])
+    read([(30, 0), (35, 0)])
+    read([(0, 0), (0, 0)])
+    with pytest.raises(SceneError) as caught:
+        read([(35, 100), (30, 40)])
+    first, second = str(caught.value).splitlines()
+    assert "a.sgy, field record 1: expected the source of shot 0 of the scene, z = 40, x = 30, found z = 100, x = 35" in first
+    assert "field record 2" in second and 'allow = ["sources"]' in second
+    with pytest.raises(SceneError, match=r"shot 1 of the scene, x = 35, found x = 9999"):
+        read([(30, 0), (9999, 0)])
+    read([(30, 0), (9999, 0)], allow=["sources"])
