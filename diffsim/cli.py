@@ -27,6 +27,7 @@ from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
+from diffsim.scene.absorbed import absorbed
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
@@ -79,6 +80,8 @@ def plan(options: argparse.Namespace) -> int:
     problem = scene.problem()
     found = plan_of(problem)
     print(found)
+    for line in absorbed(problem.setup, problem.free):
+        print(f"\nnote: {line}")
     shots = len(problem.setup.shots)
     if shots > 1 and found.chosen.seconds is not None:
         print(f"\nThat is one of {shots} shots, which follow one another: {seconds_text(shots * found.chosen.seconds)} in all.")

@@ -87,6 +87,7 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         word=word,
         sentence=sentence,
         story=tables.story(outcome),
+        notes=outcome.notes,
         figures=[(picture, file_name(picture), base64.b64encode(content).decode()) for picture, content in drawn],
         accepted=tables.judged(outcome.accepted),
         certificate=tables.judged(outcome.certificate),
