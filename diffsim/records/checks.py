@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
 from diffsim.records.records import MOST_PROBLEMS, Records
@@ -13,9 +14,18 @@ from diffsim.typing import Array
 
 CLIPPED = 4
 """A trace is clipped if it stays at its greatest or least value for this many samples."""
-SHORT, ZERO, CLIP, SOURCES = "short", "zero", "clipped", "sources"
-ALLOWED = (SHORT, ZERO, CLIP, SOURCES)
-"""What can be allowed: records that end before the run, traces that are zero, traces that are clipped, and sources elsewhere."""
+SHORT, ZERO, CLIP, SOURCES, FILL = "short", "zero", "clipped", "sources", "fill"
+ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL)
+"""What can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, and fill values."""
+FILLS = (
+    *(99.99, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
+    *(32767.0, 32768.0, 1e20, 1e30, 1e35, 1e36, 9.96921e36, 3.4028235e38),
+)
+"""Sizes of numbers that files have where there is no sample, of either sign."""
+ALIKE = 1e-6
+"""Relative difference within which a number is a given one, since files keep numbers in f32."""
+FAR, TYPICAL_FAR = 100.0, 2.0
+"""A value is a fill value if it is repeated exactly and so many times as large as all others, or one of `FILLS` and so many times."""
 
 
 def require_sound(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> None:
@@ -75,6 +85,48 @@ def _problem(records: Records, number: int, inside: np.ndarray, end: float, allo
             if bad.any():
                 return f"expected a {what} {least} for each sample, found {own[bad][0]:g}; correct it"
     return None
+
+
+def require_measured(records: Records, allow: Collection[str] = ()) -> None:
+    """Refuse traces with fill values, such as -9999 where there is no sample.
+
+    Args:
+        records: of one shot, in the unit of the file.
+        allow: some of `ALLOWED`.
+
+    Raises:
+        DataError: with a line for each such trace, at most `MOST_PROBLEMS` of them.
+    """
+    if FILL in allow:
+        return
+    lines = []
+    for number, values in enumerate(records.values.T):
+        fill = fill_value(values[np.isfinite(values)])
+        if fill is not None:
+            found = np.flatnonzero(values == fill)
+            lines.append(
+                f"{records.trace(number)}: expected measured values, found {fill:.6g} at {plural(len(found), 'sample')} from "
+                f"{records.times[found[0]]:g} s on, far beyond all others; missing = {fill:.6g} makes gaps of them, "
+                f'allow = ["{FILL}"] takes them as they are'
+            )
+    _refuse(lines)
+
+
+def fill_value(values: Array) -> float | None:
+    """The value of largest size of a trace if it stands for a missing sample; None: it is measured.
+
+    It is one of `FILLS`, or repeated exactly, and far beyond all others.
+    """
+    if not len(values):
+        return None
+    size = np.abs(values)
+    fill = float(values[np.argmax(size)])
+    others = size[values != fill]
+    rest, repeated = float(np.max(others, initial=0.0)), len(values) - len(others) > 1
+    typical = any(abs(abs(fill) - known) <= ALIKE * known for known in FILLS)
+    if not len(others) or not rest:  # a trace that never changes, or one spike over zeros
+        return fill if typical and rest < abs(fill) else None
+    return fill if (typical and abs(fill) >= TYPICAL_FAR * rest) or (repeated and abs(fill) >= FAR * rest) else None
 
 
 def clipped_at(values: Array) -> float | None:

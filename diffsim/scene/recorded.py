@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
-from diffsim.records.checks import require_inside, require_sound, require_sources
+from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records
 from diffsim.records.units import factor
@@ -106,7 +106,8 @@ def _layout(model: Data, grid: Grid) -> Layout:
 
 def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
     """Records without the dropped traces, in the unit of the state, on the clock of the run."""
-    kept = records.without(model.drop) if model.drop else records
+    kept = _with_gaps(records.without(model.drop) if model.drop else records, model.missing)
+    require_measured(kept, model.allow)
     try:
         scale = factor(records.unit or unit, unit)
     except DataError as error:
@@ -118,6 +119,15 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     if model.deviation is not None:
         deviation = np.full(kept.values.shape, model.deviation)
     return replace(kept, values=scale * kept.values, times=times, deviation=None if deviation is None else scale * deviation)
+
+
+def _with_gaps(records: Records, missing: Sequence[float]) -> Records:
+    """The records with gaps where a value is one that means no sample."""
+    values = records.values
+    gaps = np.zeros(values.shape, bool)
+    for mark in missing:
+        gaps |= np.abs(values - mark) <= ALIKE * abs(mark)
+    return replace(records, values=np.where(gaps, np.nan, values))
 
 
 def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Recorded:

@@ -375,3 +375,17 @@ def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=r"shot 1 of the scene, x = 35, found x = 9999"):
         read([(30, 0), (9999, 0)])
     read([(30, 0), (9999, 0)], allow=["sources"])
+
+
+def test_missing_values_are_gaps(tmp_path: Path) -> None:
+    """They are named in the unit of the file, which is not that of the state."""
+    values = np.random.default_rng(4).standard_normal((2, 30, 5))
+    values[0, 3:9, 1], values[1, 7, 4] = -9999.0, 1e20
+    np.save(tmp_path / "a.npy", values.astype(np.float32))
+    with pytest.raises(SceneError, match=r"a\.npy, shot 0, trace 1: expected measured values, found -9999 at 6 samples"):
+        Scene(**seismic(tmp_path, unit="kPa")).problem("f64")
+    for missing in ([-9999.0, 1e20], [-9999, 1e20, 5.5]):
+        found = Scene(**seismic(tmp_path, unit="kPa", missing=missing)).problem("f64").setup.data["p"].values
+        np.testing.assert_array_equal(np.isnan(found), (values == -9999) | (values == 1e20))
+    with pytest.raises(SceneError, match=r"shot 1, trace 4: .* found 1e\+20 at 1 sample "):
+        Scene(**seismic(tmp_path, missing=-9999.0)).problem("f64")
