@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -53,7 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with interrupt:
             options = _parser().parse_args(arguments)
             action: Callable[[argparse.Namespace], int] = options.action
-            return action(options)
+            code = action(options)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # the reader of the output, such as `head`, has read enough
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it again at its end
+        return exit_code(signal.SIGPIPE)
     except (DiffsimError, OSError, MemoryError) as error:
         if interrupt.asked is not None:  # a closed terminal cannot be written to
             return _ended(interrupt.asked)
@@ -106,7 +114,8 @@ def run(options: argparse.Namespace) -> int:
     console = _console()
     if outcome.certificate:
         _print_lines(console, "certificate", outcome.certificate)
-    _print_lines(console, "acceptance", outcome.accepted)
+    if outcome.accepted:
+        _print_lines(console, "acceptance", outcome.accepted)
     start, end = outcome.losses
     iterations = plural(outcome.history[-1].iteration, "iteration")
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s")

@@ -120,8 +120,7 @@ def _run(
     if certificate:
         watcher.phase(f"{scene.name}: checking the gradient")
         lines = certify(scene).lines
-    seconds["certificate"] = time.perf_counter() - began - seconds["data"]
-
+        seconds["certificate"] = time.perf_counter() - began - seconds["data"]
     if out is not None:
         claim_folder(out, scene, identity)
     watcher.phase(f"{scene.name}: compiling, planning the gradient")

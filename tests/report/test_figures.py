@@ -358,3 +358,16 @@ def test_an_absorbing_layer_is_drawn() -> None:
         patch.get_height(), (top - bottom) * (1 - 6 / cells[0])
     )
     assert "The 3 cells at every edge absorb." in picture.caption
+
+
+def test_each_panel_of_an_uncertainty_has_its_own_labelled_scale() -> None:
+    outcome = outcomes.coast()
+    prior = np.full((24, 30), 150.0)
+    known = replace(outcome.unknowns["eta0"], prior_deviation=prior, deviation=0.01 * prior * np.linspace(0.5, 1, 30))
+    picture = maps.uncertainty("eta0", known, chart_of(outcome), np.array([3.0, 0.01]))
+    images = [ax.images[0] for ax in picture.figure.axes if ax.images]
+    assert images[0].get_clim() != images[1].get_clim()
+    bars = [bar for ax in picture.figure.axes for bar in ax.child_axes]
+    labels = [" ".join((bar.get_ylabel() + bar.get_xlabel() + bar.get_title()).split()) for bar in bars]
+    assert all(any(f"deviation of eta0, {when}" in label for label in labels) for when in ("before", "after"))
+    assert "where the search had another penalty" in picture.caption
