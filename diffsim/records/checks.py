@@ -53,7 +53,10 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
             f"{records.where}: expected records up to the end of the run at {end:g} s, found their last sample at {last:g} s; run shorter, "
             f'correct start, or allow = ["{SHORT}"]'
         )
-    for number in range(len(records.names)):
+    live = [number for number, name in enumerate(records.names) if name not in records.dead]
+    if not live:
+        yield f"{records.where}: expected at least one trace that is not dead, found none; leave out the shot"
+    for number in live:
         found = _problem(records, number, inside, end, allow)
         if found is not None:
             yield f"{records.trace(number)}: {found}"
@@ -61,22 +64,22 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
 
 def _problem(records: Records, number: int, inside: np.ndarray, end: float, allow: Collection[str]) -> str | None:
     """What is wrong with one trace."""
-    values, name = records.values[:, number], records.names[number]
+    values = records.values[:, number]
     there = np.isfinite(values)
     if np.isinf(values).any():
         k = int(np.flatnonzero(np.isinf(values))[0])
         return f"expected numbers, or gaps as NaN, found {values[k]} at {records.times[k]:g} s; write NaN where there is no sample"
     if not there.any():
-        return f'expected samples, found gaps only; drop = ["{name}"]'
+        return f"expected samples, found gaps only; {records.to_drop(number)}"
     if not (there & inside).any():
         first, last = records.times[there][[0, -1]]
         return f"expected samples during the run (0 to {end:g} s), found them from {first:g} to {last:g} s; correct start or time_unit"
     if ZERO not in allow and not values[there].any():
-        return f'expected a signal, found zeros only; drop = ["{name}"], or allow = ["{ZERO}"]'
+        return f'expected a signal, found zeros only; {records.to_drop(number)}, or allow = ["{ZERO}"]'
     if CLIP not in allow and (limit := clipped_at(values[there])) is not None:
         return (
             f"expected a trace that is not clipped, found {CLIPPED} or more samples on end at {limit:g}; "
-            f'drop = ["{name}"], or allow = ["{CLIP}"]'
+            f'{records.to_drop(number)}, or allow = ["{CLIP}"]'
         )
     for what, numbers, least in (("deviation", records.deviation, "above 0"), ("weight", records.weight, "of at least 0")):
         if numbers is not None:
@@ -165,7 +168,7 @@ def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str
             if not low <= x <= high:
                 lines.append(
                     f"{records.trace(number)}: expected a receiver on the grid, {axis} from {low:g} to {high:g}, found {axis} = {x:g}; "
-                    f'enlarge the grid, or drop = ["{records.names[number]}"]'
+                    f"enlarge the grid, or {records.to_drop(number)}"
                 )
                 break
     _refuse(lines)

@@ -162,7 +162,7 @@ def _long(table: Table, times: Array, receiver: str, layout: Layout) -> tuple[Re
         parts = iter(range(1, stacked.shape[1]))
         spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
-        made = Records(found[..., 0], clock, tuple(every), coordinates, layout.unit or "", where=here, **spread)
+        made = Records(found[..., 0], clock, tuple(every), coordinates, layout.unit or "", spread["deviation"], spread["weight"], here)
         out.append(_with_stations(made, layout))
     return tuple(out)
 

@@ -3,6 +3,7 @@
 A trace is a receiver's. Traces of one field record (bytes 9-12 of their headers) are a shot. Coordinates come from the headers, with their
 scalars applied: x from GroupX, y from GroupY, z (downwards) from minus ReceiverGroupElevation. The place of a shot's source is that of its
 first trace: x from SourceX, y from SourceY, z from SourceDepth minus SourceSurfaceElevation. Words that are 0 in every trace say nothing.
+Traces that their headers call dead are gaps.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from diffsim.records.records import Layout, Records
 from diffsim.records.variables import require_room
 from diffsim.typing import Array
 
+DEAD = 2
+"""Trace identification code (bytes 29-30 of a header) of a dead trace."""
 AXES = {"x": ("GroupX", "SourceGroupScalar", 1.0), "y": ("GroupY", "SourceGroupScalar", 1.0)}
 AXES["z"] = ("ReceiverGroupElevation", "ElevationScalar", -1.0)
 """Axis -> its header word, the word of its scalar, and its sign."""
@@ -44,6 +47,7 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         shots = _header(headers, fields.FieldRecord)
         delays = _header(headers, fields.DelayRecordingTime) * 1e-3
         coordinates = _coordinates(headers, fields, layout.axes)
+        dead = _header(headers, fields.TraceIdentificationCode) == DEAD
         sources = _sources(headers, fields, layout.axes)
     step = layout.dt or step
     if step <= 0:
@@ -58,7 +62,8 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
         source = None if sources is None else sources[chosen[0]]
-        out.append(Records(values[:, chosen], times, names, own, layout.unit or "", where=here, source=source))
+        found = Records(values[:, chosen], times, names, own, layout.unit or "", where=here, source=source)
+        out.append(found.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
     return tuple(out)
 
 

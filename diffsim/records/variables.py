@@ -185,8 +185,8 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
             tuple(map(str, range(receivers))),
             _coordinates(variables, layout.axes),
             found.unit if layout.unit is None else layout.unit,
+            *(None if numbers is None else numbers[shot] for numbers in spread.values()),
             where=where if shots == 1 else f"{where}, shot {shot}",
-            **{what: None if numbers is None else numbers[shot] for what, numbers in spread.items()},
         )
         for shot in range(shots)
     )

@@ -76,7 +76,10 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: S
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
     """
     end = dt * steps
-    every = [_prepared(records, model, unit, dt, end) for path in model.path for records in read_records(path, _layout(model, grid))]
+    every = [records for path in model.path for records in read_records(path, _layout(model, grid))]
+    if len(every) > 1:
+        every = [replace(records, shot=shot) for shot, records in enumerate(every)]
+    every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
     if len(every) != shots.count:
         raise DataError(
             f'expected records of {plural(shots.count, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
@@ -86,7 +89,7 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: S
         require_sources(every, shots.sources, grid, model.allow)
     for records in every:
         require_sound(records, end, model.allow, dt)
-    return _together(every, grid, points)
+    return _together(every if points is not None else [records.alive() for records in every], grid, points)
 
 
 def _layout(model: Data, grid: Grid) -> Layout:
@@ -105,8 +108,8 @@ def _layout(model: Data, grid: Grid) -> Layout:
 
 
 def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
-    """Records without the dropped traces, in the unit of the state, on the clock of the run."""
-    kept = _with_gaps(records.without(model.drop) if model.drop else records, model.missing)
+    """Records in the unit of the state, on the clock of the run."""
+    kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
     try:
         scale = factor(records.unit or unit, unit)
@@ -119,6 +122,26 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     if model.deviation is not None:
         deviation = np.full(kept.values.shape, model.deviation)
     return replace(kept, values=scale * kept.values, times=times, deviation=None if deviation is None else scale * deviation)
+
+
+def _without(records: Records, drop: Sequence[str], every: Sequence[Records]) -> Records:
+    """Records without the traces to drop: "NAME" from all shots, "SHOT:NAME" from one, where its place stays, with a gap.
+
+    Args:
+        records: of one shot.
+        drop: as the scene gives it.
+        every: of all shots.
+    """
+    everywhere, here = [], []
+    for entry in drop:
+        shot, colon, name = entry.partition(":")
+        one = colon and shot.isdecimal() and int(shot) < len(every) and name in every[int(shot)].names
+        if not one or any(entry in other.names for other in every):
+            everywhere.append(entry)
+        elif every[int(shot)].shot == records.shot:
+            here.append(name)
+    kept = records.silenced(here) if here else records
+    return kept.without(everywhere) if everywhere else kept
 
 
 def _with_gaps(records: Records, missing: Sequence[float]) -> Records:
@@ -168,8 +191,6 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
         here = [numbers.setdefault(tuple(place), len(numbers)) for place in records.coordinates.tolist()]
         twice = next((k for k, number in enumerate(here) if number in here[:k]), None)
         if twice is not None:
-            raise DataError(
-                f'{records.trace(twice)}: expected a place of its own, found that of another trace; drop = ["{records.names[twice]}"]'
-            )
+            raise DataError(f"{records.trace(twice)}: expected a place of its own, found that of another trace; {records.to_drop(twice)}")
         columns.append(here)
     return columns, np.array(list(numbers))

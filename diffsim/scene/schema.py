@@ -169,7 +169,7 @@ class Data(Model):
         deviations: name of the variable or column of standard deviations, in place of `deviation`.
         weights: name of the variable or column of weights.
         missing: values that mean no sample, in the unit of the file.
-        drop: names of traces that are left out.
+        drop: names of traces that are left out of all shots, or with "SHOT:" before them, counted from 0, of one.
         allow: mismatches that are no error.
     """
 

@@ -236,7 +236,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "short": (sized(samples=20), {}, "expected records up to the end of the run at 0.048 s, found their last sample at 0.038 s"),
     "unit": (sized(), {"unit": "cm"}, "expected a unit that converts to Pa (Pa, hPa, kPa, MPa, mbar, dbar, bar), found 'cm'"),
     "drop": (sized(), {"drop": ["9"]}, "expected traces of the names 0, 1, 2, 3, 4, found no 9"),
-    "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["3"], or allow = ["zero"]'),
+    "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["1:3"], or allow = ["zero"]'),
     "inf": (put((0, 4, 2), np.inf), {}, "shot 0, trace 2: expected numbers, or gaps as NaN, found inf at 0.008 s"),
     "gaps only": (put((0, EVERY, 2), np.nan), {}, "shot 0, trace 2: expected samples, found gaps only"),
     "clipped": (put((0, slice(3, 8), 2), 99.0), {}, "shot 0, trace 2: expected a trace that is not clipped"),
@@ -389,3 +389,50 @@ def test_missing_values_are_gaps(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.isnan(found), (values == -9999) | (values == 1e20))
     with pytest.raises(SceneError, match=r"shot 1, trace 4: .* found 1e\+20 at 1 sample "):
         Scene(**seismic(tmp_path, missing=-9999.0)).problem("f64")
+
+
+def test_a_trace_of_one_shot_is_left_out(tmp_path: Path) -> None:
+    """It becomes a gap at its place. The message about a dead trace proposes just that."""
+    values = np.random.default_rng(4).standard_normal((2, 30, 5))
+    values[1, :, 3] = 0.0
+    np.save(tmp_path / "a.npy", values)
+    with pytest.raises(SceneError, match=r'shot 1, trace 3: expected a signal, found zeros only; drop = \["1:3"\], or allow'):
+        Scene(**seismic(tmp_path)).problem("f64")
+    objective = Scene(**seismic(tmp_path, drop=["1:3"])).objective("f64")
+    found = objective.problem.setup.data["p"].values
+    gaps = np.zeros(found.shape, bool)
+    gaps[1, :, 3] = True
+    np.testing.assert_array_equal(np.isnan(found), gaps)
+    assert np.isfinite(objective.value(objective.problem.theta))
+    with pytest.raises(SceneError, match=r"expected traces of the names 0, 1, .* found no 2:3"):
+        Scene(**seismic(tmp_path, drop=["2:3"])).problem("f64")
+    with pytest.raises(SceneError, match="at least one trace that is not dead"):
+        Scene(**seismic(tmp_path, drop=[f"0:{k}" for k in range(5)] + ["1:3"])).problem("f64")
+
+
+def test_dead_traces_of_segy_are_gaps(tmp_path: Path) -> None:
+    with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
+    with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
+        file.header[7].update({segyio.TraceField.TraceIdentificationCode: 2})
+        file.header[1].update({segyio.TraceField.TraceIdentificationCode: 1})
+    found = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None)).problem("f64").setup.data["p"].values
+    gaps = np.zeros((2, 5), bool)
+    gaps[1, 2] = True
+    np.testing.assert_array_equal(np.isnan(found).all(axis=1), gaps)
+    assert np.isfinite(found[~np.broadcast_to(gaps[:, None], found.shape)]).all()
+
+
+def test_a_receiver_outside_in_one_shot_can_be_left_out(tmp_path: Path) -> None:
+    """Where the files have the places, a dead trace takes its place with it."""
+    with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
+    with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
+        for number in range(10):
+            place = {segyio.TraceField.GroupX: 200 + 100 * (number % 5) if number != 7 else 99999, segyio.TraceField.SourceGroupScalar: -10}
+            file.header[number].update(place)
+    made = seismic(tmp_path, path=["a.sgy"], dt=None)
+    del made["receivers"]
+    with pytest.raises(SceneError, match=r'field record 2, trace 2: expected a receiver on the grid, .* drop = \["1:2"\]'):
+        Scene(**made).problem("f64")
+    made["data"]["p"]["drop"] = ["1:2"]
+    found = Scene(**made).problem("f64").setup.data["p"]
+    assert found.positions.shape == (5, 2) and np.isnan(found.values[1, :, 2]).all() and np.isfinite(found.values[0]).all()
