@@ -24,6 +24,8 @@ FILLS = (
 """Sizes of numbers that files have where there is no sample, of either sign."""
 ALIKE = 1e-6
 """Relative difference within which a number is a given one, since files keep numbers in f32."""
+TURN = 360.0
+"""Degrees after which longitudes repeat."""
 FAR, TYPICAL_FAR = 100.0, 2.0
 """A value is a fill value if it is repeated exactly and so many times as large as all others, or one of `FILLS` and so many times."""
 
@@ -166,9 +168,11 @@ def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str
     for number, place in enumerate(records.coordinates):
         for axis, x, low, high in zip(axes, place, lower, upper, strict=True):
             if not low <= x <= high:
+                turned = axis.lower().startswith("lon") and any(low <= x + turn <= high for turn in (TURN, -TURN))
+                remedy = f"add or subtract {TURN:g} degrees in the grid or the file" if turned else "enlarge the grid"
                 lines.append(
                     f"{records.trace(number)}: expected a receiver on the grid, {axis} from {low:g} to {high:g}, found {axis} = {x:g}; "
-                    f"enlarge the grid, or {records.to_drop(number)}"
+                    f"{remedy}, or {records.to_drop(number)}"
                 )
                 break
     _refuse(lines)

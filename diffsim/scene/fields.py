@@ -15,6 +15,7 @@ from scipy.ndimage import gaussian_filter
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
+from diffsim.records.checks import TURN
 from diffsim.records.fields import read_field
 from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.records.units import factor
@@ -41,8 +42,6 @@ from diffsim.typing import Array
 
 BEYOND = 0.5
 """A grid may reach past a data set by this many of the data set's cells."""
-TURN = 360.0
-"""Degrees after which longitudes repeat."""
 LEAST = {"nearest": 2, "linear": 2, "cubic": 4, "mean": 2}
 """Least numbers along an axis for each method of interpolation."""
 NUMPY = (".npy", ".npz")

@@ -45,6 +45,8 @@ class Recorded:
         values: shape (shots, samples, receivers), in the unit of the state; NaN where there is no sample.
         deviation: standard deviation of their noise, same shape and unit; None: not known.
         weight: of each sample, same shape; None: 1.
+        names: of the receivers in the files; where these have no names, their numbers from 0.
+        where: the files, for messages.
     """
 
     positions: Array
@@ -52,12 +54,14 @@ class Recorded:
     values: Array
     deviation: Array | None
     weight: Array | None
+    names: tuple[str, ...] = ()
+    where: str = ""
 
     def until(self, end: float) -> Recorded:
         """The samples from the start of the run to `end`."""
         inside = np.flatnonzero((self.times >= 0) & (self.times <= end))
         deviation, weight = (None if numbers is None else numbers[:, inside] for numbers in (self.deviation, self.weight))
-        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight)
+        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight, self.names, self.where)
 
 
 def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
@@ -165,7 +169,12 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
             if given is not None:
                 filled[shot][np.ix_(np.searchsorted(times, records.times), np.array(column))] = given
     known = {name: all(getattr(records, name) is not None for records in every) for name in out}
-    return Recorded(positions, times, out["values"], *(out[name] if known[name] else None for name in ("deviation", "weight")))
+    deviation, weight = (out[name] if known[name] else None for name in ("deviation", "weight"))
+    names = [""] * len(positions)
+    for records, column in zip(reversed(every), reversed(columns), strict=True):  # of two names for a place, that of the first shot
+        for name, number in zip(records.names, column, strict=True):
+            names[number] = name
+    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
 
 
 def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:

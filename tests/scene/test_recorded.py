@@ -436,3 +436,29 @@ def test_a_receiver_outside_in_one_shot_can_be_left_out(tmp_path: Path) -> None:
     made["data"]["p"]["drop"] = ["1:2"]
     found = Scene(**made).problem("f64").setup.data["p"]
     assert found.positions.shape == (5, 2) and np.isnan(found.values[1, :, 2]).all() and np.isfinite(found.values[0]).all()
+
+
+def test_a_gauge_on_land_is_named(wave: Objective, tmp_path: Path) -> None:
+    """With the file and a remedy, and where most cells are land, a hint at the sign of the depth."""
+    gauges(tmp_path / "g.csv", wave)
+    made = tables(tmp_path)
+    y, x = PLACES[1]
+    block = {"lower": [y - 900, x - 900], "upper": [y + 900, x + 900], "amplitude": -1e6}
+    made["fields"]["H"] = made["fields"]["H"] | {"boxes": [block], "floor": 0.0}
+    with pytest.raises(
+        SceneError, match=r'^data\.eta: .*g\.csv, trace middle, expected .* found land at .*; move it, or drop = \["middle"\]$'
+    ):
+        Scene(**made).problem("f64")
+    made["fields"]["H"] = {"constant": 0.0}
+    with pytest.raises(SceneError, match=r"trace \w+, expected .* 100% of all cells are land: a depth is an elevation with scale = -1"):
+        Scene(**made).problem("f64")
+
+
+def test_a_start_beyond_its_bounds_says_its_numbers_and_unit(tmp_path: Path) -> None:
+    seismogram(tmp_path / "a.npy")
+    made = seismic(tmp_path)
+    made["unknowns"]["c"] |= {"start": {"constant": 2.0}, "transform": "logit"}
+    made["time"] = {"dt": 2.0e-3, "steps": 24}
+    expected = r"^unknowns\.c\.start: expected numbers strictly between lower = 1500 and upper = 2600 m/s, found 2 to 2; correct the start"
+    with pytest.raises(SceneError, match=expected):
+        Scene(**made).problem("f64")
