@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising
@@ -148,9 +149,10 @@ def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
     twice = np.flatnonzero(np.diff(times[order]) == 0)
     if len(twice):
         first, second = order[twice[0]], order[twice[0] + 1]
+        more = f" ({plural(len(twice), 'such pair')} in all)" if len(twice) > 1 else ""
         raise DataError(
-            f"{where}: expected one row for each time, found {times[first]:g} s in the lines {lines[first]} and {lines[second]}, and "
-            f"{len(twice) - 1} more such pairs; delete one of each"
+            f"{where}: expected one row for each time, found {times[first]:g} s in the lines {lines[first]} and {lines[second]}{more}; "
+            "delete one of each pair"
         )
     require_rising(times[order], where)
     return order

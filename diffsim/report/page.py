@@ -63,7 +63,7 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         if pair.data.shape[2] >= traces.MANY:
             yield traces.gather(state, pair, outcome)
         if pair.data.shape[2] > 1:
-            yield traces.residuals(state, pair)
+            yield traces.residuals(state, pair, outcome)
         spectra = traces.spectra(state, pair, outcome)
         if spectra is not None:
             yield spectra

@@ -217,6 +217,7 @@ def _outcome(
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
         notes=tuple(absorbed(setup, problem.free)),
+        names={name: recorded.names for name, recorded in setup.data.items() if recorded.names},
     )
 
 

@@ -264,7 +264,7 @@ TABLES: dict[str, tuple[tuple[str, ...], list[list[Any]] | None, str]] = {
     "long, times twice": (
         ("time", "receiver", "value"),
         [[1, "A", 1], [1, "A", 1]],
-        r"trace A: expected one row for each time, .* 2 and 3,",
+        r"trace A: expected one row for each time, .* 2 and 3;",
     ),
     "long, no sigma": (("time", "receiver", "value"), [[1, "A", 1]], r"found no sigma; name one"),
     "long, a place that moves": (LONG, [[0, "A", 1, 1, 5, 5], [1, "A", 1, 1, 5, 6]], r"trace A: expected one place in all rows, found two"),
