@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -27,6 +28,7 @@ from diffsim.engine import init
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
+from diffsim.scene.absorbed import absorbed
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
@@ -52,7 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with interrupt:
             options = _parser().parse_args(arguments)
             action: Callable[[argparse.Namespace], int] = options.action
-            return action(options)
+            code = action(options)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # the reader of the output, such as `head`, has read enough
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it again at its end
+        return exit_code(signal.SIGPIPE)
     except (DiffsimError, OSError, MemoryError) as error:
         if interrupt.asked is not None:  # a closed terminal cannot be written to
             return _ended(interrupt.asked)
@@ -79,6 +88,8 @@ def plan(options: argparse.Namespace) -> int:
     problem = scene.problem()
     found = plan_of(problem)
     print(found)
+    for line in absorbed(problem.setup, problem.free):
+        print(f"\nnote: {line}")
     shots = len(problem.setup.shots)
     if shots > 1 and found.chosen.seconds is not None:
         print(f"\nThat is one of {shots} shots, which follow one another: {seconds_text(shots * found.chosen.seconds)} in all.")
@@ -103,7 +114,8 @@ def run(options: argparse.Namespace) -> int:
     console = _console()
     if outcome.certificate:
         _print_lines(console, "certificate", outcome.certificate)
-    _print_lines(console, "acceptance", outcome.accepted)
+    if outcome.accepted:
+        _print_lines(console, "acceptance", outcome.accepted)
     start, end = outcome.losses
     iterations = plural(outcome.history[-1].iteration, "iteration")
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s")

@@ -527,3 +527,11 @@ def test_results_that_are_damaged(written, tmp_path):
         outcome.write_text(content)
         with pytest.raises(SceneError, match="expected a finished run with"):
             Outcome.load(tmp_path / "out")
+
+
+def test_a_reader_that_has_read_enough_is_no_error(written):
+    """As in `diffsim plan ... | head -1`: the pipe is closed before the command writes."""
+    command = [sys.executable, "-m", "diffsim", "list"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(timeout=60) not in (0, 2)

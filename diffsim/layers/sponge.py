@@ -43,6 +43,7 @@ class Sponge:
         reflection: amplitude that comes back at normal incidence, in the continuum.
 
     Attributes:
+        cells: of the layer at the low and the high side of each axis.
         profiles: that the equation declares: "damp0" along axis 0 and so on, dimensionless, σ dt / 2. Without cells there are none.
 
     Raises:
@@ -86,7 +87,7 @@ class Sponge:
     ) -> None:
         instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
         dt = positive("dt", dt, "give the time step in seconds")
-        sides = cells_of_sides("sponge", cells, grid)
+        self.cells = sides = cells_of_sides("sponge", cells, grid)
         positive("speed of a sponge", speed, "give a wave speed typical of the edges, m/s")
         number("reflection of a sponge", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-3")
         self.profiles: dict[str, Profile] = {}

@@ -29,6 +29,8 @@ SWING = 0.9
 
 Records = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """Records, shape (times, receivers), or several by title. NaN where there is no sample."""
+GAP = 3.0
+"""A distance of samples of so many times the median of a receiver's distances is a gap."""
 
 
 def traces(
@@ -192,20 +194,28 @@ def _evenly(times: Array, values: Array, regular: Array) -> Array:
     return out
 
 
+def _parted(times: Array, *values: Array) -> tuple[Array, ...]:
+    """Times and values of the samples of one receiver, with a NaN in each gap, where a line breaks off."""
+    steps = np.diff(times)
+    gaps = np.flatnonzero(steps > GAP * np.median(steps)) if len(steps) else np.empty(0, int)
+    return np.insert(times, gaps + 1, 0.5 * (times[gaps] + times[gaps + 1])), *(np.insert(v, gaps + 1, np.nan) for v in values)
+
+
 def _draw_curves(ax: Axes, times: Array, curves: Mapping[str, Array], noise: Array) -> list[Any]:
-    """One receiver. The first curve is drawn as dots if it has gaps."""
+    """One receiver. The first curve is drawn as dots if it has gaps, in which the others break off."""
     handles: list[Any] = []
     for number, (title, values) in enumerate(curves.items()):
         there = np.isfinite(values)
         if number == 0 and np.any(noise):
-            band = values[there] - noise[there], values[there] + noise[there]
-            handles.append(ax.fill_between(times[there], *band, color=FAINT, alpha=0.35, linewidth=0, label="noise, ± one σ"))
+            when, low, high = _parted(times[there], values[there] - noise[there], values[there] + noise[there])
+            handles.append(ax.fill_between(when, low, high, color=FAINT, alpha=0.35, linewidth=0, label="noise, ± one σ"))
         look: dict[str, Any] = {"color": INK if number == 0 else ANSWER if number == len(curves) - 1 else START, "linewidth": 1.1}
         if number == 0 and not there.all():
             look |= {"linestyle": "none", "marker": ".", "markersize": 3}
         elif 0 < number < len(curves) - 1:
             look["linestyle"] = (0, (4, 2))
-        handles += ax.plot(times[there], values[there], label=title, **look) if there.any() else []
+        points = (times[there], values[there]) if "marker" in look else _parted(times[there], values[there])
+        handles += ax.plot(*points, label=title, **look) if there.any() else []
     return handles
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from diffsim.arguments import plural
 from diffsim.errors import DataError
+from diffsim.grid import Grid
 from diffsim.records.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
 
 CLIPPED = 4
 """A trace is clipped if it stays at its greatest or least value for this many samples."""
-SHORT, ZERO, CLIP = "short", "zero", "clipped"
-ALLOWED = (SHORT, ZERO, CLIP)
-"""What can be allowed: records that end before the run, traces that are zero, and traces that are clipped."""
+SHORT, ZERO, CLIP, SOURCES, FILL = "short", "zero", "clipped", "sources", "fill"
+ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL)
+"""What can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, and fill values."""
+FILLS = (
+    *(99.99, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
+    *(32767.0, 32768.0, 1e20, 1e30, 1e35, 1e36, 9.96921e36, 3.4028235e38),
+)
+"""Sizes of numbers that files have where there is no sample, of either sign."""
+ALIKE = 1e-6
+"""Relative difference within which a number is a given one, since files keep numbers in f32."""
+TURN = 360.0
+"""Degrees after which longitudes repeat."""
+FAR, TYPICAL_FAR = 100.0, 2.0
+"""A value is a fill value if it is repeated exactly and so many times as large as all others, or one of `FILLS` and so many times."""
 
 
 def require_sound(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> None:
@@ -29,10 +42,7 @@ def require_sound(records: Records, end: float, allow: Collection[str] = (), spa
     Raises:
         DataError: with a line for each problem, at most `MOST_PROBLEMS` of them.
     """
-    lines = list(problems(records, end, allow, spacing))
-    if lines:
-        left = len(lines) - MOST_PROBLEMS
-        raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))
+    _refuse(list(problems(records, end, allow, spacing)))
 
 
 def problems(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> Iterator[str]:
@@ -45,7 +55,10 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
             f"{records.where}: expected records up to the end of the run at {end:g} s, found their last sample at {last:g} s; run shorter, "
             f'correct start, or allow = ["{SHORT}"]'
         )
-    for number in range(len(records.names)):
+    live = [number for number, name in enumerate(records.names) if name not in records.dead]
+    if not live:
+        yield f"{records.where}: expected at least one trace that is not dead, found none; leave out the shot"
+    for number in live:
         found = _problem(records, number, inside, end, allow)
         if found is not None:
             yield f"{records.trace(number)}: {found}"
@@ -53,22 +66,22 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
 
 def _problem(records: Records, number: int, inside: np.ndarray, end: float, allow: Collection[str]) -> str | None:
     """What is wrong with one trace."""
-    values, name = records.values[:, number], records.names[number]
+    values = records.values[:, number]
     there = np.isfinite(values)
     if np.isinf(values).any():
         k = int(np.flatnonzero(np.isinf(values))[0])
         return f"expected numbers, or gaps as NaN, found {values[k]} at {records.times[k]:g} s; write NaN where there is no sample"
     if not there.any():
-        return f'expected samples, found gaps only; drop = ["{name}"]'
+        return f"expected samples, found gaps only; {records.to_drop(number)}"
     if not (there & inside).any():
         first, last = records.times[there][[0, -1]]
         return f"expected samples during the run (0 to {end:g} s), found them from {first:g} to {last:g} s; correct start or time_unit"
     if ZERO not in allow and not values[there].any():
-        return f'expected a signal, found zeros only; drop = ["{name}"], or allow = ["{ZERO}"]'
+        return f'expected a signal, found zeros only; {records.to_drop(number)}, or allow = ["{ZERO}"]'
     if CLIP not in allow and (limit := clipped_at(values[there])) is not None:
         return (
             f"expected a trace that is not clipped, found {CLIPPED} or more samples on end at {limit:g}; "
-            f'drop = ["{name}"], or allow = ["{CLIP}"]'
+            f'{records.to_drop(number)}, or allow = ["{CLIP}"]'
         )
     for what, numbers, least in (("deviation", records.deviation, "above 0"), ("weight", records.weight, "of at least 0")):
         if numbers is not None:
@@ -77,6 +90,48 @@ def _problem(records: Records, number: int, inside: np.ndarray, end: float, allo
             if bad.any():
                 return f"expected a {what} {least} for each sample, found {own[bad][0]:g}; correct it"
     return None
+
+
+def require_measured(records: Records, allow: Collection[str] = ()) -> None:
+    """Refuse traces with fill values, such as -9999 where there is no sample.
+
+    Args:
+        records: of one shot, in the unit of the file.
+        allow: some of `ALLOWED`.
+
+    Raises:
+        DataError: with a line for each such trace, at most `MOST_PROBLEMS` of them.
+    """
+    if FILL in allow:
+        return
+    lines = []
+    for number, values in enumerate(records.values.T):
+        fill = fill_value(values[np.isfinite(values)])
+        if fill is not None:
+            found = np.flatnonzero(values == fill)
+            lines.append(
+                f"{records.trace(number)}: expected measured values, found {fill:.6g} at {plural(len(found), 'sample')} from "
+                f"{records.times[found[0]]:g} s on, far beyond all others; missing = {fill:.6g} makes gaps of them, "
+                f'allow = ["{FILL}"] takes them as they are'
+            )
+    _refuse(lines)
+
+
+def fill_value(values: Array) -> float | None:
+    """The value of largest size of a trace if it stands for a missing sample; None: it is measured.
+
+    It is one of `FILLS`, or repeated exactly, and far beyond all others.
+    """
+    if not len(values):
+        return None
+    size = np.abs(values)
+    fill = float(values[np.argmax(size)])
+    others = size[values != fill]
+    rest, repeated = float(np.max(others, initial=0.0)), len(values) - len(others) > 1
+    typical = any(abs(abs(fill) - known) <= ALIKE * known for known in FILLS)
+    if not len(others) or not rest:  # a trace that never changes, or one spike over zeros
+        return fill if typical and rest < abs(fill) else None
+    return fill if (typical and abs(fill) >= TYPICAL_FAR * rest) or (repeated and abs(fill) >= FAR * rest) else None
 
 
 def clipped_at(values: Array) -> float | None:
@@ -113,11 +168,46 @@ def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str
     for number, place in enumerate(records.coordinates):
         for axis, x, low, high in zip(axes, place, lower, upper, strict=True):
             if not low <= x <= high:
+                turned = axis.lower().startswith("lon") and any(low <= x + turn <= high for turn in (TURN, -TURN))
+                remedy = f"add or subtract {TURN:g} degrees in the grid or the file" if turned else "enlarge the grid"
                 lines.append(
                     f"{records.trace(number)}: expected a receiver on the grid, {axis} from {low:g} to {high:g}, found {axis} = {x:g}; "
-                    f'enlarge the grid, or drop = ["{records.names[number]}"]'
+                    f"{remedy}, or {records.to_drop(number)}"
                 )
                 break
+    _refuse(lines)
+
+
+def require_sources(every: Sequence[Records], places: Array, grid: Grid, allow: Collection[str] = ()) -> None:
+    """Refuse records whose files place a source further than a cell from that of the shot they are compared with.
+
+    Args:
+        every: records of each shot, in the order of the shots.
+        places: of the shots' sources, shape (shots, axes).
+        grid: its axes and cells.
+        allow: some of `ALLOWED`.
+
+    Raises:
+        DataError: with a line for each such shot, at most `MOST_PROBLEMS` of them.
+    """
+    if SOURCES in allow:
+        return
+    lines = []
+    for shot, (records, place) in enumerate(zip(every, places, strict=True)):
+        if records.source is None:
+            continue
+        known = np.flatnonzero(np.isfinite(records.source))
+        if np.any(np.abs(records.source - place)[known] > (1 + 1e-9) * np.array(grid.spacing)[known]):
+            expected, found = (", ".join(f"{grid.axes[a]} = {at[a]:g}" for a in known) for at in (place, records.source))
+            lines.append(
+                f"{records.where}: expected the source of shot {shot} of the scene, {expected}, found {found} in the header; shots pair by "
+                f'their order: reorder or correct the sources, or allow = ["{SOURCES}"]'
+            )
+    _refuse(lines)
+
+
+def _refuse(lines: list[str]) -> None:
+    """Raise an error with the first of these lines, if there are any."""
     if lines:
         left = len(lines) - MOST_PROBLEMS
         raise DataError("\n".join(lines[:MOST_PROBLEMS] + [f"and {left} more"] * (left > 0)))

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising
 from diffsim.records.units import factor
 from diffsim.records.variables import NAMES
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
@@ -134,7 +135,27 @@ def _wide(table: Table, times: Array, clock: str, layout: Layout) -> Records:
     if not names:
         raise DataError(f"{table.where}: expected a column for each receiver beside {name_shown(clock)}, found none; add them")
     values = np.stack([table.numbers(name, gaps=True) for name in names], axis=1)
-    return Records(values, times, names, None, layout.unit or "", where=table.where)
+    order = _in_order(times, table.lines, table.where)
+    return Records(values[order], times[order], names, None, layout.unit or "", where=table.where)
+
+
+def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
+    """The order in which times rise.
+
+    Raises:
+        DataError: times are not finite, or there are two rows of one time. The message has their lines.
+    """
+    order = np.argsort(times, kind="stable")
+    twice = np.flatnonzero(np.diff(times[order]) == 0)
+    if len(twice):
+        first, second = order[twice[0]], order[twice[0] + 1]
+        more = f" ({plural(len(twice), 'such pair')} in all)" if len(twice) > 1 else ""
+        raise DataError(
+            f"{where}: expected one row for each time, found {times[first]:g} s in the lines {lines[first]} and {lines[second]}{more}; "
+            "delete one of each pair"
+        )
+    require_rising(times[order], where)
+    return order
 
 
 def _long(table: Table, times: Array, receiver: str, layout: Layout) -> tuple[Records, ...]:
@@ -156,13 +177,13 @@ def _long(table: Table, times: Array, receiver: str, layout: Layout) -> tuple[Re
         for number, name in enumerate(every):
             rows = np.flatnonzero(fired & (owner == number))
             if len(rows):
-                require_rising(times[rows], f"{here}, trace {name_shown(name)}")
+                rows = rows[_in_order(times[rows], [table.lines[row] for row in rows], f"{here}, trace {name_shown(name)}")]
             traces.append((times[rows], stacked[rows]))
         clock, found = on_one_clock(traces)
         parts = iter(range(1, stacked.shape[1]))
         spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
-        made = Records(found[..., 0], clock, tuple(every), coordinates, layout.unit or "", where=here, **spread)
+        made = Records(found[..., 0], clock, tuple(every), coordinates, layout.unit or "", spread["deviation"], spread["weight"], here)
         out.append(_with_stations(made, layout))
     return tuple(out)
 

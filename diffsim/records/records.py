@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,9 @@ class Records:
         deviation: standard deviation of each sample, in the unit of the values, shape (samples, receivers); None: not known.
         weight: weight of each sample, at least 0, same shape; None: 1.
         where: the file, for messages.
+        source: coordinates of the shot's source, shape (axes,), NaN along an axis of which the file says nothing; None: it says nothing.
+        dead: names of traces that are all gaps, on purpose.
+        shot: number of the shot among several, from 0, for messages; None: there is one.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -55,6 +58,9 @@ class Records:
     deviation: Array | None = None
     weight: Array | None = None
     where: str = "records"
+    source: Array | None = None
+    dead: tuple[str, ...] = ()
+    shot: int | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.times), len(self.names))
@@ -75,6 +81,20 @@ class Records:
     def trace(self, number: int) -> str:
         """A trace in a message."""
         return f"{self.where}, trace {name_shown(self.names[number])}"
+
+    def to_drop(self, number: int) -> str:
+        """How a scene leaves out a trace, of this shot alone where there are several."""
+        name = self.names[number]
+        return f'drop = ["{name}"]' if self.shot is None else f'drop = ["{self.shot}:{name}"]'
+
+    def silenced(self, names: Collection[str]) -> Records:
+        """The records with gaps in place of the traces of these names, which stay in their places."""
+        which = np.array([name in names for name in self.names], bool)
+        return replace(self, values=np.where(which, np.nan, self.values), dead=(*self.dead, *names))
+
+    def alive(self) -> Records:
+        """The records without the places of dead traces."""
+        return self.at([number for number, name in enumerate(self.names) if name not in self.dead]) if self.dead else self
 
     def at(self, receivers: Sequence[int]) -> Records:
         """The records of some receivers."""

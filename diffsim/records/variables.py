@@ -185,11 +185,16 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
             tuple(map(str, range(receivers))),
             _coordinates(variables, layout.axes),
             found.unit if layout.unit is None else layout.unit,
+            _of_shot(spread["deviation"], shot),
+            _of_shot(spread["weight"], shot),
             where=where if shots == 1 else f"{where}, shot {shot}",
-            **{what: None if numbers is None else numbers[shot] for what, numbers in spread.items()},
         )
         for shot in range(shots)
     )
+
+
+def _of_shot(numbers: Array | None, shot: int) -> Array | None:
+    return None if numbers is None else numbers[shot]
 
 
 def _times(variables: Variables, layout: Layout) -> tuple[Array | None, str]:

@@ -36,8 +36,8 @@ def compare(first: Outcome, second: Outcome) -> list[tuple[str, list[Pair]]]:
     """Tables of what two runs reached, took and were asked, each with a heading. Settings are those that differ."""
     both = first, second
     reached = [
-        _pair("loss at the start", [number(o.history[0].loss) for o in both]),
-        _pair("loss at the answer", [number(o.history[-1].loss) for o in both]),
+        _pair(f"loss at the start{_of_last(both)}", [number(o.losses[0]) for o in both]),
+        _pair(f"loss at the answer{_of_last(both)}", [number(o.losses[1]) for o in both]),
         _pair("iterations", [str(o.history[-1].iteration) for o in both]),
     ]
     reached += _by_name(*({line.name: f"{number(line.value)} ({line.verdict})" for line in o.accepted} for o in both))
@@ -93,6 +93,8 @@ def _losses(first: Outcome, second: Outcome, names: tuple[str, str]) -> Picture:
     dress(right, "", "time (s)", grid=True)
     legend_below(figure, handles)
     caption = "The loss by iteration, and by the time of all gradients. Losses of runs with other misfits or data do not compare."
+    if _of_last((first, second)):
+        caption += " Each stage of a run has a loss of its own, so a curve jumps where one begins."
     return Picture("loss", "The searches", caption, figure)
 
 
@@ -105,6 +107,11 @@ def _unknown(name: str, one: UnknownField, other: UnknownField, chart: Chart, na
     change = float(np.sqrt(np.mean(difference**2)))
     caption = f"The answers of both on one scale, and second - first on its own; its root mean square is {quantity(change, one.unit)}."
     return Picture(f"unknown_{name}", f"The unknown {words(name)}", caption, figure)
+
+
+def _of_last(both: tuple[Outcome, Outcome]) -> str:
+    """What follows "loss" where a run has stages, each with a loss of its own."""
+    return ", of the last stage" if any(o.history[-1].stage > 1 for o in both) else ""
 
 
 def _pair(what: str, values: list[str]) -> Pair:

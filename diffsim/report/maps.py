@@ -76,10 +76,12 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
         eigenvalues: of the Hessian of the misfit relative to what was known before.
     """
     assert found.deviation is not None and found.prior_deviation is not None
-    free, scale = free_cells(chart, found), value_scale(found.unit, found.prior_deviation)
-    colours = sequential(0.0, float(np.nanmax(found.prior_deviation)))
+    free = free_cells(chart, found)
     fields = {"before the records": found.prior_deviation, "after the records": found.deviation}
-    panels = [Panel(title, values, colours, scale, f"deviation of {name}", chart.land) for title, values in fields.items()]
+    panels = []
+    for title, values in fields.items():
+        colours, scale = sequential(float(np.nanmin(values)), float(np.nanmax(values))), value_scale(found.unit, values)
+        panels.append(Panel(title, values, colours, scale, f"deviation of {name}, {title.partition(' ')[0]}", chart.land))
     figure, _ = draw_panels(chart, panels)
     before, after = (quantity(_rms(values[free]), found.unit) for values in fields.values())
     many, last = int(np.count_nonzero(eigenvalues > 1)), float(eigenvalues[-1])
@@ -88,7 +90,8 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
         f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
         f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
         f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
-        f"directions would tell is left out.{more}"
+        f"directions would tell is left out.{more} Each panel has its own scale. These are deviations of the posterior that the prior and "
+        "the noise define; where the search had another penalty, its answer is another estimate than the mean of that posterior."
     )
     return Picture(f"uncertainty_{name}", f"How certain is {words(name)}?", caption, figure)
 

@@ -63,7 +63,7 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         if pair.data.shape[2] >= traces.MANY:
             yield traces.gather(state, pair, outcome)
         if pair.data.shape[2] > 1:
-            yield traces.residuals(state, pair)
+            yield traces.residuals(state, pair, outcome)
         spectra = traces.spectra(state, pair, outcome)
         if spectra is not None:
             yield spectra
@@ -87,6 +87,7 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         word=word,
         sentence=sentence,
         story=tables.story(outcome),
+        notes=outcome.notes,
         figures=[(picture, file_name(picture), base64.b64encode(content).decode()) for picture, content in drawn],
         accepted=tables.judged(outcome.accepted),
         certificate=tables.judged(outcome.certificate),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffsim import plot
+from diffsim.messages import cut
 from diffsim.plot.chart import Chart, place_name
 from diffsim.plot.residuals import amplitudes, by_receiver
 from diffsim.plot.style import words
@@ -19,6 +20,8 @@ from diffsim.typing import Array
 if TYPE_CHECKING:
     from diffsim.scene.outcome import Compared, Outcome
 
+LONGEST = 16
+"""Characters of a name in a title."""
 MANY = 12
 """From this number of receivers on there is a gather too."""
 ENERGY, MARGIN = 0.98, 1.5
@@ -36,7 +39,7 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
         state,
         pair.unit,
         numbers=chosen,
-        titles=[f"{k + 1}: {place_name(outcome.axes, positions[k])}" for k in chosen],
+        titles=[f"{_named(k, state, outcome)}: {place_name(outcome.axes, positions[k])}" for k in chosen],
         deviation=deviation if np.any(deviation) else None,
     )
     few = "" if len(chosen) == len(positions) else f"{len(chosen)} of {len(positions)} receivers, spread over the array. "
@@ -69,7 +72,7 @@ def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
     return Picture(f"gather_{state}", f"All records of {words(state)}", caption, figure)
 
 
-def residuals(state: str, pair: Compared) -> Picture:
+def residuals(state: str, pair: Compared, outcome: Outcome) -> Picture:
     """What the start and the answer leave unexplained at each receiver, over all shots."""
     shots, times, receivers = pair.data.shape
     data, start, end = (values.reshape(shots * times, receivers) for values in (pair.data, pair.start, pair.end))
@@ -80,7 +83,7 @@ def residuals(state: str, pair: Compared) -> Picture:
     shots_too = f" and the {shots} shots" if shots > 1 else ""
     caption = (
         f"The root mean square of data - prediction over the time{shots_too}, by receiver; the numbers are those on the map.{level} "
-        f"The answer explains number {worst + 1} worst."
+        f"The answer explains number {_named(worst, state, outcome)} worst."
     )
     return Picture(f"residuals_{state}", f"What remains at each receiver of {words(state)}", caption, figure)
 
@@ -102,6 +105,12 @@ def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
         "Where orange lies as high as black, the answer explains nothing of that frequency."
     )
     return Picture(f"spectrum_{state}", f"Spectrum of the records of {words(state)}", caption, figure)
+
+
+def _named(receiver: int, state: str, outcome: Outcome) -> str:
+    """The number of a receiver on the map, and its name in the files of the records if it is another."""
+    name = outcome.names[state][receiver] if state in outcome.names else ""
+    return f"{receiver + 1}, {'trace ' if name.isdecimal() else ''}{cut(name, LONGEST)}" if name else f"{receiver + 1}"
 
 
 def _where_measured(pair: Compared, values: Array) -> Array:

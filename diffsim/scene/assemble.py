@@ -13,6 +13,7 @@ import numpy.typing as npt
 from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser
+from diffsim.messages import name_shown
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.scene.checkpoints import decided, policy_of
 from diffsim.scene.fields import Place, build_field, build_mask
@@ -28,6 +29,9 @@ from diffsim.scene.suggest import nearest
 from diffsim.scene.workers import HERE, Workers
 from diffsim.stepping.points import linear_table
 from diffsim.typing import Array
+
+MOSTLY = 0.5
+"""If more than this part of all cells is land, a message asks for the sign of the depth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +134,12 @@ def assemble(
         place = setup.place(name, f"{key}.mask")
         chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
         with prefix_error(key):
-            parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
-            start[name] = _first_field(parts[name], start[name])
+            try:
+                parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
+                start[name] = _first_field(parts[name], start[name])
+            except ParameterError as error:
+                _require_between(name, model, start[name][chosen], setup.unit(name), error)
+                raise
     penalties = {}
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
@@ -216,9 +224,32 @@ def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> 
         for what, cells in silent.items():
             for number in np.flatnonzero(table.gather(cells.astype(float)) > 1 - 1e-9):
                 at = ", ".join(f"{axis} = {x:g}" for axis, x in zip(setup.grid.axes, points[number], strict=True))
-                raise SceneError(
-                    f"receivers.{name}: point {number}, expected a place where the states change, found {what} at {at}; move it"
-                )
+                who, remedy = f"receivers.{name}: point {number}", "move it"
+                if name not in scene.receivers and name in setup.data:
+                    data = setup.data[name]
+                    who = f"data.{name}: {data.where}, trace {name_shown(data.names[number])}"
+                    remedy = f'move it, or drop = ["{name_shown(data.names[number])}"]'
+                if what == "land" and cells.mean() > MOSTLY:
+                    remedy += f"; {cells.mean():.0%} of all cells are land: a depth is an elevation with scale = -1"
+                raise SceneError(f"{who}, expected a place where the states change, found {what} at {at}; {remedy}")
+
+
+def _require_between(name: str, model: UnknownModel, start: Array, unit: str, error: ParameterError) -> None:
+    """Say which numbers of a start are beyond its bounds, where a parametrisation refused them.
+
+    Raises:
+        SceneError: the message names the key, the numbers, and the unit.
+    """
+    low, high = (bound if bound is not None else end for bound, end in ((model.lower, -np.inf), (model.upper, np.inf)))
+    if isinstance(model, OwnUnknown) or not str(error).startswith("reference"):
+        return
+    if start.min() > low and start.max() < high:
+        return
+    within = "strictly between" if model.transform == "logit" else "between"
+    raise SceneError(
+        f"unknowns.{name}.start: expected numbers {within} lower = {low:g} and upper = {high:g}{f' {unit}' if unit else ''}, found "
+        f"{start.min():g} to {start.max():g}; correct the start (its unit, such as by scale), or the bounds"
+    ) from error
 
 
 def _first_field(unknown: Unknown, start: Array) -> Array:

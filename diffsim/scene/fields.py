@@ -15,6 +15,7 @@ from scipy.ndimage import gaussian_filter
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
+from diffsim.records.checks import TURN
 from diffsim.records.fields import read_field
 from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.records.units import factor
@@ -333,12 +334,7 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
     wanted = []
     for axis, given in enumerate(coordinates):
         asked = grid.coordinates(axis)
-        room = place.beyond * float(np.max(np.diff(given), initial=0.0))
-        if asked[0] < given[0] - room or asked[-1] > given[-1] + room:
-            raise SceneError(
-                f"{place.key}: expected a grid with {grid.axes[axis]} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "
-                f"{asked[0]:.6g} to {asked[-1]:.6g}; move or shrink the grid"
-            )
+        _require_covered(asked, given, part, place, grid.axes[axis])
         if len(given) < LEAST[part.method]:
             raise SceneError(
                 f'{place.key}.method: expected at least {LEAST[part.method]} numbers along {grid.axes[axis]} for "{part.method}", found '
@@ -346,7 +342,7 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
             )
         wanted.append(np.clip(asked, given[0], given[-1]))
     if part.method == "mean":
-        found = _means(values, coordinates, grid)
+        found = _means(values, coordinates, grid, part.extend is not None)
     else:
         found = RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
     bad = np.argwhere(~np.isfinite(found))
@@ -358,12 +354,44 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
     return found
 
 
-def _means(values: Array, coordinates: tuple[Array, ...], grid: Grid) -> Array:
-    """Means over each cell of the grid of numbers that hold around their coordinates, halfway to the next."""
+def _require_covered(asked: Array, given: Array, part: Resampled, place: Place, axis: str) -> None:
+    """Refuse a grid that reaches past given numbers along an axis, or with `extend` one that lies beside them.
+
+    Args:
+        asked: coordinates of the grid, rising.
+        given: those of the numbers, rising.
+        part: the part of the field.
+        place: its place.
+        axis: name of the axis.
+    """
+    room = place.beyond * float(np.max(np.diff(given), initial=0.0))
+    low, high = given[0] - room, given[-1] + room
+    beside = asked[-1] < low or asked[0] > high
+    if not beside and (part.extend is not None or (asked[0] >= low and asked[-1] <= high)):
+        return
+    remedy = "move or shrink the grid"
+    turn = next((turn for turn in (TURN, -TURN) if low <= asked[0] + turn and asked[-1] + turn <= high), None)
+    if turn is not None and axis.lower().startswith("lon"):
+        remedy = f"the file counts longitudes otherwise: {'add' if turn > 0 else 'subtract'} {TURN:g} degrees in the grid"
+    elif not beside:
+        remedy += ', or continue the numbers at the edge by extend = "edge"'
+    raise SceneError(
+        f"{place.key}: expected a grid with {axis} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "
+        f"{asked[0]:.6g} to {asked[-1]:.6g}; {remedy}"
+    )
+
+
+def _means(values: Array, coordinates: tuple[Array, ...], grid: Grid, extend: bool) -> Array:
+    """Means over each cell of the grid of numbers that hold around their coordinates, halfway to the next.
+
+    If `extend`, the outermost numbers hold up to the edge of the grid.
+    """
     for axis, given in enumerate(coordinates):
         middles = 0.5 * (given[1:] + given[:-1])
         bounds = np.concatenate([[2 * given[0] - middles[0]], middles, [2 * given[-1] - middles[-1]]])
         centres, half = grid.coordinates(axis), 0.5 * grid.spacing[axis]
+        if extend:
+            bounds[0], bounds[-1] = min(bounds[0], centres[0] - half), max(bounds[-1], centres[-1] + half)
         share = overlaps(np.append(centres - half, centres[-1] + half), bounds)
         share /= share.sum(axis=1, keepdims=True)  # a cell at the edge may reach past the numbers
         values = np.moveaxis(np.tensordot(share, values, (1, axis)), 0, axis)

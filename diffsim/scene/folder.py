@@ -98,7 +98,7 @@ def precision_dtype(precision: str) -> str:
 def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
     """Refuse a folder that this run may not write to. It writes nothing.
 
-    A folder that holds the same run may be overwritten (with the same bits).
+    A folder that holds the same run may be overwritten (with the same bits), and so may one whose run ended before its first evaluation.
 
     Raises:
         SceneError: it holds another run or other files, or there is no run to resume.
@@ -108,24 +108,37 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
         raise SceneError(f"--out: expected a folder, found the file {folder}; name another folder")
     if resume and not record.is_file():
         raise SceneError(f"--resume: expected a run in {folder}, found none; leave --resume out, or name its folder by --out")
-    if record.is_file():
-        held = _read(record)
-        if resume and held.search != identity.search:
-            raise SceneError(
-                f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
-                f"({folder / SCENE} has them), its data files and the code of its classes, or start anew in another folder by --out"
-            )
-        if not resume and held.search == identity.search and held != identity:
-            raise SceneError(
-                f"--out: found in {folder} this search with other iterations (or names); --resume goes on from it, "
-                "or name another folder by --out"
-            )
-        if not resume and held != identity:
-            raise SceneError(
-                f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
-            )
-    elif folder.is_dir() and any(path.name != LOCK and not path.name.endswith(ENDING) for path in folder.iterdir()):
+    held = _read(record) if record.is_file() else None
+    if held is not None and (resume or _has_begun(folder)):
+        _require_same(folder, held, identity, resume)
+        return
+    ours = {LOCK} if held is None else {LOCK, RUN, SCENE, *(path.name for path in folder.glob(JOURNALS))}
+    if folder.is_dir() and any(path.name not in ours and not path.name.endswith(ENDING) for path in folder.iterdir()):
         raise SceneError(f"--out: expected an empty folder or a run, found other files in {folder}; name another folder")
+
+
+def _require_same(folder: Path, held: Identity, identity: Identity, resume: bool) -> None:
+    """Refuse a folder that holds another run."""
+    if resume and held.search != identity.search:
+        raise SceneError(
+            f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
+            f"({folder / SCENE} has them), its data files and the code of its classes, or start anew in another folder by --out"
+        )
+    if not resume and held.search == identity.search and held != identity:
+        raise SceneError(
+            f"--out: found in {folder} this search with other iterations (or names); --resume goes on from it, "
+            "or name another folder by --out"
+        )
+    if not resume and held != identity:
+        raise SceneError(
+            f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
+        )
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether a run in a folder has a first evaluation, or a part of one. One that was refused before has nothing to lose."""
+    some = any(path for pattern in (LAST, OUTCOME, *LEFT) for path in folder.glob(pattern))
+    return some or any(recorded(path)[0] for path in folder.glob(JOURNALS))
 
 
 def what_starts_anew(folder: Path) -> str | None:

@@ -148,5 +148,7 @@ Point: TypeAlias = Annotated[tuple[Real, ...], Field(min_length=1, max_length=3)
 """A place in the grid's units, with an entry for each axis."""
 Widths: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
 """Lengths: one number for all axes, or one an axis."""
+Reals: TypeAlias = Annotated[tuple[Real, ...], BeforeValidator(_listed)]
+"""Numbers; one may be given without a list."""
 CellWidths: TypeAlias = Annotated[tuple[NotNegative, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
 """Numbers of cells: one number for all axes, or one an axis; 0 is allowed."""

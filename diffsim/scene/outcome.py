@@ -213,6 +213,8 @@ class Outcome:
         gradient: its predicted and measured cost.
         eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
         snapshots: compared states at a few instants, by name.
+        notes: what of the scene may be a mistake, such as sources inside of an absorbing layer, in sentences without full stops.
+        names: state -> names of its receivers in the files of its records, where these have names or numbers of their own.
     """
 
     name: str
@@ -243,6 +245,8 @@ class Outcome:
     gradient: Taken | None = None
     eigenvalues: Array | None = None
     snapshots: Mapping[str, Snapshots] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def losses(self) -> tuple[float, float]:
@@ -294,6 +298,8 @@ class Outcome:
                 "certificate": tuple(Line(**p) for p in tree["certificate"]),
                 "memory": Memory(**tree["memory"]),
                 "snapshots": {n: _snapshots(s) for n, s in tree.get("snapshots", {}).items()},
+                "names": {n: tuple(names) for n, names in tree.get("names", {}).items()},
+                "notes": tuple(tree.get("notes", ())),
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
             }
             return cls(**tree)

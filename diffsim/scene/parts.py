@@ -75,6 +75,7 @@ class Resampled(Model):
 
     Attributes:
         method: of interpolation; "mean": the mean of what lies in a cell.
+        extend: "edge": past the given numbers, those at their edge continue; None: a grid that reaches past them is refused.
         blur: standard deviation of a Gaussian applied on the grid, in the grid's units; 0 for none.
         scale: factor, after the blur.
         offset: number added after the factor.
@@ -83,6 +84,7 @@ class Resampled(Model):
     """
 
     method: Literal["nearest", "linear", "cubic", "mean"] = "linear"
+    extend: Literal["edge"] | None = None
     blur: NotNegative = 0.0
     scale: Real = 1.0
     offset: Real = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
-from diffsim.records.checks import require_inside, require_sound
+from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records
 from diffsim.records.units import factor
@@ -20,6 +20,19 @@ from diffsim.typing import Array
 
 SNAP = 1e-9
 """A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shots:
+    """The shots of a scene.
+
+    Attributes:
+        count: their number.
+        sources: place of the source of each, shape (count, axes); None: a shot has several sources, or none.
+    """
+
+    count: int
+    sources: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +45,8 @@ class Recorded:
         values: shape (shots, samples, receivers), in the unit of the state; NaN where there is no sample.
         deviation: standard deviation of their noise, same shape and unit; None: not known.
         weight: of each sample, same shape; None: 1.
+        names: of the receivers in the files; where these have no names, their numbers from 0.
+        where: the files, for messages.
     """
 
     positions: Array
@@ -39,15 +54,17 @@ class Recorded:
     values: Array
     deviation: Array | None
     weight: Array | None
+    names: tuple[str, ...] = ()
+    where: str = ""
 
     def until(self, end: float) -> Recorded:
         """The samples from the start of the run to `end`."""
         inside = np.flatnonzero((self.times >= 0) & (self.times <= end))
         deviation, weight = (None if numbers is None else numbers[:, inside] for numbers in (self.deviation, self.weight))
-        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight)
+        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight, self.names, self.where)
 
 
-def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: int, dt: float, steps: int) -> Recorded:
+def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
     """Read and check the records of a state.
 
     Args:
@@ -55,7 +72,7 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: i
         unit: of the state.
         grid: the scene's own grid.
         points: positions of the receivers; None: as the files say.
-        shots: number of shots.
+        shots: the shots that the records are of.
         dt: time step, s.
         steps: number of steps.
 
@@ -63,15 +80,20 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: i
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
     """
     end = dt * steps
-    every = [_prepared(records, model, unit, dt, end) for path in model.path for records in read_records(path, _layout(model, grid))]
-    if len(every) != shots:
+    every = [records for path in model.path for records in read_records(path, _layout(model, grid))]
+    if len(every) > 1:
+        every = [replace(records, shot=shot) for shot, records in enumerate(every)]
+    every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
+    if len(every) != shots.count:
         raise DataError(
-            f'expected records of {plural(shots, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
+            f'expected records of {plural(shots.count, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
             f"{plural(len(model.path), 'file')}; give one file for all shots, or one for each"
         )
+    if shots.sources is not None:
+        require_sources(every, shots.sources, grid, model.allow)
     for records in every:
         require_sound(records, end, model.allow, dt)
-    return _together(every, grid, points)
+    return _together(every if points is not None else [records.alive() for records in every], grid, points)
 
 
 def _layout(model: Data, grid: Grid) -> Layout:
@@ -90,8 +112,9 @@ def _layout(model: Data, grid: Grid) -> Layout:
 
 
 def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
-    """Records without the dropped traces, in the unit of the state, on the clock of the run."""
-    kept = records.without(model.drop) if model.drop else records
+    """Records in the unit of the state, on the clock of the run."""
+    kept = _with_gaps(records, model.missing)
+    require_measured(kept, model.allow)
     try:
         scale = factor(records.unit or unit, unit)
     except DataError as error:
@@ -103,6 +126,35 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     if model.deviation is not None:
         deviation = np.full(kept.values.shape, model.deviation)
     return replace(kept, values=scale * kept.values, times=times, deviation=None if deviation is None else scale * deviation)
+
+
+def _without(records: Records, drop: Sequence[str], every: Sequence[Records]) -> Records:
+    """Records without the traces to drop: "NAME" from all shots, "SHOT:NAME" from one, where its place stays, with a gap.
+
+    Args:
+        records: of one shot.
+        drop: as the scene gives it.
+        every: of all shots.
+    """
+    everywhere, here = [], []
+    for entry in drop:
+        shot, colon, name = entry.partition(":")
+        one = colon and shot.isdecimal() and int(shot) < len(every) and name in every[int(shot)].names
+        if not one or any(entry in other.names for other in every):
+            everywhere.append(entry)
+        elif every[int(shot)].shot == records.shot:
+            here.append(name)
+    kept = records.silenced(here) if here else records
+    return kept.without(everywhere) if everywhere else kept
+
+
+def _with_gaps(records: Records, missing: Sequence[float]) -> Records:
+    """The records with gaps where a value is one that means no sample."""
+    values = records.values
+    gaps = np.zeros(values.shape, bool)
+    for mark in missing:
+        gaps |= np.abs(values - mark) <= ALIKE * abs(mark)
+    return replace(records, values=np.where(gaps, np.nan, values))
 
 
 def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Recorded:
@@ -117,7 +169,12 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
             if given is not None:
                 filled[shot][np.ix_(np.searchsorted(times, records.times), np.array(column))] = given
     known = {name: all(getattr(records, name) is not None for records in every) for name in out}
-    return Recorded(positions, times, out["values"], *(out[name] if known[name] else None for name in ("deviation", "weight")))
+    deviation, weight = (out[name] if known[name] else None for name in ("deviation", "weight"))
+    names = [""] * len(positions)
+    for records, column in zip(reversed(every), reversed(columns), strict=True):  # of two names for a place, that of the first shot
+        for name, number in zip(records.names, column, strict=True):
+            names[number] = name
+    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
 
 
 def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
@@ -143,8 +200,6 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
         here = [numbers.setdefault(tuple(place), len(numbers)) for place in records.coordinates.tolist()]
         twice = next((k for k, number in enumerate(here) if number in here[:k]), None)
         if twice is not None:
-            raise DataError(
-                f'{records.trace(twice)}: expected a place of its own, found that of another trace; drop = ["{records.names[twice]}"]'
-            )
+            raise DataError(f"{records.trace(twice)}: expected a place of its own, found that of another trace; {records.to_drop(twice)}")
         columns.append(here)
     return columns, np.array(list(numbers))

@@ -15,6 +15,7 @@ from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings
 from diffsim.grid import AXES, Axis, Grid
+from diffsim.scene.absorbed import absorbed
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
@@ -91,6 +92,8 @@ def run_scene(
     with ExitStack() as stack:
         crew = stack.enter_context(opened(workers, shots_of(scene)))
         problem = assemble(scene, precision, out, workers=crew)
+        for line in absorbed(problem.setup, problem.free):
+            watcher.note(f"note: {line}")
         identity = identify(scene, precision)
         if out is not None:
             check_folder(out, identity, resume)
@@ -117,8 +120,7 @@ def _run(
     if certificate:
         watcher.phase(f"{scene.name}: checking the gradient")
         lines = certify(scene).lines
-    seconds["certificate"] = time.perf_counter() - began - seconds["data"]
-
+        seconds["certificate"] = time.perf_counter() - began - seconds["data"]
     if out is not None:
         claim_folder(out, scene, identity)
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
@@ -214,6 +216,8 @@ def _outcome(
         gradient=taken,
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
+        notes=tuple(absorbed(setup, problem.free)),
+        names={name: recorded.names for name, recorded in setup.data.items() if recorded.names},
     )
 
 

@@ -39,6 +39,7 @@ from diffsim.scene.model import (
     Point,
     Positive,
     Real,
+    Reals,
     Text,
     Widths,
 )
@@ -167,7 +168,8 @@ class Data(Model):
         deviation: standard deviation of the noise, in the unit of the values.
         deviations: name of the variable or column of standard deviations, in place of `deviation`.
         weights: name of the variable or column of weights.
-        drop: names of traces that are left out.
+        missing: values that mean no sample, in the unit of the file.
+        drop: names of traces that are left out of all shots, or with "SHOT:" before them, counted from 0, of one.
         allow: mismatches that are no error.
     """
 
@@ -183,8 +185,9 @@ class Data(Model):
     deviation: Positive | None = None
     deviations: Name | None = None
     weights: Name | None = None
+    missing: Reals = ()
     drop: tuple[Name, ...] = ()
-    allow: tuple[Literal["short", "zero", "clipped"], ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped", "sources", "fill"], ...] = ()
 
     @field_validator("path")
     @classmethod

@@ -14,7 +14,7 @@ from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import domain, everywhere, lengths, of_source
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
 from diffsim.scene.parts import FieldModel, Sources
-from diffsim.scene.recorded import Recorded, read_data
+from diffsim.scene.recorded import Recorded, Shots, read_data
 from diffsim.scene.schema import Description, GridModel, Truth
 from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
@@ -229,7 +229,7 @@ def build_setup(
                 raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
     positions = {name: build_points(model, place.under(f"sources.{name}")) for name, model in scene.sources.items()}
     receivers = {name: build_points(model, place.under(f"receivers.{name}")) for name, model in scene.receivers.items()}
-    data = _read(scene, equation, base, receivers) if data is None else data
+    data = _read(scene, equation, base, receivers, positions) if data is None else data
     receivers |= {name: recorded.positions for name, recorded in data.items()}
     shots = _shots(scene.sources, positions, dt * np.arange(steps))
     for kind, places in (("sources", positions), ("receivers", receivers)):
@@ -254,14 +254,25 @@ def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, 
     return found
 
 
-def _read(scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array]) -> dict[str, Recorded]:
+def _read(
+    scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array], sources: Mapping[str, Array]
+) -> dict[str, Recorded]:
     """The records of every state that has some."""
-    found = {}
+    found, shots = {}, Shots(shots_of(scene), _one_a_shot(scene, sources))
     for name, model in scene.data.items():
         with prefix_error(f"data.{name}"):
             unit, points = equation.states[name].unit, receivers.get(name)
-            found[name] = read_data(model, unit, base, points, shots_of(scene), scene.time.dt, scene.time.count)
+            found[name] = read_data(model, unit, base, points, shots, scene.time.dt, scene.time.count)
     return found
+
+
+def _one_a_shot(scene: Description, sources: Mapping[str, Array]) -> Array | None:
+    """The place of each shot's source, shape (shots, axes); None: a shot has several sources, or none."""
+    in_turn = next((name for name, model in scene.sources.items() if model.fire == "in turn"), None)
+    if in_turn is not None:
+        return sources[in_turn]
+    places = np.unique(np.concatenate(list(sources.values())), axis=0) if sources else np.empty((0, 0))
+    return places if len(places) == 1 else None
 
 
 def field_inputs(equation: Equation) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from diffsim.errors import DataError
 from diffsim.records import Records
-from diffsim.records.checks import problems, require_inside, require_sound
+from diffsim.records.checks import fill_value, problems, require_inside, require_measured, require_sound
 from diffsim.records.units import factor
 
 TIMES = np.arange(12.0)
@@ -123,3 +123,37 @@ def test_units_convert(unit: str, wanted: str, expected: float) -> None:
 def test_units_that_do_not_convert(unit: str, wanted: str) -> None:
     with pytest.raises(DataError, match=rf"{wanted}.*found '{unit}'; "):
         factor(unit, wanted)
+
+
+FILLED: dict[str, tuple[list[float], float | None]] = {
+    "a run of them": ([0.1, -9999.0, -9999.0, -9999.0, -9999.0, 0.3], -9999.0),
+    "a single one": ([0.1, 0.2, 1e20, 0.3], 1e20),
+    "of NetCDF in f32": ([0.1, float(np.float32(9.96921e36)), 0.3], float(np.float32(9.96921e36))),
+    "a small one": ([10.0, -30.0, -99.99, 20.0], -99.99),
+    "one of its own, repeated": ([0.1, -777.0, 0.4, -777.0], -777.0),
+    "all of them": ([-9999.0, -9999.0], -9999.0),
+    "with zeros": ([0.0, -999.0, 0.0], -999.0),
+    "a spike": ([0.1, 0.2, 57.3, 0.3], None),
+    "clipped": ([0.1, 5.0, 5.0, 5.0, 5.0, 0.6], None),
+    "measured, as large": ([-999.0, 700.0, 650.0], None),
+    "a spike over zeros": ([0.0, 0.0, 3.0, 3.0, 0.0], None),
+    "nothing": ([], None),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_fill_values(name: str) -> None:
+    values, fill = FILLED[name]
+    assert fill_value(np.array(values)) == fill
+
+
+def test_a_fill_value_names_the_key() -> None:
+    with pytest.raises(DataError) as caught:
+        require_measured(records((slice(2, 6), 0, -9999.0), (7, 2, 1e20)))
+    first, second = str(caught.value).splitlines()
+    assert (
+        first.startswith("g.csv, trace A: expected measured values, found -9999 at 4 samples from 2 s on") and "missing = -9999 " in first
+    )
+    assert "trace C" in second and "missing = 1e+20 " in second
+    require_measured(records())
+    require_measured(records((2, 0, -9999.0)), ["fill"])

@@ -255,13 +255,17 @@ TABLES: dict[str, tuple[tuple[str, ...], list[list[Any]] | None, str]] = {
     "no time": (("when", "a"), [[0, 1]], r"expected one of the columns when, a, found no times; name one"),
     "no number": (("time", "a"), [[0, 1], [1, "high"]], r"line 3, column a: expected a number, found 'high'; correct it \(a gap"),
     "a time that is a gap": (("time", "a"), [[0, 1], ["", 2]], r"line 3, column time: expected a number, found ''"),
-    "times fall": (("time", "a"), [[1, 1], [0, 2]], r"expected times that rise, found 1 and then 0"),
+    "times twice": (("time", "a"), [[1, 1], [0, 2], [1, 3]], r"expected one row for each time, found 1 s in the lines 2 and 4"),
     "a short row": (("time", "a", "b"), [[0, 1, 2], [1, 2]], r"line 3: expected 3 cells, as the first line has, found 2"),
     "a name twice": (("time", "a", "a"), [[0, 1, 2]], r"a name of its own for each column, found 'a' twice"),
     "no receiver": (("time",), [[0], [1]], r"expected a column for each receiver beside time, found none"),
     "no row": (("time", "a"), [], r"expected a line of names and at least one row, found 1 lines"),
     "long, no value": (("time", "receiver", "a"), [[0, "A", 1]], r"found no value; name one"),
-    "long, times fall": (("time", "receiver", "value"), [[1, "A", 1], [0, "A", 1]], r"trace A: expected times that rise"),
+    "long, times twice": (
+        ("time", "receiver", "value"),
+        [[1, "A", 1], [1, "A", 1]],
+        r"trace A: expected one row for each time, .* 2 and 3;",
+    ),
     "long, no sigma": (("time", "receiver", "value"), [[1, "A", 1]], r"found no sigma; name one"),
     "long, a place that moves": (LONG, [[0, "A", 1, 1, 5, 5], [1, "A", 1, 1, 5, 6]], r"trace A: expected one place in all rows, found two"),
     "a name of two lines": (("time", "a\nb"), [[0, 1]], r"line 1: expected a row in one line, found a cell that goes on in the next"),
@@ -327,3 +331,18 @@ def test_a_data_set_in_another_file_is_not_read(tmp_path: Path) -> None:
     for name in ("values", "virtual"):
         with pytest.raises(DataError, match=rf"expected one of the variables \(none\), found no {name}"):
             read_records(tmp_path / "a.h5", Layout(values=name, dt=1.0))
+
+
+def test_rows_of_csv_may_stand_in_any_order(tmp_path: Path) -> None:
+    rows = surveys.long_rows()
+    mixed = [rows[number] for number in np.random.default_rng(3).permutation(len(rows))]
+    (sorted_,), (found,) = (
+        read_records(surveys.long(tmp_path / "l.csv", rows=each), Layout(deviations="sigma", axes=AXES)) for each in (rows, mixed)
+    )
+    number = [found.names.index(name) for name in sorted_.names]
+    for name in ("values", "deviation"):
+        np.testing.assert_array_equal(getattr(found, name)[:, number], getattr(sorted_, name))
+    rows = [[t, *row] for t, row in zip(TIMES, np.nan_to_num(VALUES), strict=True)]
+    (found,) = read_records(surveys.wide(tmp_path / "w.csv", rows=rows[::-1]))
+    np.testing.assert_array_equal(found.times, TIMES)
+    np.testing.assert_array_equal(found.values, np.nan_to_num(VALUES))

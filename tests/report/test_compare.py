@@ -71,3 +71,14 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     (tmp_path / "runs/empty").mkdir()
     assert cli.main(["compare", "first", "empty"]) == 2
     assert "expected a finished run" in capsys.readouterr().err
+
+
+def test_start_and_answer_are_of_one_loss() -> None:
+    """With stages, the history begins with the loss of the first one, which is not that of the answer."""
+    first, second = pair()
+    late = replace(second.history[-1], stage=2, loss=40.0)
+    staged = replace(second, history=(*second.history, late), loss_parts={"traces of p": (50.0, 40.0)})
+    tables = {heading: {what: (one, other) for what, one, other in rows} for heading, rows in compare(first, staged)}
+    assert tables["Reached"]["loss at the start, of the last stage"][1] == "50"
+    assert tables["Reached"]["loss at the answer, of the last stage"][1] == "40"
+    assert "loss at the start" in dict(compare(first, second))["Reached"][0][0]

@@ -358,3 +358,39 @@ def test_an_absorbing_layer_is_drawn() -> None:
         patch.get_height(), (top - bottom) * (1 - 6 / cells[0])
     )
     assert "The 3 cells at every edge absorb." in picture.caption
+
+
+def test_each_panel_of_an_uncertainty_has_its_own_labelled_scale() -> None:
+    outcome = outcomes.coast()
+    prior = np.full((24, 30), 150.0)
+    known = replace(outcome.unknowns["eta0"], prior_deviation=prior, deviation=0.01 * prior * np.linspace(0.5, 1, 30))
+    picture = maps.uncertainty("eta0", known, chart_of(outcome), np.array([3.0, 0.01]))
+    images = [ax.images[0] for ax in picture.figure.axes if ax.images]
+    assert images[0].get_clim() != images[1].get_clim()
+    bars = [bar for ax in picture.figure.axes for bar in ax.child_axes]
+    labels = [" ".join((bar.get_ylabel() + bar.get_xlabel() + bar.get_title()).split()) for bar in bars]
+    assert all(any(f"deviation of eta0, {when}" in label for label in labels) for when in ("before", "after"))
+    assert "where the search had another penalty" in picture.caption
+
+
+def test_receivers_have_the_names_of_their_files() -> None:
+    """After a drop too, when the numbers on the map are not those of the file."""
+    outcome = outcomes.crosswell()
+    pair, chart = outcome.traces["p"], chart_of(outcome)
+    for names, expected in ((("north", "mid", "south"), "2, mid: "), (("0", "2", "3"), "2, trace 2: "), (None, "2: ")):
+        named = replace(outcome, names={} if names is None else {"p": names})
+        figure = traces.close_up("p", pair, named, chart).figure
+        assert figure.axes[1].get_title(loc="left").startswith(expected)
+    assert "explains number" in traces.residuals("p", pair, named).caption
+
+
+def test_curves_break_off_in_gaps_of_the_data() -> None:
+    """But not where a receiver only has times of its own, which are NaN at the times of others."""
+    times = np.arange(40.0)
+    data = np.sin(times)[:, None] * np.ones(2)
+    data[15:25, 0] = np.nan
+    data[1::2, 1] = np.nan
+    there = np.isfinite(data)
+    figure = gathers.traces({"data": data, "answer": np.where(there, 0.5, np.nan)}, times, "p")
+    gap, own = (ax.lines[1].get_ydata() for ax in figure.axes[:2])
+    assert np.isnan(gap).sum() == 1 and np.isnan(gap[15]) and not np.isnan(own).any()

@@ -1,5 +1,8 @@
 """Fields of a scene against what they should be, and each way a data file can be wrong."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -163,3 +166,31 @@ def test_points():
 def test_a_name_that_is_too_long_is_told(tmp_path):
     with pytest.raises(DataError, match="File name too long"):
         load_array(tmp_path / f"{'n' * 300}.npy", None)
+
+
+def test_numbers_at_the_edge_continue(tmp_path: Path) -> None:
+    """A model of the inner part of a grid, by each method; what lies inside is as without `extend`."""
+    grid = Grid((8, 9), 10.0, (-20.0, -30.0), ("z", "x"))
+    inner = Grid((4, 5), 10.0, (0.0, -10.0), ("z", "x"))
+    values = np.random.default_rng(5).standard_normal((4, 5))
+    np.save(tmp_path / "c.npy", values)
+    file: dict[str, Any] = {"path": str(tmp_path / "c.npy"), "spacing": 10.0, "origin": [0.0, -10.0]}
+    for method in ("nearest", "linear", "cubic", "mean"):
+        found = build_field(FieldModel(file={**file, "method": method, "extend": "edge"}), Place(grid, grid, "fields.c"))
+        close = 1e-4 if method == "cubic" else 1e-12  # its coefficients come from an iterative solver
+        np.testing.assert_allclose(found, np.pad(values, 2, mode="edge"), rtol=close, atol=close)
+        alone = build_field(FieldModel(file={**file, "method": method}), Place(inner, inner, "fields.c"))
+        np.testing.assert_allclose(alone, values, rtol=close, atol=close)
+    with pytest.raises(SceneError, match=r'z from 0 to 30, .* found -20 to 50; .* extend = "edge"'):
+        build_field(FieldModel(file=file), Place(grid, grid, "fields.c"))
+    beside = Grid((8, 9), 10.0, (500.0, -30.0), ("z", "x"))
+    with pytest.raises(SceneError, match=r"found 500 to 570; move or shrink the grid$"):
+        build_field(FieldModel(file={**file, "extend": "edge"}), Place(beside, beside, "fields.c"))
+
+
+def test_longitudes_a_turn_away(tmp_path: Path) -> None:
+    np.save(tmp_path / "c.npy", np.ones((4, 5)))
+    file: dict[str, Any] = {"path": str(tmp_path / "c.npy"), "spacing": 1.0, "origin": [40.0, 228.0]}
+    grid = Grid((4, 5), 1.0, (40.0, -132.0), ("latitude", "longitude"))
+    with pytest.raises(SceneError, match=r"from 228 to 232, .* found -132 to -128; .* add 360 degrees in the grid"):
+        build_field(FieldModel(file=file), Place(grid, grid, "fields.c"))

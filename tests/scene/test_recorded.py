@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import segyio
 
 from diffsim.cli import main
 from diffsim.errors import SceneError
@@ -235,7 +236,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "short": (sized(samples=20), {}, "expected records up to the end of the run at 0.048 s, found their last sample at 0.038 s"),
     "unit": (sized(), {"unit": "cm"}, "expected a unit that converts to Pa (Pa, hPa, kPa, MPa, mbar, dbar, bar), found 'cm'"),
     "drop": (sized(), {"drop": ["9"]}, "expected traces of the names 0, 1, 2, 3, 4, found no 9"),
-    "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["3"], or allow = ["zero"]'),
+    "zero": (put((1, EVERY, 3), 0.0), {}, 'shot 1, trace 3: expected a signal, found zeros only; drop = ["1:3"], or allow = ["zero"]'),
     "inf": (put((0, 4, 2), np.inf), {}, "shot 0, trace 2: expected numbers, or gaps as NaN, found inf at 0.008 s"),
     "gaps only": (put((0, EVERY, 2), np.nan), {}, "shot 0, trace 2: expected samples, found gaps only"),
     "clipped": (put((0, slice(3, 8), 2), 99.0), {}, "shot 0, trace 2: expected a trace that is not clipped"),
@@ -341,3 +342,123 @@ def test_a_run_is_another_with_other_stations(wave: Objective, tmp_path: Path) -
         assert scene.problem("f64").setup.receivers["eta"][0, 0] == PLACES[0][0] + shift
         made.append(identify(scene, "f64").search)
     assert made[0] != made[1]
+
+
+def with_sources(path: Path, places: list[tuple[int, int]]) -> Path:
+    """Records of two shots whose headers have (x, depth) of the source in m."""
+    fields = segyio.TraceField
+    segy(path, np.random.default_rng(2).standard_normal((30, 5)), shots=(1, 2), step=2e-3)
+    with segyio.open(str(path), "r+", ignore_geometry=True) as file:
+        for number in range(file.tracecount):
+            x, depth = places[number // 5]
+            file.header[number].update({fields.SourceX: 10 * x, fields.SourceDepth: depth})
+    return path
+
+
+def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
+    """Shots pair by order, so a line that was shot the other way round is noticed. Zeros say nothing, nor does a place within the cell."""
+    scene = {"path": ["a.sgy"], "dt": None}
+
+    def read(places: list[tuple[int, int]], **more: Any) -> None:
+        with_sources(tmp_path / "a.sgy", places)
+        Scene(**seismic(tmp_path, **scene, **more)).problem("f64")
+
+    read([(30, 40), (35, 100)])
+    read([(32, 41), (34, 99)])
+    read([(30, 0), (35, 0)])
+    read([(0, 0), (0, 0)])
+    with pytest.raises(SceneError) as caught:
+        read([(35, 100), (30, 40)])
+    first, second = str(caught.value).splitlines()
+    assert "a.sgy, field record 1: expected the source of shot 0 of the scene, z = 40, x = 30, found z = 100, x = 35" in first
+    assert "field record 2" in second and 'allow = ["sources"]' in second
+    with pytest.raises(SceneError, match=r"shot 1 of the scene, x = 35, found x = 9999"):
+        read([(30, 0), (9999, 0)])
+    read([(30, 0), (9999, 0)], allow=["sources"])
+
+
+def test_missing_values_are_gaps(tmp_path: Path) -> None:
+    """They are named in the unit of the file, which is not that of the state."""
+    values = np.random.default_rng(4).standard_normal((2, 30, 5))
+    values[0, 3:9, 1], values[1, 7, 4] = -9999.0, 1e20
+    np.save(tmp_path / "a.npy", values.astype(np.float32))
+    with pytest.raises(SceneError, match=r"a\.npy, shot 0, trace 1: expected measured values, found -9999 at 6 samples"):
+        Scene(**seismic(tmp_path, unit="kPa")).problem("f64")
+    for missing in ([-9999.0, 1e20], [-9999, 1e20, 5.5]):
+        found = Scene(**seismic(tmp_path, unit="kPa", missing=missing)).problem("f64").setup.data["p"].values
+        np.testing.assert_array_equal(np.isnan(found), (values == -9999) | (values == 1e20))
+    with pytest.raises(SceneError, match=r"shot 1, trace 4: .* found 1e\+20 at 1 sample "):
+        Scene(**seismic(tmp_path, missing=-9999.0)).problem("f64")
+
+
+def test_a_trace_of_one_shot_is_left_out(tmp_path: Path) -> None:
+    """It becomes a gap at its place. The message about a dead trace proposes just that."""
+    values = np.random.default_rng(4).standard_normal((2, 30, 5))
+    values[1, :, 3] = 0.0
+    np.save(tmp_path / "a.npy", values)
+    with pytest.raises(SceneError, match=r'shot 1, trace 3: expected a signal, found zeros only; drop = \["1:3"\], or allow'):
+        Scene(**seismic(tmp_path)).problem("f64")
+    objective = Scene(**seismic(tmp_path, drop=["1:3"])).objective("f64")
+    found = objective.problem.setup.data["p"].values
+    gaps = np.zeros(found.shape, bool)
+    gaps[1, :, 3] = True
+    np.testing.assert_array_equal(np.isnan(found), gaps)
+    assert np.isfinite(objective.value(objective.problem.theta))
+    with pytest.raises(SceneError, match=r"expected traces of the names 0, 1, .* found no 2:3"):
+        Scene(**seismic(tmp_path, drop=["2:3"])).problem("f64")
+    with pytest.raises(SceneError, match="at least one trace that is not dead"):
+        Scene(**seismic(tmp_path, drop=[f"0:{k}" for k in range(5)] + ["1:3"])).problem("f64")
+
+
+def test_dead_traces_of_segy_are_gaps(tmp_path: Path) -> None:
+    with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
+    with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
+        file.header[7].update({segyio.TraceField.TraceIdentificationCode: 2})
+        file.header[1].update({segyio.TraceField.TraceIdentificationCode: 1})
+    found = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None)).problem("f64").setup.data["p"].values
+    gaps = np.zeros((2, 5), bool)
+    gaps[1, 2] = True
+    np.testing.assert_array_equal(np.isnan(found).all(axis=1), gaps)
+    assert np.isfinite(found[~np.broadcast_to(gaps[:, None], found.shape)]).all()
+
+
+def test_a_receiver_outside_in_one_shot_can_be_left_out(tmp_path: Path) -> None:
+    """Where the files have the places, a dead trace takes its place with it."""
+    with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
+    with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
+        for number in range(10):
+            place = {segyio.TraceField.GroupX: 200 + 100 * (number % 5) if number != 7 else 99999, segyio.TraceField.SourceGroupScalar: -10}
+            file.header[number].update(place)
+    made = seismic(tmp_path, path=["a.sgy"], dt=None)
+    del made["receivers"]
+    with pytest.raises(SceneError, match=r'field record 2, trace 2: expected a receiver on the grid, .* drop = \["1:2"\]'):
+        Scene(**made).problem("f64")
+    made["data"]["p"]["drop"] = ["1:2"]
+    found = Scene(**made).problem("f64").setup.data["p"]
+    assert found.positions.shape == (5, 2) and np.isnan(found.values[1, :, 2]).all() and np.isfinite(found.values[0]).all()
+
+
+def test_a_gauge_on_land_is_named(wave: Objective, tmp_path: Path) -> None:
+    """With the file and a remedy, and where most cells are land, a hint at the sign of the depth."""
+    gauges(tmp_path / "g.csv", wave)
+    made = tables(tmp_path)
+    y, x = PLACES[1]
+    block = {"lower": [y - 900, x - 900], "upper": [y + 900, x + 900], "amplitude": -1e6}
+    made["fields"]["H"] = made["fields"]["H"] | {"boxes": [block], "floor": 0.0}
+    with pytest.raises(
+        SceneError, match=r'^data\.eta: .*g\.csv, trace middle, expected .* found land at .*; move it, or drop = \["middle"\]$'
+    ):
+        Scene(**made).problem("f64")
+    made["fields"]["H"] = {"constant": 0.0}
+    with pytest.raises(SceneError, match=r"trace \w+, expected .* 100% of all cells are land: a depth is an elevation with scale = -1"):
+        Scene(**made).problem("f64")
+
+
+def test_a_start_beyond_its_bounds_says_its_numbers_and_unit(tmp_path: Path) -> None:
+    seismogram(tmp_path / "a.npy")
+    made = seismic(tmp_path)
+    made["unknowns"]["c"] |= {"start": {"constant": 2.0}, "transform": "logit"}
+    made["time"] = {"dt": 2.0e-3, "steps": 24}
+    expected = r"^unknowns\.c\.start: expected numbers strictly between lower = 1500 and upper = 2600 m/s, found 2 to 2; correct the start"
+    with pytest.raises(SceneError, match=expected):
+        Scene(**made).problem("f64")

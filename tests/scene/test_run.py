@@ -15,6 +15,7 @@ from diffsim.optimize import NonFiniteError
 from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run
 from diffsim.scene.accept import correlation, relative_error
+from diffsim.scene.folder import check_folder, claim_folder, identify
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import UnknownField
 from diffsim.scene.progress import Silent
@@ -351,3 +352,23 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_without_a_word(tmp_path, m
     ((told, held),) = stop_in(Objective, "__call__", 0)
     assert held == 3 and "interrupted after 3 evaluations" in told  # its results are there still, and older
     assert (out / "result.npz").is_file()
+
+
+def test_a_run_without_an_evaluation_leaves_its_folder_free(tmp_path: Path) -> None:
+    """One that was refused before its first evaluation is not counted as another run."""
+    refused, corrected = (Scene(**ACOUSTIC | {"seed": seed}) for seed in (1, 2))
+    out = tmp_path / "out"
+    out.mkdir()
+    first, second = (identify(scene, "f64") for scene in (refused, corrected))
+    claim_folder(out, refused, first)
+    (out / "journal.bin").write_bytes(b"")
+    check_folder(out, second, resume=False)
+    with pytest.raises(SceneError, match="found another"):
+        check_folder(out, second, resume=True)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(SceneError, match="other files"):
+        check_folder(out, second, resume=False)
+    (out / "notes.txt").unlink()
+    (out / "last.npz").write_bytes(b"")
+    with pytest.raises(SceneError, match="found another run"):
+        check_folder(out, second, resume=False)
