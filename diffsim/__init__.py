@@ -1,6 +1,7 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
 from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, records, solvers, tile
@@ -128,12 +129,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`Scene`, on demand: what reads scene files takes as long to import as a third of all else."""
-    if name == "Scene":
-        from diffsim.scene import Scene
-
-        return globals().setdefault(name, Scene)
-    raise AttributeError(f"module 'diffsim' has no attribute {name!r}")
+    """`Scene` and `scene`, on demand: what reads scene files takes as long to import as a third of all else."""
+    if name not in ("Scene", "scene"):
+        raise AttributeError(f"module 'diffsim' has no attribute {name!r}")
+    scene = importlib.import_module("diffsim.scene")
+    return globals().setdefault(name, scene if name == "scene" else scene.Scene)
 
 
 def __dir__() -> list[str]:
