@@ -120,13 +120,15 @@ def unpacked(values: npt.NDArray[np.generic], attributes: Mapping[str, Any], wha
     """
     numbers(np.empty(0, values.dtype), what)
     missing = np.zeros(values.shape, bool)
+    unsigned = np.ravel(np.asarray(attributes.get(UNSIGNED, "")).astype(str))
+    counted = values.dtype.kind == "i" and "".join(unsigned).lower() == "true"
+    read = values.view(values.dtype.str.replace("i", "u")) if counted else values
     for key in MISSING:
         for mark in _attribute(attributes, key, what):
             with np.errstate(over="ignore"):  # a mark in f64 stands for what the values' own type makes of it
                 missing |= values == (mark.astype(values.dtype) if values.dtype.kind == "f" else mark)
-    unsigned = np.ravel(np.asarray(attributes.get(UNSIGNED, "")).astype(str))
-    if values.dtype.kind == "i" and "".join(unsigned).lower() == "true":
-        values = values.view(values.dtype.str.replace("i", "u"))
+                missing |= read == mark  # writers give marks of unsigned numbers in either type
+    values = read
     found = numbers(values, what)
     scale, offset = (_attribute(attributes, key, what) for key in PACKING)
     if scale.size > 1 or offset.size > 1:

@@ -232,8 +232,12 @@ class Cluster:
             needed = {*self._numbers.values(), *values}
             group = [address for address in addresses if missing[address] == numbers]
             with dask.config.set({"distributed.comm.timeouts.connect": SEND_SECONDS}):
-                found = self.client.run(store, self.head, parcels, needed, workers=group, on_error="ignore")
-            for address in found:
+                found = self.client.run(store, self.head, parcels, needed, workers=group, on_error="return")
+            for address, answer in found.items():
+                if isinstance(answer, OSError):  # it does not answer, or not in time
+                    continue
+                if isinstance(answer, Exception):
+                    raise answer
                 self._has[address] = self._has.get(address, set()) & needed | values.keys()
         return [address for address in addresses if values.keys() <= self._has.get(address, set())]
 
@@ -334,6 +338,8 @@ class _Call:
         from distributed import CancelledError, wait
 
         client = self._cluster.client
+        if not self._running:  # no worker took what was sent
+            time.sleep(LOOK)
         with client.as_current(), suppress(TimeoutError, asyncio.TimeoutError, CancelledError):
             wait(list(self._running), timeout=LOOK, return_when="FIRST_COMPLETED")
         present = self._cluster.present()
@@ -357,8 +363,8 @@ class _Call:
             return
         found = future.result()
         if found is None:
-            self._cluster.forget(running.address)
-            self._waiting.appendleft(running.place)
+            self._cluster.forget(running.address)  # it was started again, under the same address
+            self._bury(running)
             return
         (self._early[running.place],) = found
         self._finished += 1

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from diffsim.scene.setup import Setup
-from diffsim.scene.together import Group, Together
+from diffsim.scene.together import Group, Grouping
 from diffsim.typing import Array
 
 
@@ -29,8 +29,8 @@ class Forward:
     together: int = 1
 
     @cached_property
-    def _divided(self) -> Together:
-        return Together(self.setup, self.together)
+    def _divided(self) -> Grouping:
+        return Grouping(self.setup, self.together)
 
     def groups(self, shots: Sequence[int]) -> Iterator[Group]:
         """Groups of these shots, which run together, in their order."""

@@ -73,7 +73,6 @@ class Search:
         self._history: list[Progress] = []
         self._seconds: list[float] = []
         self._peak = 0
-        self._grouped = False
 
     def run(self) -> Found:
         """Run all stages.
@@ -97,20 +96,20 @@ class Search:
                 if number < len(stages):
                     self._count(objective)
         self._watcher.phase(f"{problem.scene.name}: judging the answer")
-        at_start = objective if problem is self._problem else Objective(self._problem, self._observed, None, stage)
+        at_start = objective if same else Objective(self._problem, self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
         return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.reason, self._seconds, self._peak)
 
     def _group(self, objective: Objective, stage: Stage) -> None:
         """Let shots run together from now on, if the rest of a stage takes long enough. No bit changes."""
-        problem, evaluations = objective.problem, len(objective.seconds)
-        if self._grouped or evaluations < 2 or problem.workers is not HERE:  # the first evaluation compiles
+        problem, evaluations, count = objective.problem, len(objective.seconds), len(objective.problem.setup.shots)
+        if evaluations != 2 or problem.forward.together > 1 or problem.workers is not HERE:  # the first evaluation compiles
             return
-        self._grouped = True
-        if objective.seconds[-1] * ((stage.iterations or 0) - evaluations) < SECONDS:
+        shots = problem.scene.optimise.batch or count if stage.method == "adam" else count  # of one evaluation
+        if objective.seconds[-1] * shots / count * ((stage.iterations or 0) - evaluations) < SECONDS:
             return
-        size = most_together(problem.setup, problem.checkpoint)
+        size = most_together(problem.setup, problem.checkpoint, shots)
         if size > 1:
             forward = replace(problem.forward, together=size)
             objective.problem = replace(problem, forward=forward)

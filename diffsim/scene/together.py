@@ -42,20 +42,26 @@ class Group(Protocol):
         """The solution of each shot, and the pullback of all."""
 
 
-def most_together(setup: Setup, checkpoint: Checkpoint) -> int:
-    """The most shots that run together faster than alone, of groups of about one size; 1: none do."""
-    simulation, policy, count = setup.simulation, Policy.of(checkpoint), len(setup.shots)
+def most_together(setup: Setup, checkpoint: Checkpoint, count: int) -> int:
+    """The most of `count` shots that run together faster than alone, in groups of about one size; 1: none do."""
+    simulation, policy = setup.simulation, Policy.of(checkpoint)
     most = min(count, CELLS // setup.grid.size)
     alike = all(shot.sources[name].shape == places.shape for shot in setup.shots for name, places in setup.shots[0].sources.items())
-    if most < 2 or not alike or set(simulation.wrt) & set(setup.equation.series) or Batch.obstacle(simulation) is not None:
+    if (
+        most < 2
+        or not alike
+        or policy.disk is not None
+        or set(simulation.wrt) & set(setup.equation.series)
+        or Batch.obstacle(simulation) is not None
+    ):
         return 1
     room = SHARE * available_memory() if policy.memory is None else parse_memory(policy.memory)
     each = simulation.predicted_bytes(simulation.schedule(setup.steps, policy))
-    groups = math.ceil(count / max(min(most, int(room // each)), 1))
+    groups = math.ceil(count / max(min(most, int(room // each) - 1), 1))  # that of one shot stays
     return math.ceil(count / groups)
 
 
-class Together:
+class Grouping:
     """Divides shots into groups.
 
     Args:

@@ -25,6 +25,7 @@ from diffsim.simulation.traced import Traced
 from diffsim.simulation.turns import Turn
 from diffsim.stepping.batched import Batched, why_not_batched
 from diffsim.stepping.equation import Equation
+from diffsim.stepping.forward import source_points
 from diffsim.stepping.points import PointTable
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
@@ -205,6 +206,8 @@ class Batch(Summary):
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
         """The shape of an input, by name, of each of the runs; see `Simulation.input_shape`."""
+        if name in self._one._step.forcings:
+            return check_steps(steps), self._points[source_points(name)][0].count
         return self._one.input_shape(name, steps)
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
@@ -242,7 +245,7 @@ class Batch(Summary):
         """Inputs of the simulation of all runs."""
         one = self._one
         check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs")
-        return {name: self._spread(name, value, one.input_shape(name, steps)) for name, value in inputs.items()}
+        return {name: self._spread(name, value, self.input_shape(name, steps)) for name, value in inputs.items()}
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...]) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""

@@ -163,6 +163,17 @@ def test_sources_and_receivers_move() -> None:
     require_same_bits(batch.run(inputs, 12), found)  # nothing was moved
 
 
+def test_runs_may_have_more_sources_than_the_simulation() -> None:
+    simulation, _, inputs = survey()
+    places, amplitudes = [[[20.0, 10.0 * k], [50.0, 81.0]] for k in (1, 4, 8)], np.random.default_rng(2).standard_normal((3, 12, 2))
+    batch = ds.Batch(simulation, 3, sources={"f": places})
+    assert batch.input_shape("f", 12) == (12, 2)
+    found = batch.run({**inputs, "f": amplitudes}, 12)
+    for k in range(3):
+        simulation.move(sources={"f": places[k]})
+        require_same_bits(part_of(found, k), simulation.run({**inputs, "f": amplitudes[k]}, 12))
+
+
 def test_a_condition_ends_all_runs_and_sees_all() -> None:
     simulation, places, inputs = survey()
     batch, seen = ds.Batch(simulation, 3, sources={"f": places}), []
