@@ -66,7 +66,7 @@ def _all_done(scene: Description, losses: Sequence[float], compared: Collection[
         return f"{begin}, and the loss lies{above} above that of iteration {lowest}; a lower optimise.rate settles"
     count = resting(losses)
     if count:
-        return f"{begin}, the last {count} of which lowered the loss by at most {100 * LITTLE:g} %{_further(scene, compared)}"
+        return f"{begin}, the last {count} of which lowered the loss by less than {100 * LITTLE:g} %{_further(scene, compared)}"
     last = max(1, done // TENTH)
     fell = _fall(losses, last)
     if fell <= LITTLE:
@@ -85,7 +85,7 @@ def _nothing_gained(scene: Description, losses: Sequence[float], compared: Colle
     )
     count = resting(losses)
     if count:
-        return f"{begin}, and the last {count} of {done} lowered it by at most {100 * LITTLE:g} %{_further(scene, compared)}"
+        return f"{begin}, and the last {count} of {done} lowered it by less than {100 * LITTLE:g} %{_further(scene, compared)}"
     fell = _fall(losses, 1) if done else 0.0
     return f"{begin}, but by {100 * fell:.2g} % of what was left; a lower {key} goes on" if fell > LITTLE else begin
 
