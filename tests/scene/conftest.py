@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import pytest
 
-import diffsim as ds
+from diffsim.engine import settings
 from diffsim.scene.objective import Objective
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _settings() -> None:
-    """Those of all modules, which fixtures of the session come before."""
-    ds.init(arch="cpu", precision="f64")
+SCENES: dict[str, dict[str, Any]] = {"acoustic": ACOUSTIC, "heat": HEAT, "wave": WAVE}
 
 
-@pytest.fixture(scope="session")
+@cache
+def _objective(name: str, generation: int) -> Objective:
+    """Made anew where a test of another file has changed the settings since, which ends kernels."""
+    return scene(SCENES[name]).objective("f64")
+
+
+@pytest.fixture
 def acoustic() -> Objective:
-    return scene(ACOUSTIC).objective("f64")
+    return _objective("acoustic", settings().generation)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def heat() -> Objective:
-    return scene(HEAT).objective("f64")
+    return _objective("heat", settings().generation)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def wave() -> Objective:
-    return scene(WAVE).objective("f64")
+    return _objective("wave", settings().generation)
