@@ -237,7 +237,10 @@ class Cluster:
                 if isinstance(answer, OSError):  # it does not answer, or not in time
                     continue
                 if isinstance(answer, Exception):
-                    raise answer
+                    raise WorkerError(
+                        f"expected the worker {address} to take what the scene needs, got {shown(answer)}; install the same packages "
+                        "there, or give it more memory"
+                    ) from answer
                 self._has[address] = self._has.get(address, set()) & needed | values.keys()
         return [address for address in addresses if values.keys() <= self._has.get(address, set())]
 
