@@ -36,6 +36,7 @@ ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of tiles, for tests of all widths on one machine."""
+USUAL_CACHE = 16 << 20
 CACHED = 0
 DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
@@ -123,6 +124,13 @@ def _width(features: Sequence[str]) -> int:
     if any(name.startswith("AVX512") or name == "X86_V4" for name in features):
         return 64
     return 32 if {"AVX2", "X86_V3"} & set(features) else 16
+
+
+def last_cache_bytes() -> int:
+    """Bytes of the CPU's last cache, or a usual number of them where the system does not say."""
+    caches = (ROOT / "sys/devices/system/cpu/cpu0/cache").glob("index*")
+    found = [(_text(cache / "level"), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
+    return max(((level, int(size[1]) << 10) for level, size in found if size), default=("", USUAL_CACHE))[1]
 
 
 # memory
