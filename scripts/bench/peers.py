@@ -23,8 +23,8 @@ from peer_report import write
 from peer_rows import Row, rows
 
 ROOT = Path(__file__).resolve().parents[2]
-TURNS, BUDGET, LIMIT = 7, 3.0, 30.0
-"""Turns at most; seconds of a peer's turns after which no other begins; seconds after which a call is given up."""
+TURNS, BUDGET, LIMIT, OWN_LIMIT = 7, 3.0, 30.0, 600.0
+"""Turns at most; seconds of a peer's turns after which no other begins; seconds after which a call of a peer, or of diffsim, ends."""
 
 
 @dataclass
@@ -61,14 +61,18 @@ class Entry:
         return ratios(self.seconds, self.ours)
 
 
-def measure(row: Row, threads: int, contenders: list[tuple[Peer, str]], quick: bool) -> list[Entry]:
-    """All peers of a row, one after the other, each in turns with diffsim, which is the first of the contenders."""
+def measure(row: Row, threads: int, contenders: list[tuple[Peer, str]], quick: bool, limit: float) -> list[Entry]:
+    """All peers of a row, one after the other, each in turns with diffsim, which is the first of the contenders.
+
+    A call of a peer may take `limit` seconds, with compilation.
+    """
     with tempfile.TemporaryDirectory(prefix="diffsim-peers-") as scratch:
         problem = Path(scratch) / "problem.npz"
         row.write(problem, threads)
 
         def started(peer: Peer, python: str) -> Worker:
-            return Worker(peer, python, problem, Path(scratch) / f"{peer.name}.npz", threads, LIMIT)
+            most = OWN_LIMIT if peer.name == "diffsim" else limit
+            return Worker(peer, python, problem, Path(scratch) / f"{peer.name}.npz", threads, most)
 
         (diffsim, python), others = contenders[0], contenders[1:]
         us = started(diffsim, python)
@@ -153,6 +157,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small grids, few steps, two turns; results go to build/peers")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="peers, or beginnings of rows")
     parser.add_argument("--threads", nargs="+", type=int, default=[2], metavar="N", help="of all contenders")
+    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="after which a call of a peer is given up")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the results")
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="of the peers' environments")
     given = parser.parse_args()
@@ -174,7 +179,7 @@ def main() -> None:
         for threads in given.threads:
             for k, row in enumerate(some_rows):
                 print(f"{time.perf_counter() - begin:5.0f} s, {threads} threads, row {k + 1} of {len(some_rows)}: {row.title}", flush=True)
-                entries += measure(row, threads, contenders, given.quick)
+                entries += measure(row, threads, contenders, given.quick, given.limit)
     listed = [(peer.name, peer.title, peer.versions, peer.notes) for peer, _ in contenders]
     folder.mkdir(parents=True, exist_ok=True)
     found = {
