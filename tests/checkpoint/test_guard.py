@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -216,19 +215,19 @@ def test_a_gpu_is_seldom_waited_for(on_host, monkeypatch):
     looks = []
 
     def clock():
-        looks.append(time.perf_counter())
-        return looks[-1]
+        looks.append(0)
+        return len(looks)
 
     for place in (driver, module):
         monkeypatch.setattr(place, "backend", lambda: SimpleNamespace(on_host=on_host))
         monkeypatch.setattr(place, "clock", clock)
     u, v, a, bar = initial(np.random.default_rng(7))
     stepper = Portable(u, v, a)
-    sweep = Sweep(Binomial(2000, 5), stepper, guard=ReplayGuard(stepper.state_arrays, stride=1000))
+    sweep = Sweep(Binomial(2000, 5), stepper, guard=ReplayGuard(stepper.state_arrays, stride=10))
     sweep.forward()
     sweep.reverse()
-    pieces = sum(sweep.clock._pieces.values())
+    guard, pieces = sweep._guard, sum(sweep.clock._pieces.values())
     assert sweep.clock.done["reverse"] == 2000 and pieces > 1500
-    assert (len(looks) > 2 * pieces) == on_host
-    assert on_host or len(looks) < pieces / 2
-    assert sweep._guard._worked > 0 and sweep._guard._steps > 1000
+    assert (len(looks) > 2 * pieces) == on_host  # twice for each piece; twice for each fingerprint, which reads the state anyway
+    assert on_host or len(looks) < pieces
+    assert guard._steps > 1900 and guard._worked / guard._steps > 0.05  # a piece has ten steps, and takes a look or more
