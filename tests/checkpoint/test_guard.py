@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Binomial, HostStore, Mixed, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier
-from diffsim.checkpoint import driver
+from diffsim.checkpoint import Binomial, HostStore, Mixed, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier, driver
 from diffsim.checkpoint import guard as module
 from diffsim.errors import ReplayError
 
