@@ -220,7 +220,7 @@ def test_a_gpu_is_seldom_waited_for(on_host, monkeypatch):
     for place in (driver, module):
         monkeypatch.setattr(place, "backend", lambda: SimpleNamespace(on_host=on_host))
         monkeypatch.setattr(place, "clock", clock)
-    u, v, a, bar = initial(np.random.default_rng(7))
+    u, v, a, _ = initial(np.random.default_rng(7))
     stepper = Portable(u, v, a)
     sweep = Sweep(Binomial(2000, 5), stepper, guard=ReplayGuard(stepper.state_arrays, stride=10))
     sweep.forward()
