@@ -33,8 +33,8 @@ from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 
 STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
-"""Entries of the control array: steps of this launch, and index of its first step. If an earlier launch of these steps was abandoned,
-the place to continue from: steps that are done, and operations of the next step that are done."""
+"""Entries of the control array: steps of this launch, and after them the index of its first step. If an earlier launch of these steps
+was abandoned, the place to continue from: steps that are done, and operations of the next step that are done."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
 """Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
 (see `DONE`)."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
-from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, displaced, lock
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.device import UNROLL, DeviceKernel
@@ -21,7 +21,6 @@ from diffsim.stepping.kernel import (
     BEGIN,
     CAPACITY,
     DONE,
-    FIRST,
     GATE,
     LEFT_BEGIN,
     LEFT_DONE,
@@ -35,6 +34,7 @@ from diffsim.stepping.names import strip
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
+from diffsim.stepping.queue import Queue, put_numbers
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
@@ -92,6 +92,7 @@ class Launcher:
         self._controls: dict[str, Any] = {}  # by program, for any number of workers
         self._tables: dict[tuple[Sparse, str], Any] = {}
         self._paces: dict[str, Pace] = {}
+        self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
@@ -265,10 +266,11 @@ class Launcher:
             if isinstance(self._control(program), np.ndarray):
                 self._launch(program, pace)
             else:
-                kernel, begin = self._kernel(program, 1), clock()
+                self._queue.begin(pace)
+                kernel = self._kernel(program, 1)
                 for t in range(0, count, UNROLL):
                     kernel(t)
-                pace.note(count, clock() - begin)
+                self._queue.end(pace, count)
             done += count
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
@@ -314,14 +316,15 @@ class Launcher:
     def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
         control = self._control(program)
-        host = isinstance(control, np.ndarray)
-        values = control if host else np.zeros(control_size(program), np.int32)
-        values[STEPS], values[FIRST] = steps, first
-        for name, table in tables.items():
-            if name in program.entries:
-                offset = table_offset(program, name)
-                values[offset : offset + len(table)] = table
-        if not host:
+        parts = {STEPS: np.array((steps, first), np.int32)} | {
+            table_offset(program, a): t for a, t in tables.items() if a in program.entries
+        }
+        if not isinstance(control, np.ndarray) and all(put_numbers(control, at, part) for at, part in parts.items()):
+            return
+        values = control if isinstance(control, np.ndarray) else np.zeros(control_size(program), np.int32)
+        for at, part in parts.items():
+            values[at : at + len(part)] = part
+        if values is not control:
             self.memory.write(control, values)
 
     def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
