@@ -13,6 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,19 +34,24 @@ Block = npt.NDArray[np.uint8]
 
 
 class Pool:
-    """Unused blocks of memory, at most `limit` bytes.
+    """Unused blocks of memory, at most `limit()` bytes. It is called on first use, because asking the system takes long.
 
     The last view of an array may be deleted anywhere, also in a garbage collection within these methods. So no call waits for the lock:
     returned blocks stay in `_returned` until the holder of the lock is done, and a request meanwhile gets a new block.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
         self.held = 0
         self._lock = threading.Lock()
         self._returned: deque[Block] = deque()
         self._free: dict[int, deque[tuple[int, Block]]] = {}  # by size, each with the time of its return, the oldest first
         self._clock = 0
+
+    @cached_property
+    def limit(self) -> int:
+        """Most bytes that are kept unused."""
+        return self._limit()
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """A C-contiguous array with any content. Its memory returns to the pool when its last view is deleted."""
@@ -152,7 +158,7 @@ def _limit() -> int:
     return MOST
 
 
-_pool = Pool(_limit())
+_pool = Pool(_limit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 empty = _pool.empty

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 from diffsim.errors import BackendError, PlanError
 
@@ -115,6 +114,8 @@ def _width(features: Sequence[str]) -> int:
 
 def total_memory() -> int:
     """Bytes of memory that this process can ever have: the machine's, cut by the limits of its control groups (v1 or v2)."""
+    import psutil
+
     limits = [limit for limit, _ in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):  # on Linux, psutil reads /proc
         return min(psutil.virtual_memory().total, *limits)
@@ -139,6 +140,8 @@ def available_memory() -> int:
         budget = int(AUTO_FRACTION * available_memory())  # what "auto" allows a gradient
         assert budget > 0
     """
+    import psutil
+
     room = [limit - used for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
         return max(min(psutil.virtual_memory().available, *room, sys.maxsize), 0)
@@ -147,6 +150,8 @@ def available_memory() -> int:
 
 def resident_memory() -> int:
     """Resident bytes of this process; if the system does not report them, their peak so far."""
+    import psutil
+
     with contextlib.suppress(OSError, psutil.Error):
         return int(psutil.Process().memory_info().rss)
     return peak_memory()
@@ -159,6 +164,8 @@ def peak_memory() -> int:
         return found
     if resource is not None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    import psutil
+
     with contextlib.suppress(OSError, psutil.Error):
         info = psutil.Process().memory_info()
         return int(getattr(info, "peak_wset", info.rss))  # the former on Windows

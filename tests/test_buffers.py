@@ -19,7 +19,7 @@ PLENTY = 1 << 30
 
 @pytest.fixture
 def pool() -> Pool:
-    return Pool(PLENTY)
+    return Pool(lambda: PLENTY)
 
 
 def address(array: np.ndarray) -> int:
@@ -54,7 +54,7 @@ def test_a_view_keeps_memory(pool: Pool, view) -> None:
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     size = size_class(SMALLEST)
-    pool = Pool(3 * size)
+    pool = Pool(lambda: 3 * size)
     arrays = [pool.empty(SMALLEST, "u1") for _ in range(5)]
     places = [address(a) for a in arrays]
     while arrays:

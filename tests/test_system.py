@@ -204,7 +204,7 @@ WITH_ROOM = V2 | {"sys/fs/cgroup/jobs/memory.max": "99999999999\n"}
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 9000 KiB, 5000 of them available, whose control groups are described by files in the folder."""
     seen = psutil.virtual_memory()._replace(total=9000 * KIB, available=AVAILABLE)
-    monkeypatch.setattr(system.psutil, "virtual_memory", lambda: seen)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: seen)
     monkeypatch.setattr(system, "ROOT", tmp_path)
     return tmp_path
 
@@ -231,14 +231,14 @@ def no_memory() -> None:
 
 
 def test_without_psutil_physical_memory_counts(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system.psutil, "virtual_memory", no_memory)
+    monkeypatch.setattr(psutil, "virtual_memory", no_memory)
     monkeypatch.setattr(system.os, "sysconf_names", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 2}, raising=False)
     monkeypatch.setattr(system.os, "sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
     assert system.available_memory() == system.total_memory() == 4_096_000
 
 
 def test_a_silent_system_is_an_error_with_a_remedy(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system.psutil, "virtual_memory", no_memory)
+    monkeypatch.setattr(psutil, "virtual_memory", no_memory)
     monkeypatch.setattr(system.os, "sysconf_names", {}, raising=False)
     with pytest.raises(PlanError, match="give the memory as a size"):
         system.available_memory()
