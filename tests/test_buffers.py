@@ -65,6 +65,27 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     assert {address(a) for a in again} == set(places[2:])
 
 
+def test_new_memory_takes_the_place_of_what_is_kept() -> None:
+    """Before memory is asked of the system, unused memory goes that would not stay within the limit with it."""
+    size = size_class(SMALLEST)
+    pool = Pool(lambda: 3 * size)
+    del (arrays := [pool.empty(SMALLEST, "u1") for _ in range(3)])[:]
+    assert pool.held == 3 * size
+    other = pool.empty(SMALLEST + SMALLEST // 2, "u1")
+    assert pool.held == size
+    huge = pool.empty(4 * SMALLEST, "u1")
+    assert pool.held == 0 and not arrays and other.size < huge.size
+
+
+def test_zeros_are_zero_also_in_used_memory(pool: Pool) -> None:
+    for _ in range(3):
+        array = pool.zeros((3, LARGE), "f4")
+        assert array.shape == (3, LARGE) and array.dtype == np.float32 and not array.any()
+        assert address(array) % buffers.ALIGNMENT == 0
+        array[...] = np.nan
+        del array
+
+
 def test_release(pool: Pool) -> None:
     array, other = pool.empty(LARGE, "f8"), pool.empty(LARGE, "f8")
     array[:] = 1

@@ -206,6 +206,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     seen = psutil.virtual_memory()._replace(total=9000 * KIB, available=AVAILABLE)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: seen)
     monkeypatch.setattr(system, "ROOT", tmp_path)
+    monkeypatch.setattr(system, "reserves", [])
     return tmp_path
 
 
@@ -224,6 +225,52 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_tightest_limit_counts(machine: Path, files: dict[str, str], available: int, total: int) -> None:
     write(machine, files)
     assert (system.available_memory(), system.total_memory()) == (available, total)
+
+
+class Kept:
+    """Memory that is kept for later arrays."""
+
+    held = 1500
+
+    def release(self) -> None:
+        self.held = 0
+
+
+def test_what_is_kept_for_later_arrays_counts_as_available(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(machine, IN_A_CONTAINER)
+    kept = Kept()
+    monkeypatch.setattr(system, "reserves", [kept])
+    assert (system.available_memory(), system.total_memory()) == (6500, 8000)
+    system.give_back_memory()
+    assert kept.held == 0 and system.available_memory() == 5000
+
+
+@pytest.mark.parametrize("size", [1, 4096, 1 << 20, (1 << 21) - 1, 1 << 21, 5_000_000])
+def test_clear_memory_is_zero_and_can_be_written(size: int) -> None:
+    block = system.clear_memory(size)
+    assert block.shape == (size,) and block.dtype == np.uint8 and not block.any()
+    block[:] = 7
+    assert block.sum(dtype=int) == 7 * size
+
+
+def test_large_memory_is_in_huge_pages() -> None:
+    """By what the system says of itself: 64 MiB are 16384 small pages, or 32 huge ones."""
+    modes = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not modes.exists() or "[never]" in modes.read_text():
+        pytest.skip("the system gives no huge pages")
+
+    def huge() -> int:
+        return next(int(line.split()[1]) * KIB for line in Path("/proc/self/smaps_rollup").read_text().splitlines() if "AnonHuge" in line)
+
+    before = huge()
+    block = system.clear_memory(1 << 26)
+    block[:: 1 << 12] = 1
+    assert huge() - before >= 1 << 25  # half of them, because memory may be in pieces
+
+
+def test_too_much_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        system.clear_memory(1 << 60)
 
 
 def no_memory() -> None:
