@@ -228,3 +228,18 @@ def test_results_are_the_callers_own() -> None:
     whole = np.ones((4, 1 << 15))
     (part,) = ds.vjp(lambda x: dnp.reshape(x, (2, -1)), x)[1](whole[:2])
     assert not np.shares_memory(part, whole)
+
+
+def test_a_cotangent_of_ones_gives_results_that_are_the_callers_own() -> None:
+    """The gradient of sum(x * y) for x has the entries of y, but not its memory; also if the record stays, and for numbers of y itself."""
+    x, y = np.linspace(1.0, 2.0, LARGE), np.linspace(3.0, 4.0, LARGE)
+    before = y.copy()
+    _, pullback = ds.vjp(lambda x, y: dnp.sum(x * y), x, y)
+    for _ in range(2):
+        for bar, wanted in zip(pullback(1.0), (before, x), strict=True):
+            assert np.array_equal(bar, wanted) and not np.shares_memory(bar, x) and not np.shares_memory(bar, y)
+            bar[:] = np.nan
+    constant = ds.grad(lambda x: dnp.sum(x * y))(x)
+    squares = ds.grad(lambda x: dnp.sum(x * x))(x)
+    constant[:] = 0
+    assert np.array_equal(y, before) and np.array_equal(squares, 2 * x)
