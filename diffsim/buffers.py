@@ -13,7 +13,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,16 +42,19 @@ class Pool:
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
+        self._most: int | None = None
         self.held = 0
         self._lock = threading.Lock()
         self._returned: deque[Block] = deque()
         self._free: dict[int, deque[tuple[int, Block]]] = {}  # by size, each with the time of its return, the oldest first
         self._clock = 0
 
-    @cached_property
+    @property
     def limit(self) -> int:
         """Most bytes that are kept unused."""
-        return self._limit()
+        if self._most is None:  # no lock: at worst two threads find the same
+            self._most = self._limit()
+        return self._most
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """A C-contiguous array with any content. Its memory returns to the pool when its last view is deleted."""
@@ -97,14 +99,14 @@ class Pool:
         that takes all of the limit.
         """
         self._settle()
-        size, found, dropped = size_class(used), None, []
+        size, most, found, dropped = size_class(used), self.limit, None, []
         if self._lock.acquire(blocking=False):
             try:
                 if blocks := self._free.get(size):
                     found = blocks.pop()[1]  # the youngest: it may be in the cache
                     self.held -= size
                 else:
-                    dropped = self._drop(self.limit - size)
+                    dropped = self._drop(most - size)
             finally:
                 self._lock.release()
         del dropped
