@@ -3,10 +3,13 @@
 from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray
 from diffsim.engine.arrays import aligned as aligned
+from diffsim.engine.arrays import displaced as displaced
 from diffsim.engine.backend import Backend as Backend
 from diffsim.engine.backend import backend as backend
 from diffsim.engine.backend import clock as clock
 from diffsim.engine.backend import lanes as lanes
+from diffsim.engine.backend import reads_unaligned as reads_unaligned
+from diffsim.engine.expressions import cells_of as cells_of
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
 from diffsim.engine.expressions import tile_of as tile_of
@@ -19,6 +22,7 @@ from diffsim.engine.module import taichi as taichi
 from diffsim.engine.session import PRECISIONS as PRECISIONS
 from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation
+from diffsim.engine.session import compiled_register_bytes as compiled_register_bytes
 from diffsim.engine.session import init as init
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked

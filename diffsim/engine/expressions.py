@@ -25,6 +25,20 @@ def lanes_of(*tiles: Any) -> list[Any]:
     return [Expr(lane) for lane in impl.get_runtime().compiling_callable.ast_builder().expand_exprs([tile.ptr for tile in tiles])]
 
 
+def cells_of(array: Any, index: Any, first: int, count: int) -> list[Any]:
+    """Expressions of `count` cells of an array of tiles that follow one another in memory, for a function that is an `expression`.
+
+    LLVM reads them by one load, which need not be aligned. `first` is counted from the first lane of the tile `index`, as far as need be.
+    It is a constant displacement: as a part of the index it would be added in 32 bits, from which LLVM does not learn that cells are
+    neighbours.
+    """
+    from taichi.lang import impl
+
+    builder = impl.get_runtime().compiling_callable.ast_builder()
+    tile = impl.subscript(builder, array, index)
+    return [impl.subscript(builder, tile, first + lane) for lane in range(count)]
+
+
 def tile_of(values: Sequence[Any], dtype: Any, last: Sequence[Any] = ()) -> Any:
     """The expression of a tile with these values, for a function that is an `expression`.
 

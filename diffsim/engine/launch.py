@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.engine.arrays import ALIGNMENT
+from diffsim.engine.arrays import ALIGNMENT, Displaced
 from diffsim.engine.kernels import functions_left_out
 from diffsim.engine.module import taichi
 from diffsim.engine.session import check_generation, lock, settings
@@ -74,7 +74,8 @@ class BoundKernel:
                 if isinstance(argument, int):
                     self._scalar = (index,)
                 elif isinstance(argument, np.ndarray):
-                    if not argument.flags.c_contiguous or argument.ctypes.data % ALIGNMENT:
+                    aligned = isinstance(argument, Displaced) or argument.ctypes.data % ALIGNMENT == 0
+                    if not (argument.flags.c_contiguous and aligned):
                         raise ValueError(f"argument {index} of a bound kernel must be contiguous and {ALIGNMENT}-byte aligned")
                     element_dims = getattr(declared.annotation.dtype, "ndim", 0)
                     shape = argument.shape[: argument.ndim - element_dims]

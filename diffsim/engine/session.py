@@ -20,7 +20,16 @@ import numpy.typing as npt
 from diffsim.arguments import whole
 from diffsim.engine.module import taichi
 from diffsim.errors import BackendError, StaleValueError
-from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
+from diffsim.system import (
+    core_numbers,
+    give_back_memory,
+    own_threads,
+    pin_thread,
+    processor_vendor,
+    register_bytes,
+    register_forced,
+    usable_cores,
+)
 
 ARCHES = ("cpu", "cuda", "vulkan")
 PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
@@ -55,7 +64,7 @@ class Settings:
         arch: "cpu", "cuda" or "vulkan".
         precision: default precision of simulations.
         threads: number of CPU threads.
-        register_bytes: width of a tile on a CPU; see `diffsim.system.register_bytes`.
+        register_bytes: width of the vector registers in the code of kernels on a CPU.
         generation: grows with every initialisation. Buffers of an older generation are invalid.
     """
 
@@ -147,7 +156,7 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
     threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
         raise BackendError(f"anew = {anew!r}, expected True or False")
-    width = register_bytes()
+    width = compiled_register_bytes()
     with lock:
         if not anew and _current is not None and (arch, precision, threads, width) == astuple(_current)[:-1]:
             return _current
@@ -170,6 +179,16 @@ def init(arch: str = "auto", precision: str | None = None, threads: int | None =
             give_back_memory()
         _current = Settings(arch, precision, threads, width, next(_generations))
         return _current
+
+
+def compiled_register_bytes() -> int:
+    """Width of the vector registers in the code of kernels.
+
+    It is the CPU's (`diffsim.system.register_bytes`), but for AMD's processors with AVX-512: Taichi's LLVM 15 is older than they are, takes
+    them for their predecessor, and uses AVX2.
+    """
+    width = register_bytes()
+    return min(width, 32) if processor_vendor() == "AuthenticAMD" and not register_forced() else width
 
 
 def _start(arch: str, threads: int, options: dict[str, Any]) -> None:
