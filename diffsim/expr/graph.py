@@ -142,6 +142,7 @@ class Graph:
                     return second
                 if is_const(second, 0):
                     return first
+                return self._scaled_alike(op, first, second)
             case "sub":
                 if is_const(second, 0):
                     return first
@@ -149,6 +150,7 @@ class Graph:
                     return self.negative(second)  # type: ignore[arg-type]
                 if first is second:
                     return self.const(0)
+                return self._scaled_alike(op, first, second)
             case "mul":
                 assert second is not None
                 if second.op == "const":
@@ -201,6 +203,16 @@ class Graph:
                 if first.op == "not":
                     return first.args[0]
         return None
+
+    def _scaled_alike(self, op: str, first: Node, second: Node | None) -> Node | None:
+        """c x + c y = c (x + y), also with other signs; None for other sums and differences."""
+        assert second is not None
+        if not all(each.op == "mul" and each.args[0].op == "const" for each in (first, second)):
+            return None
+        (scale, x), (other, y) = first.args, second.args
+        if abs(scale.data) != abs(other.data):
+            return None
+        return self.mul(scale, self.apply(op if scale is other else {"add": "sub", "sub": "add"}[op], x, y))
 
     def add(self, a: Node, b: Node) -> Node:
         return self.apply("add", a, b)
