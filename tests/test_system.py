@@ -14,6 +14,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import system
+from diffsim.engine import compiled_register_bytes
 from diffsim.errors import BackendError, PlanError
 from diffsim.system import REGISTER_VARIABLE
 
@@ -325,4 +326,4 @@ def test_a_lock_is_held_until_the_file_is_closed(tmp_path: Path) -> None:
 
 
 def test_the_settings_in_force_tell_the_width() -> None:
-    assert ds.init(precision="f64").register_bytes == system.register_bytes()
+    assert ds.init(precision="f64").register_bytes == compiled_register_bytes()
