@@ -109,7 +109,7 @@ from diffsim import engine
 from diffsim.engine import session
 s = simulate()
 s.run(x, 2)
-core = engine.taichi().lang.misc._ti_core
+core = engine.language().lang.misc._ti_core
 for there in (False, True):
     core.with_cuda = lambda: there
     os.environ["CUDA_VISIBLE_DEVICES"] = ""

@@ -98,7 +98,7 @@ class Captures:
 
     def meanings(self, around: Around) -> dict[str, Any]:
         """What the names without dots stand for, if the numbers are those of `around`."""
-        ti = engine.taichi()
+        ti = engine.language()
         values = {name: around[self.source.function, name].value for name in self.names}
         for name, inner in self.called:
             if inner.has_numbers():

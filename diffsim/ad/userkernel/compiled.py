@@ -39,7 +39,7 @@ class Compiled:
         with self._as_kernel_error("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
-            engine.taichi().sync()
+            engine.language().sync()
 
     def reverse(
         self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str], around: Around
@@ -89,7 +89,7 @@ class Compiled:
     @contextmanager
     def _as_kernel_error(self, action: str) -> Iterator[None]:
         """Turn what Taichi raises into an error of diffsim."""
-        ti = engine.taichi()
+        ti = engine.language()
         try:
             yield
         except DiffsimError:
@@ -114,7 +114,7 @@ class Compiled:
         return self._kernels[key]
 
     def _compile(self, around: Around, numbers: frozenset[str]) -> Any:
-        ti = engine.taichi()
+        ti = engine.language()
         meanings = self.captures.meanings(around)
         if not numbers:
             return ti.kernel(self.source.with_names(meanings))
@@ -130,7 +130,7 @@ def shares_memory() -> bool:
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
     """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
-    ti = engine.taichi()
+    ti = engine.language()
     held = ti.ndarray(_taichi_type(array.dtype), array.shape, needs_grad=is_real(array))
     held.from_numpy(array)
     if cotangent is not None and is_real(array):
@@ -139,4 +139,4 @@ def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
 
 
 def _taichi_type(dtype: np.dtype) -> Any:
-    return getattr(engine.taichi(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))
+    return getattr(engine.language(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))

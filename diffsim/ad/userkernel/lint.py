@@ -110,7 +110,7 @@ class Walk:
     def type_factory(self, node: ast.Call) -> Any:
         """`ti.types.vector(...)` called within a kernel counts as the type that it makes."""
         name = operations.name_in_taichi(self.resolve(node.func))
-        return engine.taichi().Vector if name in ("vector", "matrix") else None
+        return engine.language().Vector if name in ("vector", "matrix") else None
 
     # statements
 
@@ -346,7 +346,7 @@ class Walk:
 
     def outside(self, node: ast.AST, thing: Any, name: str) -> Value:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
-        ti = engine.taichi()
+        ti = engine.language()
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
             self.tell(
                 node,
@@ -401,7 +401,7 @@ class Walk:
         thing = self.resolve(node.func)
         if thing is MISSING:
             return self.method(node)
-        if thing is engine.taichi().static:
+        if thing is engine.language().static:
             return CONSTANT
         name = operations.name_in_taichi(thing)
         if getattr(thing, "_is_taichi_function", False) and name is None:
@@ -546,7 +546,7 @@ class Walk:
         return ", ".join(found) if self.depth == 0 else None
 
     def is_static(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.taichi().static
+        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.language().static
 
     @staticmethod
     def is_docstring(node: ast.stmt) -> bool:

@@ -165,7 +165,7 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
 
 def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     """Read one annotation."""
-    ti = engine.taichi()
+    ti = engine.language()
     if isinstance(annotation, ti.types.ndarray):
         if getattr(annotation.dtype, "n", None) is not None or hasattr(annotation.dtype, "ndim"):
             raise KernelError(
@@ -181,7 +181,7 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
 
 
 def _dtype(kernel: str, name: str, annotation: Any) -> np.dtype:
-    ti = engine.taichi()
+    ti = engine.language()
     for known in TYPES:
         if annotation is getattr(ti, known):
             return np.dtype(known.replace("f", "float").replace("u", "U").replace("i", "int").replace("U", "uint"))

@@ -67,7 +67,7 @@ def _pack_function(source: Source, decorator: str, chain: tuple[int, ...]) -> Pa
 
 def _pack_value(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
     """One value that a function uses under `name`."""
-    ti = engine.taichi()
+    ti = engine.language()
     if isinstance(value, UserKernel):
         return _pack_kernel(value, chain)
     if isinstance(value, types.ModuleType):
@@ -136,7 +136,7 @@ def unpack(packed: Packed) -> Any:
 
 
 def _unpack_value(kind: str, rest: list[Any]) -> Any:
-    ti = engine.taichi()
+    ti = engine.language()
     match kind:
         case "module":
             return importlib.import_module(rest[0])
