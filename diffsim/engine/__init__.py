@@ -7,7 +7,10 @@ from diffsim.engine.backend import Backend as Backend
 from diffsim.engine.backend import backend as backend
 from diffsim.engine.backend import clock as clock
 from diffsim.engine.backend import lanes as lanes
+from diffsim.engine.engines import ENGINES as ENGINES
+from diffsim.engine.engines import chosen as chosen
 from diffsim.engine.engines import language as language
+from diffsim.engine.engines import other_engine as other_engine
 from diffsim.engine.engines import present as present
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of

@@ -11,7 +11,7 @@ from diffsim.engine.quadrants_engine import QuadrantsEngine
 from diffsim.engine.taichi_engine import TaichiEngine
 from diffsim.errors import BackendError
 
-KINDS: dict[str, type[Engine]] = {kind.name: kind for kind in (TaichiEngine, QuadrantsEngine)}
+ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (TaichiEngine, QuadrantsEngine)}
 """The engines by name."""
 _present: Engine | None = None
 
@@ -24,8 +24,8 @@ def name_of(engine: str) -> str:
     """
     if isinstance(engine, str) and engine == "auto":
         engine = os.environ.get("DIFFSIM_ENGINE", TaichiEngine.name)
-    if not isinstance(engine, str) or engine not in KINDS:
-        raise BackendError(f"engine = {engine!r} is unknown; choose one of {', '.join(KINDS)} or auto")
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise BackendError(f"engine = {engine!r} is unknown; choose one of {', '.join(ENGINES)} or auto")
     return engine
 
 
@@ -36,7 +36,7 @@ def load(name: str) -> Engine:
     Raises:
         MissingPackageError: its package is not installed.
     """
-    return KINDS[name]()
+    return ENGINES[name]()
 
 
 def use(engine: Engine) -> None:
@@ -50,6 +50,17 @@ def present() -> Engine:
     return _present or load(name_of("auto"))
 
 
+def chosen() -> str:
+    """The name of the present engine, which need not be imported yet."""
+    return _present.name if _present is not None else name_of("auto")
+
+
 def language() -> Any:
     """The present engine's package: `ti` in kernels."""
     return present().language
+
+
+def other_engine(module: str) -> str | None:
+    """The name of the engine that a module, by its name, belongs to, unless it is the present one."""
+    name = module.partition(".")[0]
+    return name if name in ENGINES and name != chosen() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diffsim.engine.engines import KINDS, present
+from diffsim.engine.engines import ENGINES, present
 
 
 def expression(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,7 +13,7 @@ def expression(function: Callable[..., Any]) -> Callable[..., Any]:
 
     An engine reads and translates a `ti.func` anew at each call, which took more than half of the time to the first launch.
     """
-    for kind in KINDS.values():
+    for kind in ENGINES.values():
         setattr(function, kind.function_mark, False)  # without this attribute it warns of a function that is not its own
     return function
 

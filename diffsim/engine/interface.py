@@ -16,6 +16,7 @@ import numpy as np
 from diffsim.engine.translation import Translator
 from diffsim.packages import needed_by
 
+
 class Engine(ABC):
     """Taichi, or its fork. Both have the same language and call most parts of their inside by the same names; a subclass has the rest.
 

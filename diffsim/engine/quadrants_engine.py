@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from ast import Module
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from diffsim.engine import translation
 from diffsim.engine.interface import Engine
@@ -58,9 +61,20 @@ class QuadrantsEngine(Engine):
         return (each.annotation for each in kernel.arg_metas)
 
     def real_function(self, function: Callable[..., Any]) -> Any:
-        made = self.part("lang._quadrants_callable").QuadrantsCallable(function, self.part("lang.func").Func(function, is_real_function=True))
+        made = self.part("lang._quadrants_callable").QuadrantsCallable(function, self._real_func(function, is_real_function=True))
         made._is_quadrants_function = made._is_real_function = True
         return made
+
+    @functools.cached_property
+    def _real_func(self) -> Any:
+        """The class of real functions, whose arguments may be NumPy's numbers too: `ti.max` of numbers is one."""
+        base: Any = self.part("lang.func").Func
+
+        class RealFunction(base):
+            def __call__(self, *arguments: Any) -> Any:
+                return super().__call__(*(each.item() if isinstance(each, np.generic) else each for each in arguments))
+
+        return RealFunction
 
     def function_within(self, function: Any) -> Any:
         return function.fn

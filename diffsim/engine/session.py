@@ -142,9 +142,7 @@ def init(
     if not isinstance(precision, str) or precision not in PRECISIONS:
         raise BackendError(f"precision = {precision!r} is unknown; choose f32 or f64")
     if arch == "vulkan" and precision == "f64":
-        raise BackendError(
-            "precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu"
-        )
+        raise BackendError("precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu")
     cores = usable_cores()
     if threads is None:
         threads = cores

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
-from diffsim.engine import expression, language, lanes_of, shared_kernel, tile_of
+from diffsim.engine import expression, lanes_of, language, shared_kernel, tile_of
 from diffsim.expr.graph import LANEWISE, Graph, Node
 from diffsim.expr.source import (
     CellLoader,

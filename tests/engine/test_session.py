@@ -109,7 +109,8 @@ from diffsim import engine
 from diffsim.engine import session
 s = simulate()
 s.run(x, 2)
-core = engine.language().lang.misc._ti_core
+misc = engine.present().part("lang.misc")
+core = getattr(misc, "_ti_core", None) or misc._qd_core
 for there in (False, True):
     core.with_cuda = lambda: there
     os.environ["CUDA_VISIBLE_DEVICES"] = ""

@@ -88,21 +88,26 @@ class Compiled:
 
     @contextmanager
     def _as_kernel_error(self, action: str) -> Iterator[None]:
-        """Turn what Taichi raises into an error of diffsim."""
-        ti = engine.language()
+        """Turn what the engine raises into an error of diffsim."""
         try:
             yield
         except DiffsimError:
             raise
-        except (ti.TaichiCompilationError, ti.TaichiRuntimeError, RuntimeError) as error:
+        except engine.present().failures as error:
             raise KernelError(
-                f"kernel {self.signature.name} cannot {action}: Taichi says\n{str(error).strip()}\n"
+                f"kernel {self.signature.name} cannot {action}: {engine.present().title} says\n{str(error).strip()}\n"
                 "expected source that it compiles; change it, or see docs/user_kernels.md"
             ) from error
 
     def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
         """The Taichi kernel for `key`, with the captured numbers of a call: what is compiled stays as it is."""
-        generation = engine.settings().generation
+        now = engine.settings()
+        if now.engine != self.signature.engine:
+            raise KernelError(
+                f"kernel {self.signature.name} is written for engine {self.signature.engine!r}, expected one for {now.engine!r}, which runs; "
+                f"call diffsim.init(engine={self.signature.engine!r}), or write it with `import {now.engine} as ti`"
+            )
+        generation = now.generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
         self.captures.require_unchanged(around)

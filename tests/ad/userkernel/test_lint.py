@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 from diffsim.ad.userkernel import UserKernel
 from diffsim.ad.userkernel.check import compare
 from tests.ad.userkernel import accepted, outside, refused
 from tests.ad.userkernel.inputs import inputs_of
+from tests.language import ti
 
 ROOT = Path(__file__).parents[3]
 
