@@ -104,7 +104,7 @@ class Compiled:
         now = engine.settings()
         if now.engine != self.signature.engine:
             raise KernelError(
-                f"kernel {self.signature.name} is written for engine {self.signature.engine!r}, expected one for {now.engine!r}, which runs; "
+                f"kernel {self.signature.name} is written for engine {self.signature.engine!r}, expected {now.engine!r}, which runs; "
                 f"call diffsim.init(engine={self.signature.engine!r}), or write it with `import {now.engine} as ti`"
             )
         generation = now.generation

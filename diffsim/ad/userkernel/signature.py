@@ -171,7 +171,7 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     other = engine.other_engine(type(annotation).__module__)
     if other:
         raise KernelError(
-            f"parameter {name} of kernel {kernel} has a type of {other!r}, expected one of engine {engine.present().name!r}, which is chosen; "
+            f"parameter {name} of kernel {kernel} has a type of {other!r}, expected one of {engine.chosen()!r}, the engine that is chosen; "
             f"choose the other one before the kernel is defined: diffsim.init(engine={other!r}), or DIFFSIM_ENGINE={other}"
         )
     if isinstance(annotation, ti.types.ndarray):

@@ -27,7 +27,7 @@ def raw_function(thing: Any) -> types.FunctionType:
     """
     if getattr(thing, "_is_classkernel", False):
         raise KernelError(f"{thing.__name__} is a method of a data-oriented class, expected a function; move it out of the class")
-    if hasattr(thing, "_primal"):
+    if getattr(thing, "_primal", None) is not None:
         thing = thing._primal.func
     elif engine.present().is_function(thing):
         thing = engine.present().function_within(thing)
