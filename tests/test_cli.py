@@ -34,8 +34,8 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     right = cli.init
 
-    def init(arch, precision, threads):
-        return right(arch, precision, threads) if (arch, threads) != ("auto", None) else settings()
+    def init(arch, precision, threads, engine):
+        return right(arch, precision, threads, engine=engine) if (arch, threads) != ("auto", None) else settings()
 
     monkeypatch.setattr(cli, "init", init)
 
