@@ -11,6 +11,8 @@ import ctypes
 import errno
 import gc
 import os
+import platform
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -82,6 +84,19 @@ def _cgroup_quota(root: Path) -> float | None:
         limit_us = int((root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
         return limit_us / int((root / "sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text()) if limit_us > 0 else None
     return None
+
+
+def processor_vendor() -> str:
+    """The CPU's maker as it names itself, such as AuthenticAMD; "" if the system does not say."""
+    if sys.platform == "win32":
+        return platform.processor().rpartition(", ")[2]
+    found = re.search(r"^vendor_id\s*:\s*(\S+)", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def register_forced() -> bool:
+    """Whether DIFFSIM_REGISTER_BYTES overrides the CPU's width of registers."""
+    return bool(os.environ.get(REGISTER_VARIABLE))
 
 
 def register_bytes() -> int:

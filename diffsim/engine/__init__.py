@@ -3,15 +3,18 @@
 from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray
 from diffsim.engine.arrays import aligned as aligned
+from diffsim.engine.arrays import displaced as displaced
 from diffsim.engine.backend import Backend as Backend
 from diffsim.engine.backend import backend as backend
 from diffsim.engine.backend import clock as clock
 from diffsim.engine.backend import lanes as lanes
+from diffsim.engine.backend import reads_unaligned as reads_unaligned
 from diffsim.engine.engines import ENGINES as ENGINES
 from diffsim.engine.engines import chosen as chosen
 from diffsim.engine.engines import language as language
 from diffsim.engine.engines import other_engine as other_engine
 from diffsim.engine.engines import present as present
+from diffsim.engine.expressions import cells_of as cells_of
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
 from diffsim.engine.expressions import tile_of as tile_of
@@ -23,6 +26,7 @@ from diffsim.engine.launch import launch_reverse as launch_reverse
 from diffsim.engine.session import PRECISIONS as PRECISIONS
 from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation
+from diffsim.engine.session import compiled_register_bytes as compiled_register_bytes
 from diffsim.engine.session import init as init
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked

@@ -44,6 +44,17 @@ def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
+class Displaced(np.ndarray):
+    """An array that begins some cells before or after another one, whose memory it shares. Only cells of the other one may be read."""
+
+
+def displaced(array: npt.NDArray, cells: int) -> Displaced:
+    """An array of the shape of `array` whose start is displaced by some cells, towards its end if their number is positive."""
+    start = array.__array_interface__ | {"data": (array.ctypes.data + cells * array.itemsize, True)}
+    holder = type("Memory", (), {"__array_interface__": start, "array": array})()  # which keeps the memory
+    return np.asarray(holder).view(Displaced)
+
+
 class HostMemory:
     """Aligned NumPy arrays; `read` gives a view."""
 

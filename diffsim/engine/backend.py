@@ -17,6 +17,10 @@ from diffsim.engine.session import PRECISIONS, Settings
 NUMBERS = tuple(map(np.dtype, ("f4", "f8", "i4", "i8", "u1", "?")))
 
 
+TILE_BYTES = {16: 16, 32: 64, 64: 64}
+"""Bytes of a tile by the bytes of a register. Two registers of 32 bytes share the computation of addresses."""
+
+
 class Backend(ABC):
     """Where kernels run.
 
@@ -50,6 +54,11 @@ class Backend(ABC):
     def lanes(self, dtype: npt.DTypeLike) -> int:
         """Lanes of a tile of `dtype`."""
 
+    @property
+    def reads_unaligned(self) -> bool:
+        """Whether a tile across the edge of two tiles is best read from memory as it is, and not put together from both."""
+        return False
+
     @abstractmethod
     def wait(self) -> None:
         """Return when all that was launched is done."""
@@ -68,7 +77,13 @@ class Cpu(Backend):
         return self.settings.threads
 
     def lanes(self, dtype: npt.DTypeLike) -> int:
-        return self.settings.register_bytes // np.dtype(dtype).itemsize
+        return TILE_BYTES[self.settings.register_bytes] // np.dtype(dtype).itemsize
+
+    @property
+    def reads_unaligned(self) -> bool:
+        return (
+            self.settings.register_bytes < 64
+        )  # wider loads always cross a line of the cache, and one instruction puts two tiles together
 
     def wait(self) -> None:
         pass
@@ -123,6 +138,11 @@ def backend() -> Backend:
 def lanes(dtype: npt.DTypeLike) -> int:
     """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
     return backend().lanes(dtype)
+
+
+def reads_unaligned() -> bool:
+    """Whether kernels read tiles that are not aligned; see `Backend.reads_unaligned`."""
+    return backend().reads_unaligned
 
 
 def clock() -> float:

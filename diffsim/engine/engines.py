@@ -13,6 +13,8 @@ from diffsim.errors import BackendError
 
 ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (TaichiEngine, QuadrantsEngine)}
 """The engines by name."""
+FIRST_LLVM_OF_ZEN_4 = 16
+"""AMD's first processors with AVX-512 are newer than LLVM 15, which takes them for their predecessor, and uses AVX2."""
 _present: Engine | None = None
 
 

@@ -23,6 +23,7 @@ class Engine(ABC):
     Attributes:
         name: of the package, and of the engine.
         title: its name in sentences.
+        llvm: number of the LLVM release that it compiles with.
         function_mark: attribute of functions that kernels may call.
         language: the package, `ti` in kernels.
         failures: errors that it raises about a kernel.
@@ -30,6 +31,7 @@ class Engine(ABC):
 
     name: str
     title: str
+    llvm: int
     function_mark: str
     failures: tuple[type[Exception], ...]
 
@@ -234,6 +236,12 @@ class Engine(ABC):
         """Expressions of all lanes of some tiles."""
         lanes = self.runtime.compiling_callable.ast_builder().expand_exprs([tile.ptr for tile in tiles])
         return list(map(self._make_expression, lanes))
+
+    def cells_of(self, array: Any, index: Any, first: int, count: int) -> list[Any]:
+        """See `diffsim.engine.cells_of`."""
+        builder = self.runtime.compiling_callable.ast_builder()
+        tile = self.impl.subscript(builder, array, index)
+        return [self.impl.subscript(builder, tile, first + lane) for lane in range(count)]
 
     def tile_of(self, values: Sequence[Any], dtype: Any, last: Sequence[Any] = ()) -> Any:
         """See `diffsim.engine.tile_of`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.engine.arrays import ALIGNMENT
+from diffsim.engine.arrays import ALIGNMENT, Displaced
 from diffsim.engine.engines import present
 from diffsim.engine.session import check_generation, lock, settings
 
@@ -39,8 +39,10 @@ class BoundKernel:
             self.generation = settings().generation
             self.arguments = tuple(arguments)
             for index, argument in enumerate(arguments):
-                if isinstance(argument, np.ndarray) and (not argument.flags.c_contiguous or argument.ctypes.data % ALIGNMENT):
-                    raise ValueError(f"argument {index} of a bound kernel must be contiguous and {ALIGNMENT}-byte aligned")
+                if isinstance(argument, np.ndarray):
+                    is_aligned = isinstance(argument, Displaced) or argument.ctypes.data % ALIGNMENT == 0
+                    if not (argument.flags.c_contiguous and is_aligned):
+                        raise ValueError(f"argument {index} of a bound kernel must be contiguous and {ALIGNMENT}-byte aligned")
             self._launch, self._set_scalar = present().bind(kernel, arguments)
 
     def __call__(self, scalar: int | None = None) -> None:

@@ -13,12 +13,16 @@ import numpy as np
 
 from diffsim.engine import translation
 from diffsim.engine.interface import Engine
+from diffsim.errors import BackendError
+
+SUPPORTED = (1, 3, 1), (1, 4)
+"""The first version whose inside is known, and the first that is not."""
 
 
 class QuadrantsEngine(Engine):
     """Quadrants 1.3, with LLVM 22."""
 
-    name, title, function_mark = "quadrants", "Quadrants", "_is_quadrants_function"
+    name, title, llvm, function_mark = "quadrants", "Quadrants", 22, "_is_quadrants_function"
 
     def _imported(self) -> Any:
         if "quadrants" not in sys.modules:
@@ -26,6 +30,12 @@ class QuadrantsEngine(Engine):
             os.environ.setdefault("QD_LOG_LEVEL", "error")
         import quadrants
 
+        if not SUPPORTED[0] <= tuple(quadrants.__version__) < SUPPORTED[1]:
+            found, (first, end) = ".".join(map(str, quadrants.__version__)), (".".join(map(str, each)) for each in SUPPORTED)
+            raise BackendError(
+                f"engine 'quadrants' expected the package quadrants from {first} to before {end}, whose inside it knows, got {found}; "
+                f"install one of these: python -m pip install 'quadrants>={first},<{end}'"
+            )
         exceptions = quadrants.lang.exception
         self.failures = (exceptions.QuadrantsCompilationError, exceptions.QuadrantsRuntimeError, RuntimeError)
         return quadrants

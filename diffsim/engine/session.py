@@ -18,7 +18,16 @@ from diffsim.arguments import whole
 from diffsim.engine import engines
 from diffsim.engine.interface import Engine
 from diffsim.errors import BackendError, StaleValueError
-from diffsim.system import core_numbers, give_back_memory, own_threads, pin_thread, register_bytes, usable_cores
+from diffsim.system import (
+    core_numbers,
+    give_back_memory,
+    own_threads,
+    pin_thread,
+    processor_vendor,
+    register_bytes,
+    register_forced,
+    usable_cores,
+)
 
 ARCHES = ("cpu", "cuda", "vulkan")
 PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
@@ -53,7 +62,7 @@ class Settings:
         arch: "cpu", "cuda" or "vulkan".
         precision: default precision of simulations.
         threads: number of CPU threads.
-        register_bytes: width of a tile on a CPU; see `diffsim.system.register_bytes`.
+        register_bytes: width of the vector registers in the code of kernels on a CPU.
         engine: that compiles and runs kernels, "taichi" or "quadrants".
         generation: grows with every initialisation. Buffers of an older generation are invalid.
     """
@@ -149,7 +158,7 @@ def init(
     threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
         raise BackendError(f"anew = {anew!r}, expected True or False")
-    width = register_bytes()
+    width = compiled_register_bytes(engine)
     with lock:
         if not anew and _current is not None and (arch, precision, threads, width, engine) == astuple(_current)[:-1]:
             return _current
@@ -173,6 +182,17 @@ def init(
             give_back_memory()
         _current = Settings(arch, precision, threads, width, engine, next(_generations))
         return _current
+
+
+def compiled_register_bytes(engine: str | None = None) -> int:
+    """Width of the vector registers in the code of kernels, by the engine of this name, else the present one.
+
+    It is the CPU's (`diffsim.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them for their
+    predecessor (`Engine.llvm`).
+    """
+    width, kind = register_bytes(), engines.ENGINES[engine or engines.chosen()]
+    misread = processor_vendor() == "AuthenticAMD" and not register_forced() and kind.llvm < engines.FIRST_LLVM_OF_ZEN_4
+    return min(width, 32) if misread else width
 
 
 def _start(before: Engine | None, chosen: Engine, arch: str, threads: int, options: dict[str, Any]) -> None:

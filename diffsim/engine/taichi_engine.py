@@ -16,7 +16,7 @@ from diffsim.engine.interface import Engine
 class TaichiEngine(Engine):
     """Taichi 1.7.4, with LLVM 15. Its last release is of 2025."""
 
-    name, title, function_mark = "taichi", "Taichi", "_is_taichi_function"
+    name, title, llvm, function_mark = "taichi", "Taichi", 15, "_is_taichi_function"
 
     def _imported(self) -> Any:
         if "taichi" not in sys.modules:  # once it is imported, the variable only makes `init` print that it has no effect

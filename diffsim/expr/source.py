@@ -39,7 +39,7 @@ class Text:
 
 _OWN_NAMES = re.compile(
     r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|round|plane|rolled|first|last|below|above|left|right|called"
-    r"|seen|gate|source_digest|looks|openings|(nest|gather|strip|splice)_\d+.*|tile_.*|.*_(at|lap)_\d+|lap"
+    r"|seen|gate|source_digest|looks|openings|tile_from|.*__by_m?\d+|(nest|gather|strip|splice)_\d+.*|tile_.*|.*_(at|lap)_\d+|lap"
 )
 
 
@@ -170,6 +170,9 @@ class Sources:
         lanes: lanes of a tile.
         ndim: axes of the grid.
         rings: field that is kept for a few rows (planes in three dimensions) -> (source of its first tile, rows less one, tiles of a row).
+        displaced: (identifier of an array, cells) -> identifier of the same array, displaced by so many cells. Tiles of these arrays are
+            read from memory wherever they begin.
+        behind: tiles from the farthest tile that an expression may read to the present one.
     """
 
     arrays: Mapping[str, StoredSource]
@@ -180,6 +183,8 @@ class Sources:
     lanes: int
     ndim: int
     rings: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
+    displaced: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    behind: int = 0
 
     def displacement(self, offset: Offset) -> int:
         """Tiles from a tile to that of the row at `offset`."""
@@ -187,10 +192,14 @@ class Sources:
 
 
 class TileLoader:
-    """Reads whole tiles around the present one, number `at` of its level. Reads across tiles are spliced from two of them.
+    """Reads whole tiles around the present one, number `at` of its level.
 
     Fields are flat arrays of tiles: a neighbour is a constant away, which costs one addition. (With an index an axis, Taichi
     multiplies strides again for each read: the order-4 step ran at 0.75 of the speed.)
+
+    Reads across tiles are either spliced from two of them, or read from memory as they lie there, where the array comes displaced by the
+    lanes of the read. LLVM would make splices of loads from one array, because they share cells. All reads of a level have one index, that
+    of its farthest tile, and constant displacements from there, which cost nothing.
     """
 
     def __init__(self, text: Text, sources: Sources) -> None:
@@ -202,8 +211,24 @@ class TileLoader:
         tiles, lane = divmod(offset[-1], self.sources.lanes)
         if name in self.sources.slim and not self.sources.slim[name].tiled:
             return self._tile(name, offset, 0)
+        displaced = self._displaced(name, offset, lane)
+        if displaced is not None:
+            return displaced
         first = self._tile(name, offset, tiles)
         return self._cached(f"splice_{lane}({first}, {self._tile(name, offset, tiles + 1)})") if lane else first
+
+    def _displaced(self, name: str, offset: Offset, lane: int) -> str | None:
+        """A tile of an array that comes displaced, wherever it begins; None for other arrays."""
+        sources = self.sources
+        stored = sources.arrays.get(name)
+        if stored is None or name in sources.inline or name in sources.rings:
+            return None
+        array = sources.displaced.get((stored.array, offset[-1] if lane else 0))
+        if array is None:
+            return None
+        farthest = self._cached(f"{stored.lead}{_plus('at', -sources.behind)}")
+        first = (sources.displacement(offset) + sources.behind) * sources.lanes + (0 if lane else offset[-1])
+        return self._cached(f"tile_from({array}, {farthest}, {first})")
 
     def _tile(self, name: str, offset: Offset, tile: int) -> str:
         """The tile `tile` to the right of the present one, in the row at `offset`."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diffsim.checkpoint import Policy
-from diffsim.engine import init, settings
+from diffsim.engine import compiled_register_bytes, init, settings
 from diffsim.errors import WorkerError
 from diffsim.scene.versions import versions
-from diffsim.system import available_memory, register_bytes, resident_memory, usable_cores
+from diffsim.system import available_memory, resident_memory, usable_cores
 
 T = TypeVar("T")
 
@@ -62,10 +62,10 @@ class Conditions:
                 raise WorkerError(
                     f"expected {name} {version} at the worker {_address()}, which the head has, got {here[name]}; install the same"
                 )
-        if register_bytes() != self.register_bytes:
+        if compiled_register_bytes(self.engine) != self.register_bytes:
             raise WorkerError(
                 f"expected registers of {self.register_bytes} bytes at the worker {_address()}, which the head has, got "
-                f"{register_bytes()}; set DIFFSIM_REGISTER_BYTES to one number for head and workers"
+                f"{compiled_register_bytes(self.engine)}; set DIFFSIM_REGISTER_BYTES to one number for head and workers"
             )
         sys.path += [folder for folder in self.path if folder not in sys.path and Path(folder).exists()]
         init(self.arch, self.precision, min(self.threads or _worker().state.nthreads, usable_cores()), engine=self.engine)

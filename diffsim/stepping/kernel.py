@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
-from diffsim.engine import expression, lanes_of, language, shared_kernel, tile_of
+from diffsim.engine import cells_of, expression, lanes_of, language, shared_kernel, tile_of
 from diffsim.expr.graph import LANEWISE, Graph, Node
 from diffsim.expr.source import (
     CellLoader,
@@ -75,11 +75,12 @@ STRIP_KINDS: tuple[Kind, ...] = ("strip", "tiles", "slabs")
 
 @dataclass(frozen=True)
 class Argument:
-    """One kernel argument: its identifier in the source, its kind, and the object that it belongs to."""
+    """One kernel argument: its identifier in the source, its kind, and the object that it belongs to, displaced by some cells."""
 
     name: str
     kind: Kind
     key: str
+    cells: int = 0
 
 
 def annotation(argument: Argument) -> str:
@@ -119,9 +120,18 @@ class Kernel(ABC):
         self._regions = {each: f"region__{number}" for number, each in enumerate(regions)}  # no field has a double underscore
         self.arguments = self._arguments()
 
+    def _kind(self, array: str) -> Kind:
+        return "ring" if array in self.program.entries else "field"
+
+    @cached_property
+    def _displaced(self) -> dict[tuple[str, int], str]:
+        """Arrays that nests read at other lanes, displaced: (array, cells) -> identifier."""
+        return {}
+
     def _arguments(self) -> list[Argument]:
         out = [Argument("control", "control", "")]
-        out += [Argument(identifier(a), "ring" if a in self.program.entries else "field", a) for a in self.arrays]
+        out += [Argument(identifier(a), self._kind(a), a) for a in self.arrays]
+        out += [Argument(name, self._kind(a), a, cells) for (a, cells), name in self._displaced.items()]
         out += [Argument(identifier(name), "slim", name) for name in self.slim]
         for array, sparse in self.sparse.items():
             kind: Kind
@@ -191,6 +201,7 @@ class Kernel(ABC):
             namespace[annotation(argument)] = ti.types.ndarray(dtype=dtype, ndim=ndim)
         for lane in range(1, self.lanes):
             namespace[f"splice_{lane}"] = _splice(element, lane)
+        namespace["tile_from"] = _tile_from(element)
         for function in LANEWISE if self.lanes > 1 else ():
             namespace[f"tile_{function}"] = _lanewise(getattr(ti, function), element)
         return namespace
@@ -227,7 +238,13 @@ class Kernel(ABC):
     def sources(self) -> Sources:
         arrays = {name: self.stored(place) for name, place in self.program.places.items()}
         slim = {name: self._slim_source(name, each) for name, each in self.slim.items()}
-        return Sources(arrays, slim, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim)
+        displaced = {(identifier(array), cells): name for (array, cells), name in self._displaced.items()}
+        displaced |= {(array, 0): array for array, _ in displaced}
+        halo = zip(self.layout.row_halo, self.layout.strides, strict=True)
+        behind = sum(rows * stride for rows, stride in halo) + self.layout.halo_tiles
+        return Sources(
+            arrays, slim, self.program.inline, self.rows, self.layout.strides, self.lanes, self.ndim, displaced=displaced, behind=behind
+        )
 
     def _slim_source(self, name: str, slim: Slim) -> SlimSource:
         *strides, step = self.layout.slim_strides(slim)
@@ -471,3 +488,13 @@ def _splice(element: Any, lane: int) -> Any:
         return tile_of(lanes_of(first)[lane:], element.dtype, lanes_of(second)[:lane])
 
     return splice
+
+
+def _tile_from(element: Any) -> Any:
+    """A function that returns the tile of the cells that begin `first` cells after the tile `index` of an array."""
+
+    @expression
+    def tile_from(array: Any, index: Any, first: int) -> Any:
+        return tile_of(cells_of(array, index, first, element.n), element.dtype)
+
+    return tile_from

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
-from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, lock
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.device import UNROLL, DeviceKernel
@@ -371,7 +371,10 @@ class Launcher:
         if argument.kind in ("ring", "field", "slim", "stream"):
             array = self.field(argument.key)
             tiled = argument.kind != "slim" or self.layout.tiled(self.slim[argument.key])
-            return array if argument.kind == "stream" else self.memory.flat(array, self.layout.lanes if tiled else 1)
+            if argument.kind == "stream":
+                return array
+            flat = self.memory.flat(array, self.layout.lanes if tiled else 1)
+            return displaced(flat, argument.cells) if argument.cells else flat
         if argument.key in self.strips:
             return self._strip_argument(argument, workers)
         if argument.kind in ("chunks", "inside"):

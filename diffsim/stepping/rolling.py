@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, operations, ordered, reads
 from diffsim.stepping.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.sharing import Classes, cost, operation_cost
@@ -65,11 +66,12 @@ def rows_together(program: Program, nest: Nest) -> int:
     """Rows that a nest without kept values computes together on a CPU, so that shared rows are loaded once.
 
     More rows save loads and cost registers. Measured on acoustics at 1024 x 1024, one thread, Gpoints/s with blocks of 1, 2
-    and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8.
+    and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8. Unaligned reads come from memory and need no registers:
+    order 8 with 2 and 4 rows 2.4, 2.5.
     """
     nodes = [a.node for a in nest.assigns]
     far = max((abs(o[-2]) for found in program.reads(nodes).values() for o in found if len(o) > 1), default=0)
-    block = 1 if far == 0 else 4 if far <= 2 else 2
+    block = 1 if far == 0 else 4 if far <= 2 or reads_unaligned() else 2
     while block > 1 and block * operations(nodes) > LONGEST_BODY:
         block //= 2
     return block

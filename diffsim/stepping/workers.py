@@ -20,7 +20,8 @@ from contextlib import ExitStack, nullcontext
 from functools import cached_property
 
 from diffsim.boundary import Ghost, Rules, fills
-from diffsim.expr.graph import Graph
+from diffsim.engine import reads_unaligned
+from diffsim.expr.graph import Graph, reads
 from diffsim.expr.source import Sources, Text, TileWriter, identifier, ring_row, row_start
 from diffsim.field import Layout
 from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
@@ -29,6 +30,8 @@ from diffsim.stepping.rolling import rows_together
 from diffsim.stepping.stored import StoredFields
 
 TALLEST_BLOCK = 4
+MOST_DISPLACED = 24
+"""Arguments for displaced arrays; Taichi takes 64 in all."""
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
 PATIENCE = 20_000
@@ -60,6 +63,22 @@ class WorkerKernel(Kernel):
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
         super().__init__(program, graph, fields)
         self.workers = workers
+
+    @cached_property
+    def _displaced(self) -> dict[tuple[str, int], str]:
+        """Arrays that nests read at other lanes, displaced: (array, cells) -> identifier. Of sparse fields, tiles are not neighbours."""
+        found: dict[tuple[str, int], str] = {}
+        if not reads_unaligned() or self.lanes == 1:
+            return found
+        for nest in self._variants:
+            roots = [*(nest.roots or [a.node for a in nest.assigns]), *(node for group in nest.groups for node in group.values.values())]
+            for name, offsets in reads(roots).items():
+                place = self.program.places.get(name)
+                if place is None or name in self.program.inline or place.array in self.sparse or place.array in self.slim:
+                    continue
+                for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
+                    found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
+        return found if len(found) <= MOST_DISPLACED else {}
 
     def _write(self) -> None:
         program, text = self.program, self.text

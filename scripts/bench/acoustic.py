@@ -35,10 +35,11 @@ def measure(case: Case) -> list[Figure]:
     final, traces = reference.run(scene.speed, short)
     compare("last pressure", solution.final["p"], final, TOLERANCE)
     compare("traces", solution.traces["p"], traces, TOLERANCE)
-    fields, stepper = simulation._checked(scene.inputs, steps), simulation._stepper
+    compiled = simulation._compiled
+    fields, stepper = compiled.checked(scene.inputs, steps), compiled.stepper
 
     def our_loop() -> float:
-        simulation._start(stepper, fields, steps)
+        compiled.start(fields, steps)
         return timed(lambda: stepper.advance(0, steps))
 
     def their_run() -> float:

@@ -33,10 +33,11 @@ def measure(case: Case) -> list[Figure]:
     inputs = {"kappa": kappa, "T": initial}
     reference = Diffusion((N, N), threads, DT / DX**2)
     compare("temperature", simulation.run(inputs, steps).final["T"], reference.run(kappa, initial, steps), TOLERANCE)
-    fields, stepper = simulation._checked(inputs, steps), simulation._stepper
+    compiled = simulation._compiled
+    fields, stepper = compiled.checked(inputs, steps), compiled.stepper
 
     def our_loop() -> float:
-        simulation._start(stepper, fields, steps)
+        compiled.start(fields, steps)
         return timed(lambda: stepper.advance(0, steps))
 
     def their_run() -> float:

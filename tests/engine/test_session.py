@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from diffsim import engine
-from diffsim.system import usable_cores
+from diffsim.engine import session
+from diffsim.system import REGISTER_VARIABLE, usable_cores
 
 AFFINITIES = """
 import json, os, sys
@@ -107,6 +108,7 @@ def test_a_device_that_is_not_there_changes_nothing() -> None:
     code = """
 from diffsim import engine
 from diffsim.engine import session
+from diffsim.engine import session
 s = simulate()
 s.run(x, 2)
 misc = engine.present().part("lang.misc")
@@ -186,15 +188,35 @@ def test_a_process_forked_after_use_is_refused_at_once() -> None:
         assert ended == "ended 3"
 
 
-@pytest.mark.parametrize(("width", "of_f32", "of_f64"), [(16, 4, 2), (32, 8, 4), (64, 16, 8)])
-def test_a_tile_fills_a_register(width: int, of_f32: int, of_f64: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("width", "of_f32", "of_f64"), [(16, 4, 2), (32, 16, 8), (64, 16, 8)])
+def test_a_tile_fills_one_register_or_two(width: int, of_f32: int, of_f64: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forced = dataclasses.replace(engine.settings(), register_bytes=width)
     monkeypatch.setattr("diffsim.engine.session.settings", lambda: forced)
     assert (engine.lanes("f4"), engine.lanes(float)) == (of_f32, of_f64)
 
 
+@pytest.mark.parametrize(
+    ("vendor", "width", "forced", "compiled"),
+    [
+        ("AuthenticAMD", 64, "", 32),
+        ("AuthenticAMD", 32, "", 32),
+        ("GenuineIntel", 64, "", 64),
+        ("AuthenticAMD", 64, "64", 64),
+        ("", 16, "", 16),
+    ],
+)
+def test_kernels_have_the_registers_that_the_compiler_knows(
+    vendor: str, width: int, forced: str, compiled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REGISTER_VARIABLE, forced)
+    monkeypatch.setattr(session, "processor_vendor", lambda: vendor)
+    monkeypatch.setattr(session, "register_bytes", lambda: width)
+    assert session.compiled_register_bytes() == compiled
+
+
 OVERTAKEN = """
 from diffsim import engine
+from diffsim.engine import session
 from diffsim.engine import session
 os.environ["DIFFSIM_PRECISION"] = "f32"
 ds.init(threads=1)
@@ -204,7 +226,7 @@ def look():
 def run():
     s = simulate()
     return len(s.run(x, 2).final)
-WAYS = {"settings": lambda: engine.settings().precision, "lanes": lambda: engine.lanes("f4") * 4 == session.register_bytes(), "run": run}
+WAYS = {"settings": lambda: engine.settings().precision, "lanes": lambda: engine.lanes("f4") == engine.lanes("f8") * 2, "run": run}
 forget = session.before_start[0]
 def slowly():
     thread.start()
@@ -233,6 +255,7 @@ def test_a_kernel_that_waited_while_another_thread_initialised_is_not_launched()
     """Bound kernels, kernels that are yet to be bound, whole runs and gradients."""
     code = """
 from diffsim import engine
+from diffsim.engine import session
 from diffsim.engine import session
 def uses(s):
     launcher = s._stepper.launcher

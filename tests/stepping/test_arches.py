@@ -88,6 +88,19 @@ def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.Mon
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW], ids=lambda case: case.name))
+def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for unaligned in False, True:
+        monkeypatch.setattr("diffsim.stepping.workers.reads_unaligned", lambda unaligned=unaligned: unaligned)
+        monkeypatch.setattr("diffsim.stepping.rolling.reads_unaligned", lambda unaligned=unaligned: unaligned)
+        monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: 4)
+        found[unaligned] = outputs(case, "f64")[0]
+    assert found[True].keys() == found[False].keys()
+    for key, values in found[True].items():
+        np.testing.assert_array_equal(values, found[False][key], err_msg=key)
+
+
 @pytest.mark.parametrize("names", gate(FIRST_ON_VULKAN, tuple(case.name for case in CASES if case.name not in LEFT_OUT)))
 def test_gpu_kernels_on_vulkan(names: tuple[str, ...]) -> None:
     require_vulkan()
