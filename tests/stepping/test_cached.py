@@ -15,7 +15,7 @@ from tests.engine.installed import require
 
 ROUNDING = 1e-13
 SHORT, LONG = "0.05", "0.1"
-ENGINES = ["taichi", pytest.param("quadrants", marks=pytest.mark.engines)]
+ENGINES = ["taichi", "quadrants"]
 
 
 def run(engine: str, folder: Path, *time_steps: str, cached: bool = True) -> dict[str, Any]:

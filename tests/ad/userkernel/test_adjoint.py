@@ -9,6 +9,8 @@ from diffsim.ad.userkernel import compiled
 from diffsim.errors import DivergenceError, KernelError, ShapeError
 from tests.language import ti
 
+pytestmark = pytest.mark.engines
+
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 F1 = ti.types.ndarray(dtype=ti.f32, ndim=1)
 ANY = ti.types.ndarray(ndim=1)
