@@ -23,10 +23,6 @@ OF_EACH_KIND = {
     "cases": ("f32", "acoustic 3-D", "functions"),
     "steps": ("f64", "heat"),
     "arrays": ("f32", "recurrence (3, 6000, 2)", "scan_vjp matrix (3, 6000, 2)", "reduce arg-max (3, 6000, 2)", "order 40000 50 1"),
-        "f32",
-        *(f"{name} (3, 6000, 2)" for name in ("recurrence", "scan_vjp matrix", "reduce arg-max")),
-        "histogram_vjp product 40000 50 1",
-    ),
     "blocks": ("f64", "linear algebra/products_of_stacks", "linear algebra/solve_a_vector", "positions/gather_with_repeats"),
     "users": ("f64", "struct_for", "atomics", "matrices", "carrying_loop_with_vectors", "function"),
 }
