@@ -4,7 +4,7 @@ from diffsim import start  # noqa: F401, I001  first, because the other imports 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from diffsim import checkpoint, errors, expr, integrators, layers, losses, numpy, optimize, records, solvers, tile
+from diffsim import checkpoint, errors, expr, integrators, layers, numpy
 from diffsim.ad import (
     check_grads,
     check_kernel,
@@ -38,11 +38,9 @@ from diffsim.ad import (
     while_loop,
 )
 from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
-from diffsim.certificate import certify
 from diffsim.errors import DiffsimError
 from diffsim.grid import Grid
 from diffsim.engine import init
-from diffsim.preconditioners import BlockJacobi
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
@@ -53,7 +51,15 @@ from diffsim.stepping.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:
+    from diffsim import losses, optimize, records, solvers, tile
+    from diffsim.certificate.certify import certify
+    from diffsim.preconditioners import BlockJacobi
     from diffsim.scene import Scene
+
+PARTS = ("losses", "optimize", "records", "scene", "solvers", "tile")
+"""Parts that are imported on first use. Together they take longer than all others."""
+NAMES = {"BlockJacobi": "diffsim.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
+"""Names that come from other such parts."""
 
 __all__ = [
     "Antiperiodic",
@@ -129,12 +135,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`Scene` and `scene`, on demand: what reads scene files takes as long to import as a third of all else."""
-    if name not in ("Scene", "scene"):
+    """Parts and names on demand."""
+    if name in PARTS:
+        return importlib.import_module(f"diffsim.{name}")
+    if name not in NAMES:
         raise AttributeError(f"module 'diffsim' has no attribute {name!r}")
-    scene = importlib.import_module("diffsim.scene")
-    return globals().setdefault(name, scene if name == "scene" else scene.Scene)
+    return globals().setdefault(name, getattr(importlib.import_module(NAMES[name]), name))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *PARTS})

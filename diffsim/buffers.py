@@ -2,7 +2,7 @@
 
 C's allocator returns the memory of an array of megabytes to the system, and the system clears the pages of the next one when they are
 first touched. Often that takes longer than the computation. So this module keeps the memory of large arrays after their last view is
-deleted, for the next arrays of about that size.
+deleted, for the next arrays of about that size: results of array programs, and the fields and records of simulations.
 """
 
 from __future__ import annotations
@@ -19,33 +19,42 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import PlanError
-from diffsim.system import total_memory
+from diffsim.system import clear_memory, reserves, total_memory
 
 SMALLEST = 1 << 18
 """Least bytes of memory that is kept: 64 pages cost more than the bookkeeping."""
 STEPS = 8
 """Sizes between powers of two, so that arrays of similar sizes share memory. At most an eighth of it is unused."""
-SHARE, MOST = 16, 1 << 30
-"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes."""
+SHARE, MOST = 8, 1 << 32
+"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes: a record of 1000 steps of a million cells."""
 ALIGNMENT = 64
+"""Bytes to a multiple of which each array is aligned: those of the widest vector registers, and of a cache line."""
 
 Block = npt.NDArray[np.uint8]
 
 
 class Pool:
-    """Unused blocks of memory, at most `limit` bytes.
+    """Unused blocks of memory, at most `limit()` bytes. It is called on first use, because asking the system takes long.
 
     The last view of an array may be deleted anywhere, also in a garbage collection within these methods. So no call waits for the lock:
     returned blocks stay in `_returned` until the holder of the lock is done, and a request meanwhile gets a new block.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._most: int | None = None
         self.held = 0
         self._lock = threading.Lock()
         self._returned: deque[Block] = deque()
         self._free: dict[int, deque[tuple[int, Block]]] = {}  # by size, each with the time of its return, the oldest first
         self._clock = 0
+
+    @property
+    def limit(self) -> int:
+        """Most bytes that are kept unused."""
+        if self._most is None:  # no lock: at worst two threads find the same
+            self._most = self._limit()
+        return self._most
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """A C-contiguous array with any content. Its memory returns to the pool when its last view is deleted."""
@@ -54,7 +63,17 @@ class Pool:
         size = math.prod(shape) * dtype.itemsize
         if size < SMALLEST or dtype.kind not in "fciub":
             return np.empty(shape, dtype)
-        return np.asarray(_Lease(self, self._take(size_class(size)), shape, dtype))
+        return np.asarray(_Lease(self, self._take(size)[0], shape, dtype))
+
+    def zeros(self, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A zeroed array of at least `SMALLEST` bytes as from `empty`. Memory that is new from the system is not touched."""
+        dtype, shape = np.dtype(dtype), tuple(shape)
+        size = math.prod(shape) * dtype.itemsize
+        block, new = self._take(size)
+        array = np.asarray(_Lease(self, block, shape, dtype))
+        if not new:
+            array.reshape(-1).view(np.uint8).fill(0)
+        return array
 
     def give(self, block: Block) -> None:
         """Return a block to the pool."""
@@ -73,24 +92,32 @@ class Pool:
         self._lock = threading.Lock()
         self._free, self.held = {}, 0
 
-    def _take(self, size: int) -> Block:
+    def _take(self, used: int) -> tuple[Block, bool]:
+        """A block for `used` bytes, and whether it is new.
+
+        The unused blocks and a new one stay within the limit together: the oldest go first. So no unused block is left beside a new one
+        that takes all of the limit.
+        """
         self._settle()
-        found = None
+        size, most, found, dropped = size_class(used), self.limit, None, []
         if self._lock.acquire(blocking=False):
             try:
                 if blocks := self._free.get(size):
                     found = blocks.pop()[1]  # the youngest: it may be in the cache
                     self.held -= size
+                else:
+                    dropped = self._drop(most - size)
             finally:
                 self._lock.release()
+        del dropped
         self._settle()
         if found is not None:
-            return found
+            return found, False
         try:
-            return _new(size)
+            return clear_memory(size, used + ALIGNMENT), True
         except MemoryError:
             self.release()
-            return _new(size)
+            return clear_memory(size, used + ALIGNMENT), True
 
     def _settle(self) -> None:
         """Store returned blocks. Blocks that return while the lock is held are stored by the holder's next turn."""
@@ -102,14 +129,18 @@ class Pool:
             del dropped
 
     def _put_away(self) -> list[Block]:
-        """Remove and return the blocks beyond the limit, the least recently used first."""
-        dropped = []
+        """Keep the returned blocks. Remove and return those beyond the limit."""
         while self._returned:
             block = self._returned.popleft()
             self._clock += 1
             self._free.setdefault(block.size, deque()).append((self._clock, block))
             self.held += block.size
-        while self.held > self.limit:
+        return self._drop(self.limit)
+
+    def _drop(self, most: int) -> list[Block]:
+        """Remove and return blocks until at most `most` bytes are held, the least recently used first."""
+        dropped = []
+        while self.held > max(most, 0):
             size = min((blocks[0][0], size) for size, blocks in self._free.items() if blocks)[1]
             dropped.append(self._free[size].popleft()[1])
             self.held -= size
@@ -141,10 +172,6 @@ def size_class(size: int) -> int:
     return -(-(size + ALIGNMENT) // step) * step
 
 
-def _new(size: int) -> Block:
-    return np.empty(size, np.uint8)
-
-
 def _limit() -> int:
     """Most bytes that the pool keeps: 1 GiB if the system does not report its memory."""
     with contextlib.suppress(PlanError):
@@ -152,10 +179,12 @@ def _limit() -> int:
     return MOST
 
 
-_pool = Pool(_limit())
+_pool = Pool(_limit)
+reserves.append(_pool)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 empty = _pool.empty
+zeros = _pool.zeros
 release = _pool.release
 
 

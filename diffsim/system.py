@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import gc
+import mmap
 import os
 import platform
 import re
@@ -17,9 +18,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-import psutil
+import numpy.typing as npt
 
 from diffsim.errors import BackendError, PlanError
 
@@ -36,11 +38,14 @@ ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of tiles, for tests of all widths on one machine."""
+USUAL_CACHE = 16 << 20
 CACHED = 0
 DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
 LOCKS = fcntl is not None
 """Whether `lock_file` works."""
+HUGE_PAGE = 1 << 21
+"""Bytes of a huge page on x86-64 and, with pages of 4 KiB, on ARM. Elsewhere `clear_memory` only aligns more than it has to."""
 
 
 # cores
@@ -125,11 +130,61 @@ def _width(features: Sequence[str]) -> int:
     return 32 if {"AVX2", "X86_V3"} & set(features) else 16
 
 
+def last_cache_bytes() -> int:
+    """Bytes of the CPU's last cache, or a usual number of them where the system does not say."""
+    caches = (ROOT / "sys/devices/system/cpu/cpu0/cache").glob("index*")
+    found = [(_text(cache / "level"), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
+    return max(((level, int(size[1]) << 10) for level, size in found if size), default=("", USUAL_CACHE))[1]
+
+
 # memory
+
+
+class Reserve(Protocol):
+    """Memory that this process keeps for later arrays."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of it."""
+
+    def release(self) -> None:
+        """Return it to the system."""
+
+
+reserves: list[Reserve] = []
+"""What they hold counts as available, since they return it before it would be missing. `give_back_memory` empties them."""
+
+
+def clear_memory(size: int, used: int | None = None) -> npt.NDArray[np.uint8]:
+    """Zeroed memory, whose pages the system gives when they are first touched. The pages are huge ones where it has them: a page of
+    4 KiB takes 2 us at its first touch, and a huge one as long as 100 of them.
+
+    Args:
+        size: bytes.
+        used: how many of them are used first, None: all. The pages of the others are not given with those.
+
+    Raises:
+        MemoryError: the system has too little.
+    """
+    if not hasattr(mmap, "MADV_HUGEPAGE"):  # not Linux
+        return np.zeros(size, np.uint8)
+    pages = round((size if used is None else used) / HUGE_PAGE)  # the last one only if at least half of it is used
+    try:
+        mapped = mmap.mmap(-1, size + (HUGE_PAGE if pages else 0), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"expected {size} bytes of memory, the system has too little: {error}") from error
+    block = np.frombuffer(mapped, np.uint8)
+    start = -block.ctypes.data % HUGE_PAGE if pages else 0
+    if pages:
+        with contextlib.suppress(OSError):  # a system without huge pages
+            mapped.madvise(mmap.MADV_HUGEPAGE, start, min(pages * HUGE_PAGE, len(mapped) - start))
+    return block[start : start + size]
 
 
 def total_memory() -> int:
     """Bytes of memory that this process can ever have: the machine's, cut by the limits of its control groups (v1 or v2)."""
+    import psutil
+
     limits = [limit for limit, _ in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):  # on Linux, psutil reads /proc
         return min(psutil.virtual_memory().total, *limits)
@@ -140,7 +195,7 @@ def available_memory() -> int:
     """Bytes that this process may still allocate without swapping or being killed.
 
     That is the smaller of what the system calls available and what the limits of the control groups leave, where file pages that the
-    kernel can drop do not count as used.
+    kernel can drop do not count as used, nor does memory that diffsim keeps for later arrays.
 
     Raises:
         PlanError: the system does not report its memory.
@@ -154,14 +209,19 @@ def available_memory() -> int:
         budget = int(AUTO_FRACTION * available_memory())  # what "auto" allows a gradient
         assert budget > 0
     """
-    room = [limit - used for limit, used in _group_limits(ROOT)]
+    import psutil
+
+    kept = sum(reserve.held for reserve in reserves)
+    room = [limit - used + kept for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
-        return max(min(psutil.virtual_memory().available, *room, sys.maxsize), 0)
+        return max(min(psutil.virtual_memory().available + kept, *room, sys.maxsize), 0)
     return max(min(_sysconf_memory(("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")), *room, sys.maxsize), 0)
 
 
 def resident_memory() -> int:
     """Resident bytes of this process; if the system does not report them, their peak so far."""
+    import psutil
+
     with contextlib.suppress(OSError, psutil.Error):
         return int(psutil.Process().memory_info().rss)
     return peak_memory()
@@ -174,6 +234,8 @@ def peak_memory() -> int:
         return found
     if resource is not None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    import psutil
+
     with contextlib.suppress(OSError, psutil.Error):
         info = psutil.Process().memory_info()
         return int(getattr(info, "peak_wset", info.rss))  # the former on Windows
@@ -181,8 +243,10 @@ def peak_memory() -> int:
 
 
 def give_back_memory() -> None:
-    """Return unused memory of Python and the C library to the system, if they support that."""
+    """Return unused memory of diffsim, Python and the C library to the system, if they support that."""
     gc.collect()
+    for reserve in reserves:
+        reserve.release()
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library, or another system
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -19,7 +19,7 @@ PLENTY = 1 << 30
 
 @pytest.fixture
 def pool() -> Pool:
-    return Pool(PLENTY)
+    return Pool(lambda: PLENTY)
 
 
 def address(array: np.ndarray) -> int:
@@ -54,7 +54,7 @@ def test_a_view_keeps_memory(pool: Pool, view) -> None:
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     size = size_class(SMALLEST)
-    pool = Pool(3 * size)
+    pool = Pool(lambda: 3 * size)
     arrays = [pool.empty(SMALLEST, "u1") for _ in range(5)]
     places = [address(a) for a in arrays]
     while arrays:
@@ -63,6 +63,27 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     assert pool.held == 3 * size
     again = [pool.empty(SMALLEST, "u1") for _ in range(3)]
     assert {address(a) for a in again} == set(places[2:])
+
+
+def test_new_memory_takes_the_place_of_what_is_kept() -> None:
+    """Before memory is asked of the system, unused memory goes that would not stay within the limit with it."""
+    size = size_class(SMALLEST)
+    pool = Pool(lambda: 3 * size)
+    del (arrays := [pool.empty(SMALLEST, "u1") for _ in range(3)])[:]
+    assert pool.held == 3 * size
+    other = pool.empty(SMALLEST + SMALLEST // 2, "u1")
+    assert pool.held == size
+    huge = pool.empty(4 * SMALLEST, "u1")
+    assert pool.held == 0 and not arrays and other.size < huge.size
+
+
+def test_zeros_are_zero_also_in_used_memory(pool: Pool) -> None:
+    for _ in range(3):
+        array = pool.zeros((3, LARGE), "f4")
+        assert array.shape == (3, LARGE) and array.dtype == np.float32 and not array.any()
+        assert address(array) % buffers.ALIGNMENT == 0
+        array[...] = np.nan
+        del array
 
 
 def test_release(pool: Pool) -> None:
@@ -207,3 +228,18 @@ def test_results_are_the_callers_own() -> None:
     whole = np.ones((4, 1 << 15))
     (part,) = ds.vjp(lambda x: dnp.reshape(x, (2, -1)), x)[1](whole[:2])
     assert not np.shares_memory(part, whole)
+
+
+def test_a_cotangent_of_ones_gives_results_that_are_the_callers_own() -> None:
+    """The gradient of sum(x * y) for x has the entries of y, but not its memory; also if the record stays, and for numbers of y itself."""
+    x, y = np.linspace(1.0, 2.0, LARGE), np.linspace(3.0, 4.0, LARGE)
+    before = y.copy()
+    _, pullback = ds.vjp(lambda x, y: dnp.sum(x * y), x, y)
+    for _ in range(2):
+        for bar, wanted in zip(pullback(1.0), (before, x), strict=True):
+            assert np.array_equal(bar, wanted) and not np.shares_memory(bar, x) and not np.shares_memory(bar, y)
+            bar[:] = np.nan
+    constant = ds.grad(lambda x: dnp.sum(x * y))(x)
+    squares = ds.grad(lambda x: dnp.sum(x * x))(x)
+    constant[:] = 0
+    assert np.array_equal(y, before) and np.array_equal(squares, 2 * x)

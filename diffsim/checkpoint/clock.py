@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
+MEASURED_FIRST, MEASURED_THEN = 8, 16
+"""Pieces of work of each kind that are measured where a measurement waits for a GPU: the first ones, then one of so many."""
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
 
 
@@ -20,6 +22,7 @@ class Clock:
         self.total, self.reverse_weight = total, reverse_weight
         self.done = dict.fromkeys(total, 0)
         self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
+        self._pieces = dict.fromkeys(total, 0)
         self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
         self._advances_left: float | None = None  # seconds, where step times differ
         self._times: StepTimes | None = None
@@ -28,12 +31,19 @@ class Clock:
         """Set the predicted time of the remaining advances. Each step takes as long as in the first run."""
         self._advances_left, self._times = seconds, times
 
-    def note(self, kind: str, start: int, stop: int, seconds: float) -> None:
-        """Note that steps start..stop-1 took `seconds`."""
+    def measures_next(self, kind: str) -> bool:
+        """Whether the next piece of this kind is one of the few that are measured where that has a cost."""
+        return self._pieces[kind] < MEASURED_FIRST or self._pieces[kind] % MEASURED_THEN == 0
+
+    def note(self, kind: str, start: int, stop: int, seconds: float | None) -> None:
+        """Note that steps start..stop-1 took `seconds`; None: it was not measured."""
         steps = stop - start
         self.done[kind] += steps
+        self._pieces[kind] += 1
         if kind == "advance" and self._times is not None and self._advances_left is not None:
             self._advances_left -= self._times.between(start, stop)
+        if seconds is None:
+            return
         if kind not in self._first:
             self._first[kind] = steps, seconds
         else:

@@ -19,7 +19,7 @@ from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.schedules.weighted import Weighted
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
-from diffsim.engine import clock
+from diffsim.engine import backend, clock
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if neither schedule nor stepper sets one
@@ -27,6 +27,7 @@ UNEVEN = 1.5  # a step that takes more than this many times the usual time count
 SHARE = 0.1  # share of the first run's time beyond that, from which on a new plan is tried, since planning costs time
 SAVING = 0.05  # share of the advances' time that a new plan must save
 PIECES = 128  # the number of timed pieces of the first run, if its length is known
+PIECES_WAITED_FOR = 16  # the same where a measurement waits for a GPU
 PIECE_SECONDS = 1e-3  # a timed piece takes at least this long
 WORTH = 0.5  # seconds that a new plan must save
 REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were noise
@@ -345,11 +346,12 @@ class Sweep:
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
     def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
-        began = clock()
+        measured = backend().on_host or self._times is not None or self.clock.measures_next(kind)  # a GPU has to be waited for
+        began = clock() if measured else 0.0
         found = call(start, stop)
-        seconds = clock() - began
+        seconds = clock() - began if measured else None
         self.clock.note(kind, start, stop, seconds)
-        if self._times is not None and kind != "reverse":
+        if self._times is not None and seconds is not None and kind != "reverse":
             self._times.note(start, stop, seconds)
         return found
 
@@ -416,7 +418,8 @@ class Sweep:
             return self.end
         pace = self.clock.step_seconds("advance")
         least = 1 if pace is None else int(PIECE_SECONDS / max(pace, 1e-9))
-        return max((self.end or 0) // PIECES, least, 1)
+        pieces = PIECES if backend().on_host else PIECES_WAITED_FOR
+        return max((self.end or 0) // pieces, least, 1)
 
     def _steps_a_turn(self, kind: str, whole: int) -> int:
         """The number of steps in a piece of an action of `whole` steps."""

@@ -8,11 +8,13 @@ import numpy.typing as npt
 
 from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage.fingerprint import fingerprint
-from diffsim.engine import clock
+from diffsim.engine import backend, clock
 from diffsim.errors import ReplayError
 
 SHARE = 0.02  # share of the first run's time for the grid, for saved states, and for comparing, each: 2 to 4 % of a sweep
 MOST_KNOWN = 1024  # fingerprints kept, each of 8 bytes
+MEASURED = 16
+"""Pieces of the first run that are measured where that waits for a GPU; the others count as if they had the same pace."""
 COARSEST = 2**40
 
 Arrays = Callable[[], Sequence[npt.NDArray]]
@@ -47,7 +49,7 @@ class ReplayGuard:
         self._worked = 0.0  # seconds that they took
         self._spent, self._least = 0.0, float("inf")  # seconds of all fingerprints, and of the quickest of a state
         self._kept = 0  # fingerprints of states that the first run saved, which are not on the grid
-        self._began: tuple[int, float] | None = None
+        self._began: tuple[int, float | None] | None = None  # a step, and when it began; None: not measured
 
     @property
     def seconds(self) -> float:
@@ -56,7 +58,8 @@ class ReplayGuard:
 
     def next(self, start: int, stop: int) -> int:
         """The next state at which a run from `start` to `stop` pauses for `reached`: one that is compared, or `stop`."""
-        self._began = start, clock()
+        measured = backend().on_host or self._pieces <= MEASURED  # a GPU has to be waited for
+        self._began = start, clock() if measured else None
         return min(stop, (start // self.stride + 1) * self.stride)
 
     def reached(self, step: int, since: int) -> None:
@@ -64,8 +67,9 @@ class ReplayGuard:
         if not self._ended and self._began is not None and step > self._reached:
             start, began = self._began
             if self._pieces:
-                self._steps += step - start
-                self._worked += clock() - began
+                steps = step - start
+                self._worked += steps * self._worked / self._steps if began is None else clock() - began
+                self._steps += steps
             self._pieces += 1
         if step % self.stride:
             return

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim import buffers
 from diffsim.engine.engines import language
 from diffsim.engine.kernels import shared_kernel
 from diffsim.engine.session import check_generation, lock, settings
 
-ALIGNMENT = 64
+ALIGNMENT = buffers.ALIGNMENT
 """Alignment in bytes. A full-width vector store to a less aligned buffer ends the process."""
 
 
@@ -38,7 +39,9 @@ class Memory(Protocol):
 def aligned(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     """A zeroed C-contiguous array that starts on an `ALIGNMENT` boundary."""
     dtype = np.dtype(dtype)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
+    if count * dtype.itemsize >= buffers.SMALLEST:
+        return buffers.zeros(shape, dtype)
     raw = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)

@@ -11,9 +11,13 @@ ultraparallel computing, SIAM Journal on Scientific Computing 33 (2011) 2864 - 2
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array, csr_array, eye_array, kron
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 COARSEST = 300
 """Most unknowns of the coarsest grid, which uses a dense inverse."""
@@ -60,6 +64,8 @@ class Galerkin:
 
 def _interpolation(shape: tuple[int, ...]) -> tuple[csr_array, tuple[int, ...]]:
     """The interpolation from a coarser grid, and the shape of that grid."""
+    from scipy.sparse import csr_array, eye_array, kron
+
     total, coarse = None, []
     for n in shape:
         along = _halved(n) if n >= FEWEST else eye_array(n, format="csr")
@@ -70,6 +76,8 @@ def _interpolation(shape: tuple[int, ...]) -> tuple[csr_array, tuple[int, ...]]:
 
 def _halved(n: int) -> csr_array:
     """Linear interpolation from cells twice as wide to n cells. Beyond the last centre the value is constant."""
+    from scipy.sparse import coo_array
+
     cells, wide = np.arange(n), (n + 1) // 2
     near = cells // 2
     far = np.clip(near + np.where(cells % 2, 1, -1), 0, wide - 1)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from diffsim.linear.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Product: TypeAlias = Callable[[npt.NDArray], npt.NDArray]
 

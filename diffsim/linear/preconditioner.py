@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator
 
 from diffsim import arguments
 from diffsim.errors import ParameterError
 from diffsim.linear.iterations import Product
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
 
 
 class Preconditioner(ABC):
@@ -35,7 +37,7 @@ class Preconditioner(ABC):
 
 ITERATIVE = ("auto", "cg", "bicgstab")
 """Methods that take a preconditioner."""
-Given: TypeAlias = Preconditioner | Callable[[csr_array, tuple[int, ...]], LinearOperator]
+Given: TypeAlias = "Preconditioner | Callable[[csr_array, tuple[int, ...]], LinearOperator]"
 
 
 def products(given: Given, matrix: csr_array, shape: tuple[int, ...]) -> tuple[Product, Product]:
@@ -44,6 +46,8 @@ def products(given: Given, matrix: csr_array, shape: tuple[int, ...]) -> tuple[P
     Raises:
         ParameterError: the function gave something else.
     """
+    from scipy.sparse.linalg import LinearOperator
+
     found = given(matrix, shape)
     if not isinstance(found, LinearOperator) or found.shape != matrix.shape:
         shown = f"one of shape {found.shape}" if isinstance(found, LinearOperator) else type(found).__name__

@@ -6,11 +6,10 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, linalg
 
 from diffsim.errors import ConvergenceError, ParameterError, SingularError
 from diffsim.linear.galerkin import Galerkin
@@ -18,7 +17,10 @@ from diffsim.linear.iterations import End, Product, biconjugate_gradients, conju
 from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.neighbours import SYMMETRIC, Neighbours
 
-Matrix: TypeAlias = csr_array | Neighbours
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Matrix: TypeAlias = "csr_array | Neighbours"
 Near: TypeAlias = tuple[Product, Product]
 """Products with an approximate inverse, and with its transpose."""
 
@@ -54,6 +56,8 @@ class Factored(Solver):
     """
 
     def __init__(self, matrix: csr_array) -> None:
+        from scipy.sparse import linalg
+
         self._matrix, self._size = matrix, abs(matrix).max()
         try:
             self._factors = linalg.splu(matrix.tocsc())
@@ -107,7 +111,7 @@ class Iterated(Solver):
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
         given = right_side.ravel().astype(float)
-        matrix = self._matrix.T.tocsr() if transposed and isinstance(self._matrix, csr_array) else self._matrix
+        matrix = self._matrix.T.tocsr() if transposed and not isinstance(self._matrix, Neighbours) else self._matrix
         size = norm(given)
         if not size:
             return np.zeros(right_side.shape)
@@ -209,6 +213,8 @@ class BiConjugateGradients(Iterated):
 
     @functools.cached_property
     def _factors(self) -> Any:
+        from scipy.sparse import linalg
+
         try:
             return linalg.spilu(self._sparse.tocsc(), drop_tol=1e-4, fill_factor=10)
         except RuntimeError as error:

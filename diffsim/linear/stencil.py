@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array, csr_array, kron
 
 from diffsim.boundary import Rules, Sides, extend, ghosts
 from diffsim.errors import ShapeError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Offset = tuple[int, ...]
 
@@ -27,6 +30,8 @@ def extension(n: int, reach: int, sides: Sides) -> csr_array:
         raise ShapeError(
             f"the grid has {n} cells along an axis, fewer than the reach of the operator's stencil, {reach}; enlarge it or lower the order"
         )
+    from scipy.sparse import coo_array
+
     outside = [(reach + ghost.position, cell, weight) for ghost in ghosts(sides, n, reach) for cell, weight in ghost.cells]
     rows, columns, values = (np.array(part) for part in zip(*outside, strict=True)) if outside else (np.zeros(0, int),) * 3
     cells = np.arange(n)
@@ -84,6 +89,8 @@ class Stencil:
     def _pattern(self) -> tuple[npt.NDArray, ...]:
         """Offset, row and factor of all contributions, in order of row and column. Then the first contribution and the column of each entry
         of the matrix, and the first entry of each row."""
+        from scipy.sparse import kron
+
         which, rows, columns, factors = [], [], [], []
         for number, offset in enumerate(self.offsets):
             matrix = self.along[0][offset[0]]
@@ -106,6 +113,8 @@ class Stencil:
 
     def matrix(self, weights: Sequence[float | npt.NDArray]) -> csr_array:
         """The matrix with a weight for each offset: a number, or an array over the cells."""
+        from scipy.sparse import csr_array
+
         of, row, factors, begins, columns, pointers = self._pattern
         values = np.empty(len(of))
         for number, weight in enumerate(weights):

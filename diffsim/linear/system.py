@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
@@ -17,6 +16,9 @@ from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Fact
 from diffsim.linear.stencil import Offset, Stencil
 from diffsim.linear.transforms import Diagonal, diagonal
 from diffsim.linear.tridiagonal import Tridiagonal, axis_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Method: TypeAlias = Literal["auto", "tridiagonal", "direct", "cg", "bicgstab", "lu"]
 METHODS: tuple[Method, ...] = get_args(Method)

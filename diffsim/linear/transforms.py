@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 
 from diffsim.linear.sparse import require_compatible
 from diffsim.linear.stencil import Stencil
@@ -36,6 +35,8 @@ class Transform:
     real: dict[int, tuple[str, int]]
 
     def forward(self, values: npt.NDArray) -> npt.NDArray:
+        from scipy import fft
+
         given = values
         for axis, (kind, number) in self.real.items():
             values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho", overwrite_x=values is not given)
@@ -43,6 +44,8 @@ class Transform:
 
     def backward(self, values: npt.NDArray) -> npt.NDArray:
         """The inverse of `forward`. It may overwrite its argument."""
+        from scipy import fft
+
         if self.fourier:
             values = fft.irfftn(values, [self.shape[axis] for axis in self.fourier], axes=self.fourier, norm="ortho")
         for axis, (kind, number) in self.real.items():

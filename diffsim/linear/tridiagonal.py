@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
 
 from diffsim.errors import SingularError
 from diffsim.linear.stencil import Stencil
@@ -114,10 +113,14 @@ class InARow:
     """All lines as one matrix, factored by LAPACK with pivoting. The bands are 0 beyond the ends of lines."""
 
     def __init__(self, lower: npt.NDArray, diagonal: npt.NDArray, upper: npt.NDArray) -> None:
+        from scipy.linalg import lapack
+
         *self._factors, _ = lapack.dgttrf(lower.T.ravel()[1:], diagonal.T.ravel(), upper.T.ravel()[:-1])
         self.pivots = self._factors[1].reshape(diagonal.shape[::-1]).T
 
     def solve(self, lines: npt.NDArray, transposed: bool) -> npt.NDArray:
+        from scipy.linalg import lapack
+
         found, _ = lapack.dgttrs(*self._factors, lines.T.ravel(), trans="T" if transposed else "N")
         return found.reshape(lines.shape[::-1]).T
 

@@ -23,7 +23,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def outside(module: ModuleType, *, alone: bool = False, calls: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def outside(
+    module: ModuleType, *, alone: bool = False, calls: bool = False, large: Callable[..., Any] = lambda *args, **kwargs: None
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Outside of a derivative, take the function of the same name of a module of NumPy; inside, refuse what that one refuses.
 
     The function itself is kept as `own`: that is where arrays of ours lead when NumPy dispatches to them.
@@ -32,6 +34,7 @@ def outside(module: ModuleType, *, alone: bool = False, calls: bool = False) -> 
         module: of NumPy.
         alone: NumPy's is called inside only to explain an error: it would be much slower.
         calls: the function calls functions of the user's, which NumPy must not call as well.
+        large: of the same arguments; gives the result where it is faster than NumPy's, otherwise None.
     """
 
     def decorate(own: Callable[P, T]) -> Callable[P, T]:
@@ -42,7 +45,10 @@ def outside(module: ModuleType, *, alone: bool = False, calls: bool = False) -> 
 
         @functools.wraps(own)
         def function(*args: P.args, **kwargs: P.kwargs) -> T:
-            return inside(*args, **kwargs) if local.depth else theirs(*args, **kwargs)
+            if local.depth:
+                return inside(*args, **kwargs)
+            found: T | None = large(*args, **kwargs)
+            return theirs(*args, **kwargs) if found is None else found
 
         function.own = inside  # type: ignore[attr-defined]
         return function

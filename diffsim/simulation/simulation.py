@@ -29,7 +29,6 @@ from diffsim.simulation.sizes import sizes_for, sizes_of
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import trace
 from diffsim.simulation.turns import Turn
-from diffsim.simulation.vtk import write_vtk
 from diffsim.stepping.declared import check_declared
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
@@ -379,6 +378,8 @@ class Simulation(Summary):
             ParameterError: the path has another ending.
             ShapeError: an array is not of this simulation's shape.
         """
+        from diffsim.simulation.vtk import write_vtk
+
         found = described(self._compiled, solution, inputs, gradient)
         return write_vtk(path, self.grid, [array for array in found if not array.rows])
 

@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,8 @@ _DIGITS = 12  # characters of a key in the names of files
 @functools.cache
 def _versions(engine: str) -> tuple[str, ...]:
     """The engine, and the versions of the decisive packages. Reading them takes milliseconds, as long as a small gradient."""
+    from importlib.metadata import version
+
     return engine, *map(version, (engine, *DECISIVE))
 
 

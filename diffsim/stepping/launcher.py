@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
-from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, clock, displaced, lock
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.device import UNROLL, DeviceKernel
@@ -21,7 +21,6 @@ from diffsim.stepping.kernel import (
     BEGIN,
     CAPACITY,
     DONE,
-    FIRST,
     GATE,
     LEFT_BEGIN,
     LEFT_DONE,
@@ -35,9 +34,11 @@ from diffsim.stepping.names import strip
 from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
+from diffsim.stepping.queue import Queue, put_numbers
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
+from diffsim.stepping.wavefront import Wavefront, WavefrontKernel
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
@@ -84,12 +85,14 @@ class Launcher:
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = backend().memory
         self.arrays: dict[str, Any] = {}
-        self._compiled: dict[tuple[str, int], Any] = {}
-        self._bound: dict[tuple[str, int], BoundKernel] = {}
+        self._compiled: dict[tuple[str, int, Wavefront | None], Any] = {}
+        self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
+        self._wavefronts: dict[tuple[str, int], Wavefront | None] = {}
         self._scratch: Any = None
         self._controls: dict[str, Any] = {}  # by program, for any number of workers
         self._tables: dict[tuple[Sparse, str], Any] = {}
         self._paces: dict[str, Pace] = {}
+        self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
@@ -221,11 +224,13 @@ class Launcher:
 
     # launches
 
-    def source_of(self, program: Program, workers: int | None = None) -> Kernel:
+    def source_of(self, program: Program, workers: int | None = None, wavefront: Wavefront | None = None) -> Kernel:
         """The kernel of a program, as source, for a number of workers (None: all threads)."""
         threads = backend().threads
         if threads is None:
             return DeviceKernel(program, self.graph, self.fields)
+        if wavefront is not None:
+            return WavefrontKernel(program, self.graph, self.fields, workers or threads, wavefront)
         return WorkerKernel(program, self.graph, self.fields, workers or threads)
 
     def text_of(self, program: Program) -> str:
@@ -261,10 +266,11 @@ class Launcher:
             if isinstance(self._control(program), np.ndarray):
                 self._launch(program, pace)
             else:
-                kernel, begin = self._kernel(program, 1), clock()
+                self._queue.begin(pace)
+                kernel = self._kernel(program, 1)
                 for t in range(0, count, UNROLL):
                     kernel(t)
-                pace.note(count, clock() - begin)
+                self._queue.end(pace, count)
             done += count
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
@@ -310,31 +316,48 @@ class Launcher:
     def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
         control = self._control(program)
-        host = isinstance(control, np.ndarray)
-        values = control if host else np.zeros(control_size(program), np.int32)
-        values[STEPS], values[FIRST] = steps, first
-        for name, table in tables.items():
-            if name in program.entries:
-                offset = table_offset(program, name)
-                values[offset : offset + len(table)] = table
-        if not host:
+        parts = {STEPS: np.array((steps, first), np.int32)} | {
+            table_offset(program, a): t for a, t in tables.items() if a in program.entries
+        }
+        if not isinstance(control, np.ndarray) and all(put_numbers(control, at, part) for at, part in parts.items()):
+            return
+        values = control if isinstance(control, np.ndarray) else np.zeros(control_size(program), np.int32)
+        for at, part in parts.items():
+            values[at : at + len(part)] = part
+        if values is not control:
             self.memory.write(control, values)
 
     def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
         """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
         control = self._control(program)
+        end = int(control[STEPS])
         control[DONE], control[BEGIN] = done, 0
-        while True:
+        workers, wavefront = 0, None
+        while control[DONE] < end:
+            if not control[BEGIN]:
+                workers = pace.workers()
+                wavefront = self._wavefront(program, workers, end - int(control[DONE]))
+            elif wavefront is None:  # slabs are of no account between operations, but within a wavefront they are
+                workers = pace.workers()
+            control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
-            kernel = self._kernel(program, pace.workers())
+            kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()
             seconds = time.perf_counter() - begin
-            if not control[LEFT_BEGIN]:
-                pace.note(int(control[STEPS] - control[DONE]), seconds)
-                return
-            pace.note(int(control[LEFT_DONE] - control[DONE]), seconds, left=True)
-            control[DONE], control[BEGIN] = control[LEFT_DONE], control[LEFT_BEGIN]
+            left = bool(control[LEFT_BEGIN])
+            reached = int(control[LEFT_DONE] if left else control[STEPS])
+            pace.note(reached - int(control[DONE]), seconds, left)
+            control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
+
+    def _wavefront(self, program: Program, workers: int, steps: int) -> Wavefront | None:
+        """How the next steps are computed together, or None if each is computed alone."""
+        key = program.name, workers
+        if key not in self._wavefronts:
+            found = Wavefront.of(program, self.fields, workers)
+            self._wavefronts[key] = found if found is not None and found.pays(program, self.fields, workers) else None
+        found = self._wavefronts[key]
+        return found if found is not None and steps >= found.steps else None
 
     def _control(self, program: Program) -> Any:
         """The control array of a program's kernels."""
@@ -342,15 +365,15 @@ class Launcher:
             self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
         return self._controls[program.name]
 
-    def _kernel(self, program: Program, workers: int) -> BoundKernel:
-        key = (program.name, workers)
+    def _kernel(self, program: Program, workers: int, wavefront: Wavefront | None = None) -> BoundKernel:
+        key = (program.name, workers, wavefront)
         if key not in self._bound:
             with lock:
                 check_generation(self.generation)
-                self._bound[key] = self._bind(key, self.source_of(program, workers), self._control(program), workers)
+                self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._control(program), workers)
         return self._bound[key]
 
-    def _bind(self, key: tuple[str, int], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
+    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
         given = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
@@ -389,7 +412,7 @@ class Launcher:
             "starts": lambda: starts,
             "members": lambda: members,
             "weights": lambda: weights,
-            "slabs": lambda: self._slabs(cells, workers),
+            "rows": lambda: self._first_of_rows(cells),
         }
         return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
 
@@ -427,12 +450,14 @@ class Launcher:
         sparse = next((each for state, each in self.sparse.items() if strip(state) == name), None)
         return found if sparse is None else sparse.addresses(found)
 
-    def _slabs(self, cells: IntArray, workers: int) -> IntArray:
-        """The index of each worker's first cell. Cells are in C order."""
+    def _first_of_rows(self, cells: IntArray) -> IntArray:
+        """The index of the first cell of each row of the first axis, and the number of cells. Cells are in C order."""
         rows = cells[:, 0] if self.layout.rows == self.layout.shape[:-1] else np.zeros(len(cells))
-        slabs = np.searchsorted(rows, slab_bounds(self.layout, workers))
-        slabs[-1] = len(cells)
-        return slabs
+        return np.searchsorted(rows, np.arange(self.layout.rows[0] + 1))
+
+    def _slabs(self, tiles: IntArray, workers: int) -> IntArray:
+        """The index of the first tile of each worker's slab, and the number of tiles."""
+        return self._first_of_rows(tiles)[slab_bounds(self.layout, workers)]
 
     def _stored(self, cells: IntArray) -> IntArray:
         """Cells as row indices in storage and a padded position along the last axis."""

@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, operations, ordered, reads
@@ -197,6 +195,9 @@ def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
                         edges[out, 2 * index[of[argument.id]]] = FOREVER
     for key in whole:
         edges[source, 2 * index[key]] = FOREVER
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
     rows, columns = np.array(list(edges)).T
     capacity = coo_array((np.array(list(edges.values()), np.int32), (rows, columns)), shape=(sink + 1, sink + 1)).tocsr()
     left = capacity - maximum_flow(capacity, source, sink).flow

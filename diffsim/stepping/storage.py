@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from diffsim import buffers
 from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.forward import ring_depths
 from diffsim.stepping.launcher import Launcher
@@ -28,6 +29,7 @@ class Storage:
         self._programs, self._launcher, self._depths = programs, launcher, ring_depths(programs.step)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
+        self._unneeded = False  # whether unused memory may be left of arrays that were exchanged, or of earlier simulations
 
     def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
         """Allocate memory for `slots` saved states and a record of `recorded` steps.
@@ -64,6 +66,9 @@ class Storage:
                 levels = self._working_levels(self._programs.adjoint.program, name, depth) + second
                 if self._grow(name, levels, exact):
                     self.bars[name] = Ring(depth, self._programs.adjoint.program.in_place(name), levels)
+            if self._unneeded:  # all large arrays have their memory now
+                buffers.release()
+                self._unneeded = False
         except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
             self.release()
             raise
@@ -74,6 +79,7 @@ class Storage:
         if present == levels or (present > levels and not exact):
             return False
         self._launcher.allocate(name, (levels, *self._launcher.storage(name)))
+        self._unneeded = self._unneeded or exact or present > 0
         return True
 
     def release(self) -> None:

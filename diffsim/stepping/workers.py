@@ -44,17 +44,18 @@ NOTHING = 1 << 20
 
 def useful_workers(layout: Layout, threads: int) -> int:
     """The number of threads that get a slab."""
-    return max(1, min(threads, layout.rows[0] // _grain(layout)))
+    return max(1, min(threads, layout.rows[0] // grain(layout)))
 
 
-def _grain(layout: Layout) -> int:
+def grain(layout: Layout) -> int:
+    """Slabs have a multiple of so many rows (planes in three dimensions), but for the last one."""
     return layout.joined if len(layout.rows) == 2 else TALLEST_BLOCK * math.ceil(layout.joined / TALLEST_BLOCK)
 
 
 def slab_bounds(layout: Layout, workers: int) -> list[int]:
     """First row (plane in three dimensions) of each worker's slab, and the end. Blocks of rows never depend on the workers."""
-    n, grain = layout.rows[0], _grain(layout)
-    return [worker * (n // grain) // workers * grain for worker in range(workers)] + [n]
+    n, unit = layout.rows[0], grain(layout)
+    return [worker * (n // unit) // workers * unit for worker in range(workers)] + [n]
 
 
 class WorkerKernel(Kernel):
@@ -81,7 +82,7 @@ class WorkerKernel(Kernel):
         return found if len(found) <= MOST_DISPLACED else {}
 
     def _write(self) -> None:
-        program, text = self.program, self.text
+        text = self.text
         self._defined: dict[str, list[str]] = {}  # arguments of each function
         self._functions = Text()
         self._weights: dict[float, int] = {}
@@ -99,21 +100,29 @@ class WorkerKernel(Kernel):
                 if self.workers > 1:
                     text("arrivals = 0")
                     text("openings = 0")
-                with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
-                    text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
-                    self._levels(turning=False)
-                    done = 0
-                    for index, operation in enumerate(program.operations):
-                        if isinstance(operation, Loop):
-                            self._loop(operation, index, done)
-                            done += operation.count * len(operation.operations)
-                        else:
-                            with text.block(f"if begin <= {done}"):
-                                self._operation(operation, str(index), str(done + 1))
-                            done += 1
-                    with text.block(f"if begin < {NOTHING}"):
-                        text("begin = 0")
+                self._time_loop()
         text.lines[:0] = self._functions.lines  # before the kernel, which calls them
+
+    def _time_loop(self) -> None:
+        program, text = self.program, self.text
+        with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
+            text(f"n = {self.step_index('t')}")
+            self._levels(turning=False)
+            done = 0
+            for index, operation in enumerate(program.operations):
+                if isinstance(operation, Loop):
+                    self._loop(operation, index, done)
+                    done += operation.count * len(operation.operations)
+                else:
+                    with text.block(f"if begin <= {done}"):
+                        self._operation(operation, str(index), str(done + 1))
+                    done += 1
+            with text.block(f"if begin < {NOTHING}"):
+                text("begin = 0")
+
+    def step_index(self, local: str) -> str:
+        """Source of the index of a local step."""
+        return f"control[{FIRST}] {'+' if self.program.direction > 0 else '-'} {local}"
 
     def _levels(self, turning: bool) -> None:
         """The first tiles of the levels that this step, or this lap, uses."""
@@ -239,7 +248,7 @@ class WorkerKernel(Kernel):
     def _after(self, nest: Nest) -> None:
         for index, scatter in enumerate(nest.scatters):
             points = identifier(scatter.points)
-            with self.text.block(f"for e in range({points}_slabs[w], {points}_slabs[w + 1])"):
+            with self.text.block(f"for e in range({points}_rows[lo], {points}_rows[hi])"):
                 self.write_scatter(scatter, index)
         for strip in nest.restores:
             self._strip(strip, back=True)

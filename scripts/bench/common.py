@@ -29,10 +29,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from diffsim.system import REGISTER_VARIABLE
+
 HERE = Path(__file__).resolve().parent
 COMPILE = ("gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
 LIBRARY = "DIFFSIM_BENCH_LIBRARY"
 """Environment variable with the path of the compiled C version."""
+NARROW = 32
+"""Bytes of the registers in the cases that do not take the widest."""
 PAUSE = 0.02
 """Seconds between turns, in which threads of the last one end."""
 
@@ -131,15 +135,16 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def compare(name: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
-    """End the benchmark unless two results agree; the error is relative to the largest value.
+def compare(name: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float, scale: float | None = None) -> None:
+    """End the benchmark unless two results agree; the error is relative to `scale`, or to the largest value.
 
     Raises:
         SystemExit: they do not, so that timing them would compare different work.
     """
-    error = float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+    size = float(np.abs(theirs).max()) if scale is None else scale
+    error = float(np.abs(ours - theirs).max()) / size
     if not error <= tolerance:
-        raise SystemExit(f"{name}: diffsim and the C version differ by {error:.2e} of the largest value, expected at most {tolerance:.0e}")
+        raise SystemExit(f"{name}: diffsim and the C version differ by {error:.2e} of {size:.3g}, expected at most {tolerance:.0e}")
 
 
 # processes
@@ -167,6 +172,16 @@ def in_process(script: Path, case: Case, **environment: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def narrow(case: Case) -> Case:
+    """The same case with registers of 32 bytes, on a CPU that has wider ones."""
+    return case | {"environment": {REGISTER_VARIABLE: str(NARROW)}}
+
+
+def registers(case: Case) -> str:
+    """The end of a figure's name."""
+    return f", registers of {NARROW} bytes" if "environment" in case else ""
+
+
 def main(*benchmarks: Benchmark) -> None:
     """Run the benchmarks of the command line's script, or the one case that it names."""
     parser = argparse.ArgumentParser(description="Measure diffsim beside a hand-written C version.")
@@ -185,9 +200,9 @@ def main(*benchmarks: Benchmark) -> None:
     with build_folder():
         for benchmark in benchmarks:
             for case in benchmark.cases(options.quick):
-                begin, others = time.perf_counter(), _others_seconds()
-                measured = in_process(benchmark.script, case)
-                others = (_others_seconds() - others) / (time.perf_counter() - begin)
+                begin, others = time.perf_counter(), others_seconds()
+                measured = in_process(benchmark.script, case, **case.get("environment", {}))
+                others = (others_seconds() - others) / (time.perf_counter() - begin)
                 for found in measured:
                     figures.append(Figure(**found | {"others": round(max(others, 0.0), 2)}))
                     print(row(figures[-1]), flush=True)
@@ -199,7 +214,7 @@ def main(*benchmarks: Benchmark) -> None:
         partial.replace(options.out)
 
 
-def _others_seconds() -> float:
+def others_seconds() -> float:
     """CPU time that processes other than this one and its finished children have used."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]

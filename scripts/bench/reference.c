@@ -167,10 +167,11 @@ void adjoint_step(const struct wave *w, float *lam2, const float *lam1, const fl
     }
 }
 
-/* A snapshot: two fields of `bytes` bytes each, halo included. */
+/* A snapshot: two fields of `bytes` bytes each, halo included; the first alone if `to_prev` is NULL. */
 void copy_state(float *to, float *to_prev, const float *from, const float *from_prev, unsigned long bytes, int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int part = 0; part < 2 * threads; part++) {
+        if (part % 2 && !to_prev) continue;
         unsigned long first = bytes * (part / 2) / threads / 64 * 64;
         unsigned long last = part / 2 == threads - 1 ? bytes : bytes * (part / 2 + 1) / threads / 64 * 64;
         char *target = part % 2 ? (char *)to_prev : (char *)to;

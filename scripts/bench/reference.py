@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from common import LIBRARY
 
-from diffsim.checkpoint import Advance, Binomial, Load, Record, Reverse, Save
+from diffsim.checkpoint import Advance, Binomial, EndForward, Free, Keep, Load, Record, Reverse, Save
 
 HALO = 4
 LANES = 16
@@ -163,21 +163,44 @@ class Wave:
         first = [fields.block + k * nbytes for fields in (p, self.slots) for k in range(len(fields.at))]
         state, saved = first[:2], first[2:]
         now = 0  # which of the two pressures is the present one
+        saved_in: dict[int, int] = {}  # slot -> the saved step
+        kept: dict[int, int] = {}  # step -> slot of its pressure
+
+        def run(start: int, stop: int) -> None:
+            nonlocal now
+            for n in range(start, stop):
+                self.lib.wave_step(self.address, p.at[1 - now], p.at[now], None, n)
+                now = 1 - now
+
         for action in Binomial(steps, slots).actions():
             match action:
-                case Advance(start, stop) | Record(start, stop):
-                    for n in range(start, stop):
-                        self.lib.wave_step(self.address, p.at[1 - now], p.at[now], None, n)
-                        now = 1 - now
-                    if stop == steps:
-                        self._seed(steps, observed)
-                        now = 1 - now  # back to the state before the last step
-                case Save(_, slot):
+                case Advance(start, stop):
+                    run(start, stop)
+                case Record(start, stop):
+                    run(start, stop)
+                    self._seed(steps, observed)
+                    now = 1 - now  # back to the state before the last step
+                case Keep(start, stop):
+                    free = [slot for slot in range(slots) if slot not in saved_in and slot not in kept.values()]
+                    for n, slot in zip(range(start, stop), free, strict=False):
+                        self.lib.copy_state(saved[2 * slot], None, state[now], None, nbytes, self.threads)
+                        kept[n] = slot
+                        run(n, n + 1)
+                case Save(step, slot):
+                    saved_in[slot] = step
                     self.lib.copy_state(saved[2 * slot], saved[2 * slot + 1], state[now], state[1 - now], nbytes, self.threads)
                 case Load(_, slot):
                     self.lib.copy_state(state[now], state[1 - now], saved[2 * slot], saved[2 * slot + 1], nbytes, self.threads)
-                case Reverse(start, _):
-                    self.lib.adjoint_step(self.address, *self._adjoint_fields(start), p.at[now], 0, self.total.at[0], start)
+                case Free(slot):
+                    del saved_in[slot]
+                case EndForward():
+                    pass
+                case Reverse(start, stop):
+                    for n in reversed(range(start, stop)):
+                        primal = self.slots.at[2 * kept.pop(n)] if n in kept else p.at[now]
+                        self.lib.adjoint_step(self.address, *self._adjoint_fields(n), primal, 0, self.total.at[0], n)
+                case _:
+                    raise TypeError(f"the C version has no {action}")
 
     def _adjoint_fields(self, n: int) -> tuple[int, int, int, int]:
         here = n % 2  # cotangents of times n and n + 2 share a place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diffsim.checkpoint.clock import Clock, StepTimes
+from diffsim.checkpoint.clock import MEASURED_FIRST, MEASURED_THEN, Clock, StepTimes
 
 TOTAL = {"advance": 100, "record": 1, "reverse": 50, "undo": 0}
 
@@ -48,3 +48,22 @@ def test_steps_of_unlike_times_are_counted_by_theirs():
     assert clock.seconds_left == pytest.approx(300.0)
     clock.note("advance", 20, 30, 50.0)
     assert clock.seconds_left == pytest.approx(250.0)
+
+
+def test_work_that_is_not_measured_counts_as_done_at_the_pace_of_the_rest():
+    clock = Clock(TOTAL)
+    for start in (0, 10):
+        clock.note("advance", start, start + 10, 1.0)
+    clock.note("advance", 20, 60, None)
+    assert clock.done["advance"] == 60
+    assert clock.step_seconds("advance") == pytest.approx(0.1)
+
+
+def test_the_first_pieces_are_measured_then_one_in_many():
+    clock = Clock(TOTAL)
+    measured = []
+    for piece in range(100):
+        measured.append(clock.measures_next("advance"))
+        clock.note("advance", piece, piece + 1, 1.0 if measured[-1] else None)
+    assert all(measured[:MEASURED_FIRST]) and sum(measured) == MEASURED_FIRST + (99 // MEASURED_THEN)
+    assert clock.measures_next("reverse")

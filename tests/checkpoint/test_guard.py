@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Binomial, HostStore, Mixed, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier
+from diffsim.checkpoint import Binomial, HostStore, Mixed, MultiTier, Online, ReplayGuard, StateLayout, StoreAll, Sweep, Tier, driver
 from diffsim.checkpoint import guard as module
 from diffsim.errors import ReplayError
 
@@ -204,3 +206,27 @@ def test_the_toy_is_what_it_says():
     faulty.advance(0, 3)
     assert not np.array_equal(sound.u, faulty.u)
     assert np.array_equal(sound.u, step(*step(*step(u, v, a), a), a)[0])
+
+
+@pytest.mark.parametrize("on_host", [True, False])
+def test_a_gpu_is_seldom_waited_for(on_host, monkeypatch):
+    """A look at the clock waits for a GPU. On the CPU it costs nothing, and each piece is measured."""
+    looks = []
+
+    def clock():
+        looks.append(0)
+        return len(looks)
+
+    for place in (driver, module):
+        monkeypatch.setattr(place, "backend", lambda: SimpleNamespace(on_host=on_host))
+        monkeypatch.setattr(place, "clock", clock)
+    u, v, a, _ = initial(np.random.default_rng(7))
+    stepper = Portable(u, v, a)
+    sweep = Sweep(Binomial(2000, 5), stepper, guard=ReplayGuard(stepper.state_arrays, stride=10))
+    sweep.forward()
+    sweep.reverse()
+    guard, pieces = sweep._guard, sum(sweep.clock._pieces.values())
+    assert sweep.clock.done["reverse"] == 2000 and pieces > 1500
+    assert (len(looks) > 2 * pieces) == on_host  # twice for each piece; twice for each fingerprint, which reads the state anyway
+    assert on_host or len(looks) < pieces
+    assert guard._steps > 1900 and guard._worked / guard._steps > 0.05  # a piece has ten steps, and takes a look or more

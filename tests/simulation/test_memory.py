@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim import buffers
 from diffsim.checkpoint import Binomial, MultiTier, Policy, StoreAll, Tier
 from diffsim.errors import StaleValueError
 from tests.simulation import chaotic
@@ -26,6 +28,28 @@ def gradient(simulation: ds.Simulation, checkpoint: object, steps: int = STEPS, 
 @pytest.fixture(scope="module")
 def stored() -> bytes:
     return gradient(chaotic.simulation(), StoreAll(STEPS)).tobytes()
+
+
+def test_a_later_simulation_has_the_memory_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "SMALLEST", 1)
+    found = []
+    for _ in range(2):
+        made = chaotic.simulation()
+        bits = gradient(made, StoreAll(STEPS)).tobytes()
+        arrays = made._stepper.launcher.arrays
+        found.append((bits, {arrays[name].ctypes.data for name in made._stepper.storage.rings}))
+        del made, arrays
+        gc.collect()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_memory_of_arrays_that_were_exchanged_is_not_kept(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "SMALLEST", 1)
+    storage = chaotic.simulation()._stepper.storage
+    storage.plan(2, 3)
+    storage.plan(*((1, 2) if exact else (4, 6)), exact=exact)
+    assert buffers._pool.held == 0
 
 
 def require_fitting(simulation: ds.Simulation) -> None:

@@ -21,6 +21,14 @@ def _plain_product(t: Any, p: Any) -> Any:
     return _product(t, p) if isinstance(t, np.ndarray) and isinstance(p, np.ndarray) else t * p
 
 
+def _carried(ct: Any, p: Any) -> Any:
+    """A cotangent times a partial derivative. Times the ones that come from a sum, that is the partial derivative itself."""
+    alike = type(ct) is np.ndarray and type(p) is np.ndarray and ct.shape == p.shape and ct.dtype == p.dtype
+    if alike and ct.dtype.kind == "f" and ct.size and not any(ct.strides) and ct.flat[0] == 1:
+        return p.view()  # a view, so that it is copied before it is a result while anybody refers to `p`
+    return _plain_product(ct, p)
+
+
 TABLE: dict[str, Primitive] = {}
 """All elementwise primitives by name."""
 
@@ -51,7 +59,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         if partial is ONE:
             return ct
         p = partial[0](*args, out)
-        return scale(ct, p) if local.zero_wins else _plain_product(ct, p)
+        return scale(ct, p) if local.zero_wins else _carried(ct, p)
 
     def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
         total = None

@@ -1,0 +1,80 @@
+"""The rows of the comparison with other packages: what is computed, on which arrays, and how closely the results must agree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import heat
+import numpy as np
+from scene import DT, DX, FREQUENCY, receivers_of, speed_of, wavelet_of
+
+SLOTS = 20
+ROUND_OFF = 1e-3
+"""Relative to the largest value, in f32: after some hundred steps in another order of summation."""
+LONG_ROUND_OFF = 5e-3
+"""The same after 10 000 steps in a box that reflects; measured 8e-4."""
+WIDE_ROUND_OFF = 1e-10
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table.
+
+    Attributes:
+        name: by which the command line calls it.
+        title: in the table.
+        settings: of the problem; kind, steps, gradient, slots and what the kind needs.
+        tolerance: error that a peer's results may have, relative to the largest value.
+    """
+
+    name: str
+    title: str
+    settings: dict[str, Any]
+    tolerance: float
+
+    def write(self, path: Path, threads: int) -> None:
+        """Write the problem as peers read it."""
+        arrays = {"acoustic": _acoustic, "diffusion": _diffusion, "product": _product}[self.settings["kind"]](self.settings)
+        np.savez(path, settings=json.dumps(self.settings | {"threads": threads}), **arrays)  # type: ignore[arg-type]
+
+
+def rows(quick: bool) -> list[Row]:
+    """All rows; on small grids and for few steps if `quick`."""
+    large, middle, steps, long, count = (128, 64, 100, 200, 10**5) if quick else (1024, 512, 500, 1000, 10**6)
+    small_steps = 400 if quick else 10_000
+    out = []
+    for what, gradient, slots in (("forward", False, 0), ("stored", True, 0), ("slots", True, SLOTS)):
+        title = {"forward": "forward", "stored": "gradient, all stored", "slots": f"gradient in {SLOTS} slots"}[what]
+        common = {"gradient": gradient, "slots": slots}
+        for order in (4, 8):
+            settings = {"kind": "acoustic", "n": large, "order": order, "steps": steps, "dx": DX, "dt": DT, "frequency": FREQUENCY} | common
+            line = f"acoustic {large}², order {order}, {steps} steps: {title}"
+            out.append(Row(f"acoustic-{order}-{what}", line, settings, ROUND_OFF))
+        settings = {"kind": "diffusion", "n": middle, "steps": long, "dx": heat.DX, "dt": heat.DT} | common
+        out.append(Row(f"diffusion-{what}", f"diffusion {middle}², {long} steps: {title}", settings, ROUND_OFF))
+        if what != "stored":
+            settings = {"kind": "acoustic", "n": 64, "order": 4, "steps": small_steps, "dx": DX, "dt": DT, "frequency": FREQUENCY} | common
+            out.append(Row(f"small-{what}", f"acoustic 64², order 4, {small_steps} steps: {title}", settings, LONG_ROUND_OFF))
+    for dtype, tolerance in (("f32", ROUND_OFF), ("f64", WIDE_ROUND_OFF)):
+        settings = {"kind": "product", "n": count, "dtype": dtype, "gradient": True, "slots": 0, "steps": 0}
+        out.append(Row(f"product-{dtype}", f"value and gradient of sum(cumprod(x) x), {count:,} values, {dtype}", settings, tolerance))
+    return out
+
+
+def _acoustic(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    n = settings["n"]
+    row, first, step, count = receivers_of(n)
+    receivers = np.array([(row, first + step * r) for r in range(count)])
+    return {"speed": speed_of(n), "wavelet": wavelet_of(settings["steps"]), "source": np.array([[n // 2, n // 2]]), "receivers": receivers}
+
+
+def _diffusion(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    kappa, initial = heat.arrays_of(settings["n"])
+    return {"kappa": kappa, "initial": initial}
+
+
+def _product(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(0).uniform(0.999, 1.001, settings["n"]).astype(settings["dtype"].replace("f", "float"))}

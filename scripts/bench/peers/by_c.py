@@ -1,0 +1,55 @@
+# /// script
+# [tool.diffsim-bench]
+# title = "C"
+# own = true
+# notes = "Written by hand (scripts/bench/reference.c), `gcc -O3 -march=native -ffast-math -fopenmp`; checkpoints as diffsim's."
+# ///
+"""The hand-written C version; its driver has the schedule of its checkpoints from diffsim."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from exchange import Cannot, Problem, Results, serve
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from reference import Diffusion, Wave, threads_awake
+
+
+def acoustic(problem: Problem) -> Callable[[], Results]:
+    given, speed, wavelet = problem.settings, problem["speed"], problem["wavelet"]
+    (row, column), points = problem["source"][0], problem["receivers"]
+    receivers = (int(points[0, 0]), int(points[0, 1]), int(points[1, 1] - points[0, 1]), len(points))
+    wave = Wave(speed.shape, given["order"], problem.threads, given["dt"] / given["dx"], (int(row), int(column)), receivers)
+    observed = np.zeros((problem.steps + 1, len(points)), np.float32)
+
+    def forward() -> Results:
+        with threads_awake(problem.threads):
+            pressure, traces = wave.run(speed, wavelet)
+        return {"pressure": pressure, "traces": traces}
+
+    def gradient() -> Results:
+        with threads_awake(problem.threads):
+            return {"gradient": wave.gradient(speed, wavelet, observed, problem.slots or None)}
+
+    return gradient if problem.gradient else forward
+
+
+def diffusion(problem: Problem) -> Callable[[], Results]:
+    if problem.gradient:
+        raise Cannot("no adjoint of diffusion is written")
+    given = problem.settings
+    model = Diffusion(problem["kappa"].shape, problem.threads, given["dt"] / given["dx"] ** 2)
+
+    def forward() -> Results:
+        with threads_awake(problem.threads):
+            return {"temperature": model.run(problem["kappa"], problem["initial"], problem.steps)}
+
+    return forward
+
+
+if __name__ == "__main__":
+    serve({"acoustic": acoustic, "diffusion": diffusion})
