@@ -24,7 +24,7 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.engine import init
+from diffsim.engine import ENGINES, chosen, init
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
@@ -84,7 +84,7 @@ def plan(options: argparse.Namespace) -> int:
         picture = Path(options.draw)
         if picture.suffix not in PICTURES or not picture.parent.is_dir():
             raise SceneError(f"--draw: expected a file in a folder that is there, ending in {', '.join(PICTURES)}, got {options.draw}")
-    init(options.arch, options.precision, options.threads)
+    init(options.arch, options.precision, options.threads, engine=options.engine)
     problem = scene.problem()
     found = plan_of(problem)
     print(found)
@@ -101,7 +101,7 @@ def plan(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     scene = _with_memory(_loaded(options), options.memory)
-    init(options.arch, options.precision, options.threads)
+    init(options.arch, options.precision, options.threads, engine=options.engine)
     folder = Path(options.out or Path("runs") / scene.name)
     with Display() as display:
         outcome = scene.run(folder, options.resume, options.certify, watcher=display, workers=options.workers)
@@ -166,7 +166,7 @@ def _run_folder(name: str) -> Path:
 
 def gradcheck(options: argparse.Namespace) -> int:
     scene = _loaded(options)
-    init(options.arch, options.precision, options.threads)
+    init(options.arch, options.precision, options.threads, engine=options.engine)
     console = _console()
     found = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
     good, bad, open_ = (sum(line.passed is verdict for line in found) for verdict in (True, False, None))
@@ -197,7 +197,7 @@ def new(options: argparse.Namespace) -> int:
 
 
 def info(options: argparse.Namespace) -> int:
-    precision = init(options.arch, options.precision, options.threads).precision
+    precision = init(options.arch, options.precision, options.threads, engine=options.engine).precision
     table = Table("", "", box=None, show_header=False)
     for name, value in (machine(precision) | versions()).items():
         table.add_row(name, str(value))
@@ -232,15 +232,16 @@ def _console() -> Console:
 
 def _versions() -> str:
     found = versions()
-    return f"diffsim {found['diffsim']} (Taichi {found['taichi']}, Python {found['python']})"
+    return f"diffsim {found['diffsim']} ({ENGINES[chosen()].title} {found[chosen()]}, Python {found['python']})"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="diffsim", description="Answers inverse questions about physical systems by gradient.")
-    parser.add_argument("--version", action="version", version=_versions(), help="show the versions of diffsim, Taichi and Python")
+    parser.add_argument("--version", action="version", version=_versions(), help="show the versions of diffsim, its engine and Python")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     hardware = argparse.ArgumentParser(add_help=False)
     hardware.add_argument("--arch", default="auto", help="cpu, cuda, vulkan or auto (the default: DIFFSIM_ARCH, else cpu)")
+    hardware.add_argument("--engine", default="auto", help="taichi, quadrants or auto (the default: DIFFSIM_ENGINE, else taichi)")
     hardware.add_argument("--precision", help="f32 or f64 (the default: DIFFSIM_PRECISION, else f32)")
     hardware.add_argument("--threads", type=int, help="CPU threads (the default: as many as this process may use)")
     about = argparse.ArgumentParser(add_help=False)

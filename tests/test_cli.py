@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import diffsim
-from diffsim import cli, start
+from diffsim import cli, engine, start
 from diffsim.engine import settings
 from diffsim.errors import SceneError, StorageError
 from diffsim.scene import Outcome, Scene, room, scene_files
@@ -34,8 +34,8 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     right = cli.init
 
-    def init(arch, precision, threads):
-        return right(arch, precision, threads) if (arch, threads) != ("auto", None) else settings()
+    def init(arch, precision, threads, engine):
+        return right(arch, precision, threads, engine=engine) if (arch, threads) != ("auto", None) else settings()
 
     monkeypatch.setattr(cli, "init", init)
 
@@ -161,7 +161,7 @@ def test_list_names_every_scene(capsys):
 def test_info(capsys):
     assert cli.main(["info"]) == 0
     found = capsys.readouterr().out
-    for word in ("arch", "lanes", "threads", "cores", "diffsim", "taichi", "numpy"):
+    for word in ("arch", "engine", "lanes", "threads", "cores", "diffsim", engine.chosen(), "numpy"):
         assert word in found
 
 
@@ -362,8 +362,8 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert ended.value.code == 0
-    taichi, python = metadata.version("taichi"), platform.python_version()
-    assert capsys.readouterr().out == f"diffsim {diffsim.__version__} (Taichi {taichi}, Python {python})\n"
+    title, version = engine.present().title, metadata.version(engine.chosen())
+    assert capsys.readouterr().out == f"diffsim {diffsim.__version__} ({title} {version}, Python {platform.python_version()})\n"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)

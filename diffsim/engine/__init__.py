@@ -1,4 +1,4 @@
-"""The interface to Taichi 1.7.4, which runs kernels. No module outside of this folder imports Taichi, so only this folder depends on it."""
+"""The interface to the engines that run kernels: Taichi 1.7.4, or Quadrants. No module outside of this folder imports either."""
 
 from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray
@@ -9,6 +9,11 @@ from diffsim.engine.backend import backend as backend
 from diffsim.engine.backend import clock as clock
 from diffsim.engine.backend import lanes as lanes
 from diffsim.engine.backend import reads_unaligned as reads_unaligned
+from diffsim.engine.engines import ENGINES as ENGINES
+from diffsim.engine.engines import chosen as chosen
+from diffsim.engine.engines import language as language
+from diffsim.engine.engines import other_engine as other_engine
+from diffsim.engine.engines import present as present
 from diffsim.engine.expressions import cells_of as cells_of
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
@@ -18,7 +23,6 @@ from diffsim.engine.kernels import hand_written as hand_written
 from diffsim.engine.kernels import shared_kernel as shared_kernel
 from diffsim.engine.launch import BoundKernel as BoundKernel
 from diffsim.engine.launch import launch_reverse as launch_reverse
-from diffsim.engine.module import taichi as taichi
 from diffsim.engine.session import PRECISIONS as PRECISIONS
 from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation

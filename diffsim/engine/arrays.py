@@ -1,4 +1,4 @@
-"""Memory of arrays: NumPy memory, which CPU kernels use directly, or Taichi's memory on a GPU."""
+"""Memory of arrays: NumPy memory, which CPU kernels use directly, or the engine's memory on a GPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import buffers
+from diffsim.engine.engines import language
 from diffsim.engine.kernels import shared_kernel
-from diffsim.engine.module import taichi
 from diffsim.engine.session import check_generation, lock, settings
 
 ALIGNMENT = buffers.ALIGNMENT
@@ -79,7 +79,7 @@ class HostMemory:
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """A Taichi ndarray, which may be flat, its logical shape, and the initialisation with which it ends."""
+    """An ndarray of the engine, which may be flat, its logical shape, and the initialisation with which it ends."""
 
     data: Any
     shape: tuple[int, ...]
@@ -88,10 +88,10 @@ class DeviceArray:
 
 
 class DeviceMemory:
-    """Taichi ndarrays of scalars (those of vectors are never freed by Taichi 1.7.4); `read` gives a copy."""
+    """The engine's ndarrays of scalars (those of vectors are never freed by Taichi 1.7.4); `read` gives a copy."""
 
     def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> DeviceArray:
-        ti = taichi()
+        ti = language()
         kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32}
         with lock:
             generation = settings().generation
@@ -115,7 +115,7 @@ class DeviceMemory:
                 return array.data.to_numpy().reshape(array.shape)
             values = np.empty(math.prod(array.shape[1:]), array.dtype)
             _level_copy("get")(array.data, level, values)
-            taichi().sync()
+            language().sync()
         return values.reshape(array.shape[1:])
 
     def fill(self, array: DeviceArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
@@ -132,4 +132,4 @@ def _level_copy(name: str) -> Any:
     pool, values = "pool[level * values.shape[0] + i]", "values[i]"
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
     source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
-    return shared_kernel(source, name, None, lambda: {"Values": taichi().types.ndarray(ndim=1)})
+    return shared_kernel(source, name, None, lambda: {"Values": language().types.ndarray(ndim=1)})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from diffsim.engine import session
 from diffsim.engine.arrays import DeviceMemory, HostMemory, Memory
-from diffsim.engine.module import taichi
+from diffsim.engine.engines import language
 from diffsim.engine.session import PRECISIONS, Settings
 
 NUMBERS = tuple(map(np.dtype, ("f4", "f8", "i4", "i8", "u1", "?")))
@@ -25,7 +25,7 @@ class Backend(ABC):
     """Where kernels run.
 
     Args:
-        settings: that Taichi was initialised with.
+        settings: that the engine was initialised with.
 
     Attributes:
         on_host: whether kernels work on the memory of NumPy arrays as it is.
@@ -107,11 +107,11 @@ class Gpu(Backend):
 
     def wait(self) -> None:
         with session.lock:
-            taichi().sync()
+            language().sync()
 
 
 class Vulkan(Gpu):
-    """Taichi's Vulkan shaders: no numbers of 8 or 64 bits here.
+    """Vulkan shaders: no numbers of 8 or 64 bits here.
 
     Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together.
     """
@@ -127,7 +127,7 @@ _present: Cpu | Gpu | None = None
 
 
 def backend() -> Backend:
-    """That of the settings in force; initialises Taichi with defaults on first use."""
+    """That of the settings in force; initialises the engine with defaults on first use."""
     global _present
     found = session.settings()
     if _present is None or _present.settings is not found:

@@ -1,4 +1,4 @@
-"""Kernels from sources: compiled once, found by a digest, and dropped when Taichi's program ends."""
+"""Kernels from sources: compiled once, found by a digest, and dropped when the engine's program ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.engine import translation
+from diffsim.engine.engines import language, present
 from diffsim.engine.expressions import expression
-from diffsim.engine.module import GENERATED, taichi
 from diffsim.engine.session import before_start, lock, options_in_force, settings
 
 _source_names = itertools.count(1)
@@ -25,9 +25,9 @@ _made: list[tuple[str, Any]] = []  # every kernel of the present program, with t
 
 
 def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated: bool = False) -> Any:
-    """Turn the source of one kernel into a Taichi kernel.
+    """Turn the source of one kernel into a kernel of the present engine.
 
-    The text is registered with `linecache`, since Taichi reads the source of what it compiles and so do tracebacks.
+    The text is registered with `linecache`, since engines read the source of what they compile and so do tracebacks.
 
     Args:
         source: of the kernel, and of functions that it calls.
@@ -35,13 +35,13 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated:
         namespace: the objects of the names in the source.
         generated: whether diffsim wrote all of it, so that errors need not say where.
     """
-    filename = f"{GENERATED if generated else '<diffsim '}{name} {next(_source_names)}>"
+    filename = f"{translation.GENERATED if generated else '<diffsim '}{name} {next(_source_names)}>"
     with lock:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         module = types.ModuleType(filename)
-        module.__dict__.update(namespace, ti=taichi())
+        module.__dict__.update(namespace, ti=language())
         if generated:
-            translation.load(source, filename, module.__dict__)
+            translation.load(source, filename, module.__dict__, present().real_function)
         else:
             exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
         kernel = getattr(module, name)
@@ -52,7 +52,7 @@ def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated:
 def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[], dict[str, Any]]) -> Any:
     """The kernel of a source, compiled once for all that need it.
 
-    Taichi keeps each compiled kernel, some megabytes, as long as its program lives, even if no object refers to it.
+    An engine keeps each compiled kernel, some megabytes, as long as its program lives, even if no object refers to it.
 
     Args:
         source: of the kernel.
@@ -72,46 +72,26 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
 def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
     """A function that a kernel calls to mark it with a digest of its source and of the objects of its names.
 
-    Taichi finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
+    An engine finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
     process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
-    So functions are left out (`functions_left_out`), and the digest, which they are part of, stands for them.
+    So functions are left out (`Engine.functions_left_out`), and the digest, which they are part of, stands for them.
     """
     own = map(str, Path(__file__).parent.glob("*.py"))
     files = {*own, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
-    about = (source, key, taichi().__version__, options_in_force, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
+    engine = present()
+    about = (source, key, engine.name, engine.version, options_in_force, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
     words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
 
     @expression
     def source_digest() -> None:
-        from taichi.lang import impl
-
-        for word in words:
-            impl.expr_init(word)
+        present().mark(words)
 
     return source_digest
 
 
-@contextlib.contextmanager
-def functions_left_out(primal: Any) -> Iterator[None]:
-    """While a kernel with a digest is translated, keep functions out of what Taichi finds it by."""
-    from taichi.lang import impl
-
-    config = impl.current_cfg()
-    before = config.offline_cache
-    config.offline_cache = before and "source_digest" not in primal.func.__globals__
-    try:
-        yield
-    finally:
-        config.offline_cache = before
-
-
 def forget_kernels() -> None:
     """Drop all compiled kernels, which end with their program."""
-    from taichi.lang import impl
-
-    dead = {id(part) for _, kernel in _made for part in (kernel._primal, kernel._adjoint)}
-    kernels = impl.get_runtime().kernels
-    kernels[:] = [kernel for kernel in kernels if id(kernel) not in dead]
+    present().forget([kernel for _, kernel in _made])
     for filename, _ in _made:
         linecache.cache.pop(filename, None)
         translation.forget(filename)
@@ -126,43 +106,16 @@ before_start.append(forget_kernels)
 def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
     """Compile and launch kernels of a user with the settings that they need. Holds `lock`.
 
-    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` Taichi's own derivative of any local
+    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` an engine's own derivative of any local
     vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
     silently make the eighth digit of f64 arrays wrong. The settings apply to the whole program, so they are restored.
 
     Args:
         default_float: type of untyped literals and locals.
-        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: Taichi's own default of 32.
-            One assignment more overwrites the thread's stack.
+        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: the engine's own default, 32 in Taichi.
+            There, one assignment more overwrites the thread's stack.
     """
-    from taichi.lang import impl
-
-    ti = taichi()
-    wanted: dict[str, Any] = {
-        "default_fp": ti.f64 if np.dtype(default_float) == np.float64 else ti.f32,
-        "real_matrix_scalarize": True,
-        "force_scalarize_matrix": True,
-        "advanced_optimization": True,
-        "make_cpu_multithreading_loop": True,
-        "ad_stack_size": ad_stack_size,
-    }
     with lock:
         settings()
-        python_side, config = impl.get_runtime(), impl.current_cfg()
-        shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # their default type is fixed at import
-        shared_before = [kind.dtype for kind in shared]
-        before = {name: getattr(config, name) for name in wanted}
-        float_before = python_side.default_fp
-        try:
-            for name, value in wanted.items():
-                setattr(config, name, value)
-            python_side.default_fp = wanted["default_fp"]
-            for kind in shared:
-                kind.dtype = wanted["default_fp"]
+        with present().hand_written(np.dtype(default_float) == np.float64, ad_stack_size):
             yield
-        finally:
-            for name, value in before.items():
-                setattr(config, name, value)
-            python_side.default_fp = float_before
-            for kind, dtype in zip(shared, shared_before, strict=True):
-                kind.dtype = dtype

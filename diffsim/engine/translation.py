@@ -1,19 +1,26 @@
-"""Translate generated sources for Taichi in less than half of the time of Taichi's translator.
+"""Translate generated sources for an engine in less than half of the time of its own translator.
 
-Taichi finds the text of a function by the tokens of its file, parses it, and visits each node of the syntax tree in Python: 20 us a
+An engine finds the text of a function by the tokens of its file, parses it, and visits each node of the syntax tree in Python: 20 us a
 node, whether or not the compiled kernel is known already. Generated sources are mostly assignments, one after the other. Here such a
-run is compiled and executed by Python: names stand for Taichi's expressions, whose operators make further expressions in the order in
-which Taichi's visitor would. So Taichi is given the same program. Loops, conditions and assignments to several names are left to it.
+run is compiled and executed by Python: names stand for the engine's expressions, whose operators make further expressions in the order in
+which its visitor would. So the engine is given the same program. Loops, conditions and assignments to several names are left to it.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
-from collections.abc import Callable, Container, Mapping, Sequence
+import os
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType
 from typing import Any
+
+GENERATED = "<diffsim generated "
+"""Prefix of the file names of generated sources."""
+UNREAD = (GENERATED, str(Path(__file__).parents[1]) + os.sep)
+"""Prefixes of the file names of sources that users do not debug. An engine walks a function of this package at each call of it."""
 
 STRAIGHT = (ast.BinOp, ast.Call, ast.Constant, ast.Name, ast.Subscript, ast.UnaryOp)
 """Nodes in the value of an assignment that needs no visitor."""
@@ -25,8 +32,8 @@ OWN = SUBSCRIPT, ASSIGN, CONDITION, CONVERT = tuple(
 _trees: dict[str, dict[str, ast.FunctionDef]] = {}  # file name -> function -> its tree
 
 
-def load(source: str, filename: str, namespace: dict[str, Any]) -> None:
-    """Define the functions of a generated source. Only Taichi uses their bodies."""
+def load(source: str, filename: str, namespace: dict[str, Any], real_function: Callable[..., Any]) -> None:
+    """Define the functions of a generated source. Only the engine uses their bodies; `real_function` stands for `ti.real_func`."""
     tree = ast.parse(source, filename)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     _trees[filename] = {node.name: ast.FunctionDef(**vars(node)) for node in functions}
@@ -34,7 +41,7 @@ def load(source: str, filename: str, namespace: dict[str, Any]) -> None:
         node.body = [ast.copy_location(ast.Pass(), node)]
         if node.decorator_list[0].attr == "real_func":  # type: ignore[attr-defined]
             node.decorator_list = [ast.copy_location(ast.Name("real function", ast.Load()), node)]
-    namespace["real function"] = _real_function
+    namespace["real function"] = real_function
     exec(compile(tree, filename, "exec", dont_inherit=True), namespace)
 
 
@@ -48,74 +55,67 @@ def is_generated(code: CodeType) -> bool:
     return code.co_filename in _trees
 
 
-def install() -> None:
-    """Make Taichi use this module for generated functions."""
-    from taichi.lang import kernel_impl
-    from taichi.lang.ast import ast_transformer
-
-    kernel_impl._get_tree_and_ctx = _reading_trees(kernel_impl._get_tree_and_ctx)
-    ast_transformer.build_stmts = _executing_runs(ast_transformer.build_stmts, ast_transformer.build_stmt)
+def is_unread(file: str) -> bool:
+    """Whether it is the file of a source that users do not debug: no error needs to say where."""
+    return file.startswith(UNREAD)
 
 
-def _real_function(function: Callable[..., Any]) -> Any:
-    """Like `ti.real_func`, which looks for a class around the function among all modules of the process."""
-    from taichi.lang.kernel_impl import Func
-
-    made = Func(function, is_real_function=True)
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return made(*arguments)
-
-    call._is_taichi_function = call._is_real_function = True  # type: ignore[attr-defined]
-    call.func = made  # type: ignore[attr-defined]
-    return call
+def tree_of(code: CodeType) -> ast.FunctionDef:
+    """The syntax tree of a generated function. Translating it may change it, in a way that may be translated again."""
+    tree = _trees[code.co_filename][code.co_name]
+    tree.decorator_list = []
+    return tree
 
 
-def _reading_trees(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """Taichi's function that reads the source of another, replaced for generated functions."""
-    from taichi.lang.ast import ASTTransformerContext
-    from taichi.lang.kernel_impl import _get_global_vars
+@dataclass(frozen=True)
+class Translator:
+    """What runs need of an engine's own translator.
 
-    def tree_and_context(function: Any, excluded_parameters: Sequence[int] = (), args: Any = None, **others: Any) -> tuple[ast.Module, Any]:
-        code = function.func.__code__
-        if not is_generated(code):
-            return otherwise(function, excluded_parameters, args=args, **others)
-        tree = _trees[code.co_filename][code.co_name]
-        tree.decorator_list = []
-        context = ASTTransformerContext(
-            excluded_parameters,
-            func=function,
-            global_vars=_get_global_vars(function.func),
-            argument_data=args,
-            file=code.co_filename,
-            src=[""],
-            start_lineno=1,
-            **others,
-        )
-        return ast.Module([tree], []), context
+    Attributes:
+        types: the class of its types of numbers.
+        subscript: of a context, a value and indices, an element.
+        variable: of a value, a new variable that has it.
+        condition: of a comparison, its truth.
+        convert: of a type and a value, the value in that type.
+        statement: translates one statement.
+    """
 
-    return tree_and_context
+    types: type
+    subscript: Callable[..., Any]
+    variable: Callable[[Any], Any]
+    condition: Callable[[Any], Any]
+    convert: Callable[[Any, Any], Any]
+    statement: Callable[[Any, ast.stmt], Any]
 
+    def executing_runs(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The engine's function that translates the statements of a block, replaced for generated functions."""
 
-def _executing_runs(otherwise: Callable[..., Any], translate: Callable[[Any, ast.stmt], Any]) -> Callable[..., Any]:
-    """Taichi's function that translates the statements of a block, replaced for generated functions."""
+        def statements(context: Any, block: list[Any]) -> list[Any]:
+            if context.file not in _trees:
+                return otherwise(context, block)
+            with context.variable_scope_guard():
+                for straight, run in itertools.groupby(block, _is_straight):
+                    if straight:
+                        self._execute(context, list(run))
+                    else:
+                        for statement in run:
+                            self.statement(context, statement)
+            return block
 
-    def statements(context: Any, block: list[Any]) -> list[Any]:
-        if context.file not in _trees:
-            return otherwise(context, block)
-        with context.variable_scope_guard():
-            for straight, run in itertools.groupby(block, _is_straight):
-                if straight:
-                    in_python = _InPython(_types(context.global_vars))
-                    code = compile(ast.Module([in_python(each) for each in run], []), context.file, "exec", dont_inherit=True)
-                    exec(code, {**context.global_vars, **_functions(context)}, _Variables(context))
-                else:
-                    for statement in run:
-                        translate(context, statement)
-        return block
+        return statements
 
-    return statements
+    def _execute(self, context: Any, run: list[ast.stmt]) -> None:
+        def subscript(value: Any, index: Any) -> Any:
+            return self.subscript(context.ast_builder, value, *(index if isinstance(index, tuple) else (index,)))
+
+        def assign(target: Any, value: Any) -> None:
+            target._assign(self.variable(value))
+
+        names = context.global_vars
+        in_python = _InPython({name for name, kind in names.items() if isinstance(kind, self.types)})
+        code = compile(ast.Module([in_python(each) for each in run], []), context.file, "exec", dont_inherit=True)
+        own = dict(zip(OWN, (subscript, assign, self.condition, self.convert), strict=True))
+        exec(code, {**names, **own}, _Variables(context, self.variable))
 
 
 def _is_straight(statement: ast.AST) -> bool:
@@ -123,7 +123,7 @@ def _is_straight(statement: ast.AST) -> bool:
 
 
 class _InPython:
-    """Makes assignments that Python can execute: it knows no subscripts of Taichi's arrays, and calls no types. They change in place.
+    """Makes assignments that Python can execute: it knows no subscripts of the engine's arrays, and calls no types. They change in place.
 
     Args:
         types: names of types of numbers.
@@ -170,39 +170,11 @@ def _call(name: str, arguments: list[ast.expr], where: ast.expr | ast.stmt) -> a
     return ast.Call(ast.Name(name, ast.Load(), lineno=line, col_offset=column), arguments, [], lineno=line, col_offset=column)
 
 
-def _types(names: Mapping[str, Any]) -> set[str]:
-    """The names of a source that are types of numbers."""
-    import taichi
-
-    return {name for name, kind in names.items() if isinstance(kind, taichi._lib.core.DataType)}
-
-
-def _functions(context: Any) -> dict[str, Any]:
-    """The functions that runs call, by the names of `OWN`."""
-    import taichi
-    from taichi.lang import impl, ops
-    from taichi.lang.expr import Expr
-
-    def subscript(value: Any, index: Any) -> Any:
-        return impl.subscript(context.ast_builder, value, *(index if isinstance(index, tuple) else (index,)))
-
-    def assign(target: Any, value: Any) -> None:
-        target._assign(impl.expr_init(value))
-
-    def condition(compared: Any) -> Any:
-        return ops.cast(ops.logical_and(True, compared), taichi.u1)
-
-    def convert(kind: Any, value: Any) -> Any:
-        return ops.cast(value, kind) if isinstance(value, Expr) else Expr(value, dtype=kind)
-
-    return dict(zip(OWN, (subscript, assign, condition, convert), strict=True))
-
-
 class _Variables(dict[str, Any]):
     """The variables of a function that is being translated."""
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
+    def __init__(self, context: Any, variable: Callable[[Any], Any]) -> None:
+        self._context, self._variable = context, variable
 
     def __missing__(self, name: str) -> Any:
         for scope in reversed(self._context.local_scopes):
@@ -211,11 +183,7 @@ class _Variables(dict[str, Any]):
         raise KeyError(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        from taichi.lang import impl
-
-        context = self._context
-        known = context.get_var_by_name(name) if context.is_var_declared(name) else None
-        if known is None:
-            context.create_variable(name, impl.expr_init(impl.expr_init(value)))  # twice, as Taichi does
+        if self._context.is_var_declared(name):
+            self[name]._assign(self._variable(value))
         else:
-            known._assign(impl.expr_init(value))
+            self._context.create_variable(name, self._variable(self._variable(value)))  # twice, as the engines do

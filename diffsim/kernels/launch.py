@@ -93,7 +93,7 @@ def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[i
 
 
 def _compile(source: Source) -> Any:
-    ti = engine.taichi()
+    ti = engine.language()
     types = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "bool": ti.u8, "uint8": ti.u8}
     namespace: dict[str, Any] = {f"T_{a.name}": ti.types.ndarray(dtype=types[a.dtype.name], ndim=1) for a in source.arguments}
     namespace |= {name: types[dtype.name] for name, dtype in zip("FI", source.precisions, strict=True)}

@@ -31,6 +31,7 @@ class Conditions:
         precision: see `diffsim.init`.
         threads: threads of a shot; None: as many as the worker has.
         register_bytes: width of the registers that kernels are written for.
+        engine: see `diffsim.init`.
         versions: of diffsim, Python and the libraries.
         path: folders from which the head imports.
     """
@@ -39,6 +40,7 @@ class Conditions:
     precision: str
     threads: int | None
     register_bytes: int
+    engine: str
     versions: dict[str, str]
     path: tuple[str, ...]
 
@@ -46,7 +48,7 @@ class Conditions:
     def of_head(cls, threads: int | None) -> Conditions:
         """The conditions of a head with the present settings."""
         now = settings()
-        return cls(now.arch, now.precision, threads, now.register_bytes, versions(), tuple(sys.path))
+        return cls(now.arch, now.precision, threads, now.register_bytes, now.engine, versions(), tuple(sys.path))
 
     def meet(self) -> None:
         """Prepare this process.
@@ -54,18 +56,19 @@ class Conditions:
         Raises:
             WorkerError: it differs from the head in what decides bits.
         """
+        here = versions(self.engine)
         for name, version in self.versions.items():
-            if versions()[name] != version:
+            if here[name] != version:
                 raise WorkerError(
-                    f"expected {name} {version} at the worker {_address()}, which the head has, got {versions()[name]}; install the same"
+                    f"expected {name} {version} at the worker {_address()}, which the head has, got {here[name]}; install the same"
                 )
-        if compiled_register_bytes() != self.register_bytes:
+        if compiled_register_bytes(self.engine) != self.register_bytes:
             raise WorkerError(
                 f"expected registers of {self.register_bytes} bytes at the worker {_address()}, which the head has, got "
-                f"{compiled_register_bytes()}; set DIFFSIM_REGISTER_BYTES to one number for head and workers"
+                f"{compiled_register_bytes(self.engine)}; set DIFFSIM_REGISTER_BYTES to one number for head and workers"
             )
         sys.path += [folder for folder in self.path if folder not in sys.path and Path(folder).exists()]
-        init(self.arch, self.precision, min(self.threads or _worker().state.nthreads, usable_cores()))
+        init(self.arch, self.precision, min(self.threads or _worker().state.nthreads, usable_cores()), engine=self.engine)
 
 
 class Parcel:

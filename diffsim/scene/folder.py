@@ -34,7 +34,7 @@ UNCERTAINTY = "uncertainty-*.bin"
 FREE = ("title", "summary", "accept", "certificate", "checkpoint", "uncertainty")
 """Keys that may change when a run is resumed. They do not change a bit of the search (but see `_rounding`)."""
 
-DECISIVE = ("diffsim", "taichi", "numpy", "scipy", "matplotlib")
+DECISIVE = ("diffsim", "numpy", "scipy", "matplotlib")
 """Packages that can change bits of the search. Matplotlib has data sets."""
 NAMING = ("path", "stations")
 """Keys that name data files."""
@@ -63,7 +63,9 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive["rounding"] = _rounding(scene.checkpoint)
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
     decisive["stage"] = _stages(scene)
-    machine = [settings().arch, precision, lanes(precision_dtype(precision)), [versions()[name] for name in DECISIVE]]
+    now = settings()
+    packages = [versions(now.engine)[name] for name in (now.engine, *DECISIVE)]
+    machine = [now.arch, now.engine, precision, lanes(precision_dtype(precision)), packages]
     text = json.dumps([decisive, machine, _files(tables), _code(scene)], sort_keys=True)
     return Identity(_digest(text.encode()), _digest((whole + text).encode()))
 

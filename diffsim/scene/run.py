@@ -246,10 +246,11 @@ def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
 
 
 def machine(precision: str) -> dict[str, str | int]:
-    """The machine: arch, precision, threads, lanes, cores."""
+    """The machine: arch, engine, precision, threads, lanes, cores."""
     now = settings()
     return {
         "arch": now.arch,
+        "engine": now.engine,
         "precision": precision,
         "threads": now.threads,
         "lanes": lanes(precision_dtype(precision)),

@@ -20,17 +20,17 @@ from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.solution import Solution
 from diffsim.typing import Array
 
-DECISIVE = ("diffsim", "taichi", "numpy", "scipy")
-"""Packages that can change bits of a gradient."""
+DECISIVE = ("diffsim", "numpy", "scipy")
+"""Packages that, besides the engine, can change bits of a gradient."""
 _DIGITS = 12  # characters of a key in the names of files
 
 
 @functools.cache
-def _versions() -> tuple[str, ...]:
-    """Those of the decisive packages. Reading them takes milliseconds, as long as a small gradient."""
+def _versions(engine: str) -> tuple[str, ...]:
+    """The engine, and the versions of the decisive packages. Reading them takes milliseconds, as long as a small gradient."""
     from importlib.metadata import version
 
-    return tuple(map(version, DECISIVE))
+    return engine, *map(version, (engine, *DECISIVE))
 
 
 def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
@@ -40,7 +40,7 @@ def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedul
     """
     kind, grid = type(compiled.equation), compiled.grid
     step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
-    parts: list[Any] = [*_versions(), kind.__module__, kind.__qualname__, steps, compiled.dtype]
+    parts: list[Any] = [*_versions(settings().engine), kind.__module__, kind.__qualname__, steps, compiled.dtype]
     parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
     parts += [
         step.forcings,

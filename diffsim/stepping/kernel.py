@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
-from diffsim.engine import cells_of, expression, lanes_of, shared_kernel, taichi, tile_of
+from diffsim.engine import cells_of, expression, lanes_of, language, shared_kernel, tile_of
 from diffsim.expr.graph import LANEWISE, Graph, Node
 from diffsim.expr.source import (
     CellLoader,
@@ -180,7 +180,7 @@ class Kernel(ABC):
 
     def _namespace(self) -> dict[str, Any]:
         """The objects that names in the source stand for."""
-        ti = taichi()
+        ti = language()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
         namespace: dict[str, Any] = {"F": scalar, "Tile": element}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.engine import DeviceArray, check_generation, lock, shared_kernel, taichi
+from diffsim.engine import DeviceArray, check_generation, language, lock, shared_kernel
 from diffsim.stepping.pace import Pace
 from diffsim.typing import IntArray
 
@@ -77,7 +77,7 @@ def put_numbers(array: DeviceArray, first: int, values: IntArray) -> bool:
         for start in range(0, len(values), BATCH):
             batch = np.zeros(BATCH, np.int32)
             batch[: len(values) - start] = values[start : start + BATCH]
-            put(array.data, first + start, min(BATCH, len(values) - start), taichi().Vector(batch.tolist(), taichi().i32))
+            put(array.data, first + start, min(BATCH, len(values) - start), language().Vector(batch.tolist(), language().i32))
     return True
 
 
@@ -89,6 +89,6 @@ def _put() -> Any:
         "    for _ in range(1):",
         *(f"        if {k} < count:\n            array[first + {k}] = values[{k}]" for k in range(BATCH)),
     ]
-    ti = taichi()
+    ti = language()
     names = {"Array": ti.types.ndarray(dtype=ti.i32, ndim=1), "Values": ti.types.vector(BATCH, ti.i32)}
     return shared_kernel("\n".join(lines) + "\n", "put", None, lambda: names)

@@ -60,7 +60,7 @@ def _run(action: str, whole: np.ndarray, parts: np.ndarray, places: np.ndarray) 
         kind = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}[whole.dtype.name]
 
         def names() -> dict[str, Any]:
-            ti = engine.taichi()
+            ti = engine.language()
             return {"Control": ti.types.ndarray(dtype=ti.i32, ndim=1), "Values": ti.types.ndarray(dtype=getattr(ti, kind), ndim=1)}
 
         control = np.array([len(parts), *block, *whole.shape], np.int32)

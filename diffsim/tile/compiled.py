@@ -237,7 +237,7 @@ class Kernel:
         lanes = self.lanes
 
         def names() -> dict[str, Any]:
-            ti = engine.taichi()
+            ti = engine.language()
             types = {"f": ti.f32, "d": ti.f64, "i": ti.i32, "n": ti.i64, "b": ti.u8}
             types |= {"n": ti.i32, "b": ti.i32} if self.narrow else {}
             found: dict[str, Any] = {}

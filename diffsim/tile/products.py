@@ -185,7 +185,7 @@ class ProductKernel:
         widths = sorted({self._width(product.columns) for product in self.products})
 
         def names() -> dict[str, Any]:
-            ti = engine.taichi()
+            ti = engine.language()
             entry = ti.f32 if self.dtype == np.float32 else ti.f64
             array = ti.types.ndarray
             found = {"Control": array(dtype=ti.i32, ndim=1), "Entry": entry, "Entries": array(dtype=entry, ndim=1)}

@@ -1,4 +1,4 @@
-"""Generated sources translated by Python's help: Taichi is given the same program, to the letter."""
+"""Generated sources translated by Python's help: an engine is given the same program, to the letter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.engine.installed import require
 from tests.steps import STEPS
 
 KINDS = ("acoustic with CPML", "shallow water")
@@ -15,15 +16,17 @@ KINDS = ("acoustic with CPML", "shallow water")
 NAMES = [step.name for step in STEPS if step.name.startswith(KINDS)]
 
 
-def _translated(name: str, *by_taichi: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "tests.engine.translated", name, *by_taichi]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"TI_OFFLINE_CACHE": "0"})
+def _translated(engine: str, name: str, *by_itself: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tests.engine.translated", engine, name, *by_itself]
+    environment = os.environ | {"TI_OFFLINE_CACHE": "0", "QD_OFFLINE_CACHE": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     lines, digest = done.stdout.split()
     return int(lines), digest
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_taichi_is_given_what_its_own_visitor_makes_of_a_source(name: str) -> None:
-    lines, digest = _translated(name)
-    assert lines > 1000  # Taichi did print its programs
-    assert (lines, digest) == _translated(name, "by_taichi")
+@pytest.mark.parametrize(("engine", "name"), [*(("taichi", name) for name in NAMES), ("quadrants", NAMES[-1])])
+def test_an_engine_is_given_what_its_own_visitor_makes_of_a_source(engine: str, name: str) -> None:
+    require(engine)
+    lines, digest = _translated(engine, name)
+    assert lines > 1000  # it did print its programs
+    assert (lines, digest) == _translated(engine, name, "by_itself")

@@ -1,4 +1,4 @@
-"""Prints a digest of all that Taichi makes of a step's kernels: `python translated.py STEP [by_taichi]`."""
+"""Prints a digest of all that an engine makes of a step's kernels: `python translated.py ENGINE STEP [by_itself]`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import tempfile
 from typing import Any
 
 import diffsim
-from diffsim.engine import taichi, translation
+from diffsim.engine import language, translation
 from tests.steps import STEPS
 
 
 class Nothing(dict[str, Any]):
-    """Forgets what it is given, so that Taichi reads and translates all sources itself."""
+    """Forgets what it is given, so that the engine reads and translates all sources itself."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         pass
 
 
 def main() -> None:
-    name, *by_taichi = sys.argv[1:]
-    if by_taichi:
+    engine, name, *by_itself = sys.argv[1:]
+    if by_itself:
         translation._trees = Nothing()
     step = next(step for step in STEPS if step.name == name)
-    diffsim.init(precision="f32", threads=1)
-    taichi().lang.impl.current_cfg().print_ir = True
+    diffsim.init(precision="f32", threads=1, engine=engine)
+    language().lang.impl.current_cfg().print_ir = True
     with tempfile.TemporaryFile() as out:
         stdout = os.dup(1)
-        os.dup2(out.fileno(), 1)  # Taichi prints past Python
+        os.dup2(out.fileno(), 1)  # engines print past Python
         solution, pullback = step.simulation("f32").vjp(step.all_inputs(), step.steps)
         pullback(solution)
         os.dup2(stdout, 1)

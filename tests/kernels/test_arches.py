@@ -29,6 +29,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     assert results("cpu", "1", "f64", "digest") == results("cpu", "2", "f64", "digest")
 
 
+@pytest.mark.engines
 def test_vulkan() -> None:
     require_vulkan()
     assert {name: error for name, error in results("vulkan", "0", "f32", "error").items() if not float(error) <= SINGLE} == {}

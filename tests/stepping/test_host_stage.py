@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 import diffsim.numpy as dnp
@@ -17,6 +16,7 @@ from diffsim.errors import HostStageError, ParameterError, PlanError, ReplayErro
 from diffsim.expr import diff, interpolate, laplacian
 from diffsim.simulation.host_stage import identity_of
 from diffsim.simulation.sizes import host_copies
+from tests.language import ti
 
 STEPS = 5
 ROUND_OFF = 1e-13

@@ -49,6 +49,7 @@ def differences(arch: str) -> list[float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.engines
 def test_vulkan() -> None:
     require_vulkan()
     found = differences("vulkan")

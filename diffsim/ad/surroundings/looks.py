@@ -23,7 +23,7 @@ def look_of(value: Any) -> Any:
         return _looks(type(value), value)
     if isinstance(value, str):
         return str, value
-    if type(value).__module__.startswith("taichi.") and isinstance(value, engine.taichi().Matrix):
+    if engine.present().is_own(type(value).__module__) and isinstance(value, engine.language().Matrix):
         return _looks(type(value), value.to_list())
     return None
 

@@ -16,7 +16,7 @@ from diffsim.copies import Remade
 
 ABSENT = object()
 """What a reader gives where there is nothing by now."""
-LIBRARIES = frozenset({"diffsim", "numpy", "scipy", "taichi"}) | sys.stdlib_module_names
+LIBRARIES = frozenset({"diffsim", "numpy", "scipy", "taichi", "quadrants"}) | sys.stdlib_module_names
 """Their functions and objects are taken to stay as they are."""
 
 WRITES = {("append",), ("extend",), ("insert",), ("update",), ("clear",)}
@@ -211,7 +211,8 @@ def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
     following = False  # whether the last instruction left the value of the last chain
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "NOP")]
     for number, step in enumerate(steps):
-        operation, names = step.opname, step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        several = isinstance(step.argval, tuple) and step.opcode not in dis.hasconst  # a constant may be a tuple, an empty one too
+        operation, names = step.opname, step.argval if several else (step.argval,)
         if following and _is_written([s.opname for s in steps[number : number + 3]]):
             chains.pop()
             following = False

@@ -59,7 +59,7 @@ class Captures:
                 if look_of(value) is not None:
                     names.add(name)
                     break
-                if getattr(value, "_is_taichi_function", False) and isinstance(value, types.FunctionType) and _is_users(value):
+                if engine.present().is_function(value) and not engine.present().is_own(value.__module__ or ""):
                     inner = Source.of(value)
                     if inner.function not in callers:
                         called[name] = cls.of(inner, callers)
@@ -98,7 +98,7 @@ class Captures:
 
     def meanings(self, around: Around) -> dict[str, Any]:
         """What the names without dots stand for, if the numbers are those of `around`."""
-        ti = engine.taichi()
+        ti = engine.language()
         values = {name: around[self.source.function, name].value for name in self.names}
         for name, inner in self.called:
             if inner.has_numbers():
@@ -146,7 +146,3 @@ def _nested(values: Mapping[str, Any], resolve: Callable[[str], Any]) -> dict[st
 
 def _attribute(thing: Any, name: str) -> Any:
     return getattr(thing, name, MISSING)
-
-
-def _is_users(function: types.FunctionType) -> bool:
-    return (function.__module__ or "").partition(".")[0] != "taichi"

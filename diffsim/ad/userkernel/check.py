@@ -1,4 +1,4 @@
-"""Compares a kernel's adjoint with differences, in a process of its own: what Taichi compiles may end the process."""
+"""Compares a kernel's adjoint with differences, in a process of its own: what is compiled may end the process."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def check_kernel(
     request = {
         "kernel": transport.pack(kernel, shapes),
         "arguments": (inputs, directions, seed, tolerance),
-        "init": (now.arch, now.precision, now.threads),
+        "init": (now.arch, now.precision, now.threads, False, now.engine),
     }
     return _ask(kernel.__name__, request, timeout)
 

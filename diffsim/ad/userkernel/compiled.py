@@ -39,7 +39,7 @@ class Compiled:
         with self._as_kernel_error("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
-            engine.taichi().sync()
+            engine.language().sync()
 
     def reverse(
         self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str], around: Around
@@ -88,21 +88,26 @@ class Compiled:
 
     @contextmanager
     def _as_kernel_error(self, action: str) -> Iterator[None]:
-        """Turn what Taichi raises into an error of diffsim."""
-        ti = engine.taichi()
+        """Turn what the engine raises into an error of diffsim."""
         try:
             yield
         except DiffsimError:
             raise
-        except (ti.TaichiCompilationError, ti.TaichiRuntimeError, RuntimeError) as error:
+        except engine.present().failures as error:
             raise KernelError(
-                f"kernel {self.signature.name} cannot {action}: Taichi says\n{str(error).strip()}\n"
+                f"kernel {self.signature.name} cannot {action}: {engine.present().title} says\n{str(error).strip()}\n"
                 "expected source that it compiles; change it, or see docs/user_kernels.md"
             ) from error
 
     def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
         """The Taichi kernel for `key`, with the captured numbers of a call: what is compiled stays as it is."""
-        generation = engine.settings().generation
+        now = engine.settings()
+        if now.engine != self.signature.engine:
+            raise KernelError(
+                f"kernel {self.signature.name} is written for engine {self.signature.engine!r}, expected {now.engine!r}, which runs; "
+                f"call diffsim.init(engine={self.signature.engine!r}), or write it with `import {now.engine} as ti`"
+            )
+        generation = now.generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
         self.captures.require_unchanged(around)
@@ -114,7 +119,7 @@ class Compiled:
         return self._kernels[key]
 
     def _compile(self, around: Around, numbers: frozenset[str]) -> Any:
-        ti = engine.taichi()
+        ti = engine.language()
         meanings = self.captures.meanings(around)
         if not numbers:
             return ti.kernel(self.source.with_names(meanings))
@@ -130,7 +135,7 @@ def shares_memory() -> bool:
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
     """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
-    ti = engine.taichi()
+    ti = engine.language()
     held = ti.ndarray(_taichi_type(array.dtype), array.shape, needs_grad=is_real(array))
     held.from_numpy(array)
     if cotangent is not None and is_real(array):
@@ -139,4 +144,4 @@ def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
 
 
 def _taichi_type(dtype: np.dtype) -> Any:
-    return getattr(engine.taichi(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))
+    return getattr(engine.language(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))

@@ -109,8 +109,8 @@ class Walk:
 
     def type_factory(self, node: ast.Call) -> Any:
         """`ti.types.vector(...)` called within a kernel counts as the type that it makes."""
-        name = operations.name_in_taichi(self.resolve(node.func))
-        return engine.taichi().Vector if name in ("vector", "matrix") else None
+        name = operations.name_in_language(self.resolve(node.func))
+        return engine.language().Vector if name in ("vector", "matrix") else None
 
     # statements
 
@@ -138,7 +138,7 @@ class Walk:
         if isinstance(statement, ast.Assign):
             return not self.is_static(statement.value)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            return operations.name_in_taichi(self.resolve(statement.value.func)) not in operations.NO_DERIVATIVE
+            return operations.name_in_language(self.resolve(statement.value.func)) not in operations.NO_DERIVATIVE
         return not isinstance(statement, (ast.Pass, ast.For))
 
     def top_level_loop(self, node: ast.For) -> None:
@@ -231,7 +231,7 @@ class Walk:
 
     def set_targets(self, node: ast.For) -> None:
         """Loop variables are integers; that of `ti.grouped` is a vector of them."""
-        grouped = isinstance(node.iter, ast.Call) and operations.name_in_taichi(self.resolve(node.iter.func)) == "grouped"
+        grouped = isinstance(node.iter, ast.Call) and operations.name_in_language(self.resolve(node.iter.func)) == "grouped"
         for name in (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)):
             self.locals[name] = Value("index" if grouped else "integer", loop=self.loop)
 
@@ -346,7 +346,7 @@ class Walk:
 
     def outside(self, node: ast.AST, thing: Any, name: str) -> Value:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
-        ti = engine.taichi()
+        ti = engine.language()
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
             self.tell(
                 node,
@@ -401,10 +401,10 @@ class Walk:
         thing = self.resolve(node.func)
         if thing is MISSING:
             return self.method(node)
-        if thing is engine.taichi().static:
+        if thing is engine.language().static:
             return CONSTANT
-        name = operations.name_in_taichi(thing)
-        if getattr(thing, "_is_taichi_function", False) and name is None:
+        name = operations.name_in_language(thing)
+        if engine.present().is_function(thing) and name is None:
             return self.user_function(node, thing)
         if self.is_atomic(node):
             self.tell(node, "Taichi's reverse mode breaks where the result of an atomic is used", "use the atomic as a statement")
@@ -416,13 +416,13 @@ class Walk:
         return self.operation(node, name or "", join(CONSTANT, *values))
 
     def is_atomic(self, node: ast.Call) -> bool:
-        return (operations.name_in_taichi(self.resolve(node.func)) or "").startswith("atomic_")
+        return (operations.name_in_language(self.resolve(node.func)) or "").startswith("atomic_")
 
     def atomic(self, node: ast.Call) -> Value:
         """`ti.atomic_add(a[i], v)` and its like."""
         value = join(REAL, *(self.expression(a) for a in node.args[1:]))
         self.store(node.args[0], value, ast.copy_location(ast.Expr(node), node), mode="add")
-        return self.operation(node, str(operations.name_in_taichi(self.resolve(node.func))), value)
+        return self.operation(node, str(operations.name_in_language(self.resolve(node.func))), value)
 
     def operation(self, node: ast.Call, name: str, value: Value) -> Value:
         """A call of one of Taichi's own functions, or of a builtin that Taichi understands."""
@@ -546,7 +546,7 @@ class Walk:
         return ", ".join(found) if self.depth == 0 else None
 
     def is_static(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.taichi().static
+        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.language().static
 
     @staticmethod
     def is_docstring(node: ast.stmt) -> bool:
@@ -556,7 +556,7 @@ class Walk:
         """How often `range(...)` or `ti.ndrange(...)` runs, if its arguments are constants."""
         if not isinstance(node, ast.Call) or node.keywords:
             return None
-        name = operations.name_in_taichi(self.resolve(node.func)) or getattr(self.resolve(node.func), "__name__", "")
+        name = operations.name_in_language(self.resolve(node.func)) or getattr(self.resolve(node.func), "__name__", "")
         if name == "grouped" and len(node.args) == 1:
             return self.trips(node.args[0])
         try:

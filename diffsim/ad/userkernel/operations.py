@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from diffsim import engine
+
 REFUSED = {
     "tan": ("Taichi has no derivative of tan, and raises", "write ti.sin(a) / ti.cos(a)"),
     "random": ("Taichi cannot repeat random numbers in reverse, and raises", "draw them outside and pass them as an array"),
@@ -93,10 +95,10 @@ INFINITE_SLOPE = frozenset({"sqrt", "log", "pow", "rsqrt", "asin", "acos", "norm
 """Functions with an infinite derivative somewhere: behind `ti.select` that is 0 times infinity, NaN."""
 
 
-def name_in_taichi(thing: Any) -> str | None:
-    """The name of one of Taichi's own functions or types, or None for anything else."""
+def name_in_language(thing: Any) -> str | None:
+    """The name of one of the engine's own functions or types, or None for anything else."""
     module = str(getattr(thing, "__module__", None) or type(thing).__module__ or "")
-    if module.partition(".")[0] != "taichi":
+    if not engine.present().is_own(module):
         return None
     name = getattr(thing, "__name__", None)
     if name is not None:

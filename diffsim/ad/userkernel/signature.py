@@ -66,12 +66,14 @@ class Signature:
         parameters: all of them, by name, in the kernel's order.
         inputs: names of those that a call gives.
         outputs: for each name that a call returns, how it gets its shape.
+        engine: in whose language the kernel is written.
     """
 
     name: str
     parameters: dict[str, Parameter]
     inputs: tuple[str, ...]
     outputs: dict[str, Like]
+    engine: str
 
     @property
     def in_place(self) -> frozenset[str]:
@@ -160,12 +162,18 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
             raise KernelError(f"kernel {name}: {', '.join(bad)} is {why}; every parameter stands in reads or in writes")
     if not outputs:
         raise KernelError(f"kernel {name} writes nothing, expected at least one name in writes; a kernel returns what it writes")
-    return Signature(name, parameters, inputs, outputs)
+    return Signature(name, parameters, inputs, outputs, engine.present().name)
 
 
 def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     """Read one annotation."""
-    ti = engine.taichi()
+    ti = engine.language()
+    other = engine.other_engine(type(annotation).__module__)
+    if other:
+        raise KernelError(
+            f"parameter {name} of kernel {kernel} has a type of {other!r}, expected one of {engine.chosen()!r}, the engine that is chosen; "
+            f"choose the other one before the kernel is defined: diffsim.init(engine={other!r}), or DIFFSIM_ENGINE={other}"
+        )
     if isinstance(annotation, ti.types.ndarray):
         if getattr(annotation.dtype, "n", None) is not None or hasattr(annotation.dtype, "ndim"):
             raise KernelError(
@@ -181,7 +189,7 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
 
 
 def _dtype(kernel: str, name: str, annotation: Any) -> np.dtype:
-    ti = engine.taichi()
+    ti = engine.language()
     for known in TYPES:
         if annotation is getattr(ti, known):
             return np.dtype(known.replace("f", "float").replace("u", "U").replace("i", "int").replace("U", "uint"))

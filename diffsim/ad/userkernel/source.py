@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from diffsim import engine
 from diffsim.errors import KernelError
 
 MISSING = object()
@@ -26,10 +27,10 @@ def raw_function(thing: Any) -> types.FunctionType:
     """
     if getattr(thing, "_is_classkernel", False):
         raise KernelError(f"{thing.__name__} is a method of a data-oriented class, expected a function; move it out of the class")
-    if hasattr(thing, "_primal"):
+    if getattr(thing, "_primal", None) is not None:
         thing = thing._primal.func
-    elif getattr(thing, "_is_taichi_function", False):
-        thing = thing.func.func
+    elif engine.present().is_function(thing):
+        thing = engine.present().function_within(thing)
     if not isinstance(thing, types.FunctionType):
         raise KernelError(f"expected a function written with def, got {thing!r}; decorate the def itself")
     return thing

@@ -19,7 +19,7 @@ import numpy as np
 
 from diffsim import engine
 from diffsim.ad.userkernel.kernel import UserKernel, kernel
-from diffsim.ad.userkernel.operations import name_in_taichi
+from diffsim.ad.userkernel.operations import name_in_language
 from diffsim.ad.userkernel.signature import Like
 from diffsim.ad.userkernel.source import MISSING, Source
 from diffsim.errors import KernelError
@@ -67,7 +67,7 @@ def _pack_function(source: Source, decorator: str, chain: tuple[int, ...]) -> Pa
 
 def _pack_value(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
     """One value that a function uses under `name`."""
-    ti = engine.taichi()
+    ti = engine.language()
     if isinstance(value, UserKernel):
         return _pack_kernel(value, chain)
     if isinstance(value, types.ModuleType):
@@ -81,24 +81,24 @@ def _pack_value(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
     if isinstance(value, ti.types.ndarray):
         return ("array type", _pack_value(value.dtype, name, chain), value.ndim)
     if (dtype := next((k for k in ti.types.primitive_types.__all__ if getattr(ti, k, MISSING) is value), None)) is not None:
-        return ("taichi type", dtype)
-    if name_in_taichi(value) == "Matrix" and not isinstance(value, type):
+        return ("number type", dtype)
+    if name_in_language(value) == "Matrix" and not isinstance(value, type):
         return ("vector type", value.n, value.m, value.ndim, _pack_value(value.dtype, name, chain))
     module = getattr(value, "__module__", None)
-    if isinstance(value, types.FunctionType) and (module or "").partition(".")[0] not in ("taichi", "numpy", "scipy", "diffsim"):
+    function, package = isinstance(value, types.FunctionType) or engine.present().is_function(value), (module or "").partition(".")[0]
+    if function and package not in ("numpy", "scipy", "diffsim") and not engine.present().is_own(package):
         return _pack_callable(value, name, chain)
     return _by_name(value, name)
 
 
 def _pack_callable(value: Any, name: str, chain: tuple[int, ...]) -> Packed:
     """A `ti.func`, or a plain function."""
-    taichi_function = getattr(value, "_is_taichi_function", False)
     source = Source.of(value)
     for decorator in source.tree.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if getattr(called, "attr", getattr(called, "id", "")) not in OWN_DECORATORS:
             raise _cannot(name, f"it is decorated with {ast.unparse(decorator)}; define it in a module, or without")
-    kind = "@ti.real_func\n" if getattr(value, "_is_real_function", False) else "@ti.func\n" if taichi_function else ""
+    kind = "@ti.real_func\n" if getattr(value, "_is_real_function", False) else "@ti.func\n" if engine.present().is_function(value) else ""
     return _pack_function(source, kind, chain)
 
 
@@ -136,7 +136,7 @@ def unpack(packed: Packed) -> Any:
 
 
 def _unpack_value(kind: str, rest: list[Any]) -> Any:
-    ti = engine.taichi()
+    ti = engine.language()
     match kind:
         case "module":
             return importlib.import_module(rest[0])
@@ -148,7 +148,7 @@ def _unpack_value(kind: str, rest: list[Any]) -> Any:
             return {key: unpack(value) for key, value in rest[0]}
         case "array type":
             return ti.types.ndarray(dtype=unpack(rest[0]), ndim=rest[1])
-        case "taichi type":
+        case "number type":
             return getattr(ti, rest[0])
         case "vector type":
             n, m, ndim, dtype = rest

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.ad.arrays import guard
 from diffsim.errors import ReplayError, StaleValueError
+from tests.language import ti
 
 Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 TINY, LARGE = 3, guard.COPY_BYTES // 8 + 1

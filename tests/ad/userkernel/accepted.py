@@ -1,9 +1,8 @@
 """Kernels that Taichi differentiates rightly, one for each construct; each is let through and compared with differences."""
 
-import taichi as ti
-
 import diffsim as ds
 from diffsim.ad.userkernel import UserKernel
+from tests.language import ti
 
 A0 = ti.types.ndarray(dtype=ti.f64, ndim=0)
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)

@@ -1,9 +1,8 @@
 """Kernels that must not run at all, since they read or write what a call neither gives nor returns."""
 
-import taichi as ti
-
 import diffsim as ds
 from diffsim.ad.userkernel import UserKernel
+from tests.language import ti
 
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 

@@ -4,10 +4,9 @@
 the check refuses what it cannot decide.
 """
 
-import taichi as ti
-
 import diffsim as ds
 from diffsim.ad.userkernel import UserKernel
+from tests.language import ti
 
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 I1 = ti.types.ndarray(dtype=ti.i32, ndim=1)

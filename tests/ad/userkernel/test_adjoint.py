@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 from diffsim import engine
 from diffsim.ad.userkernel import compiled
 from diffsim.errors import DivergenceError, KernelError, ShapeError
+from tests.language import ti
+
+pytestmark = pytest.mark.engines
 
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 F1 = ti.types.ndarray(dtype=ti.f32, ndim=1)
@@ -132,8 +134,7 @@ def test_an_infinite_slope_is_told() -> None:
 
 
 def test_settings_of_other_kernels_are_put_back() -> None:
-    from taichi.lang import impl
-
+    impl = engine.present().impl
     names = ("real_matrix_scalarize", "force_scalarize_matrix", "make_cpu_multithreading_loop", "ad_stack_size", "default_fp")
     before = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
     for dtype, wanted in ((np.float32, ti.f32), (np.float64, ti.f64), (np.float32, ti.f32)):

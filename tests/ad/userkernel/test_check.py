@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 from diffsim.errors import KernelError
+from tests.language import ti
 
 ROOT = Path(__file__).parents[3]
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
@@ -164,7 +164,8 @@ def test_what_cannot_be_sent() -> None:
 
 SCRIPT = """
 import sys
-import numpy as np, taichi as ti
+import numpy as np
+from tests.language import ti
 import diffsim as ds
 print("main runs", __name__)
 K = 3.0

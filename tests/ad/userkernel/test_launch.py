@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 from diffsim.ad.userkernel.kernel import UserKernel
 from diffsim.errors import KernelError, ShapeError
+from tests.language import ti
 
 ROOT = Path(__file__).parents[3]
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
@@ -172,7 +172,8 @@ def test_there_must_be_source() -> None:
 def test_init_again_compiles_anew(tmp_path: Path) -> None:
     """In a process of its own: other tests hold what a new init frees."""
     script = """
-        import numpy as np, taichi as ti
+        import numpy as np
+        from tests.language import ti
         import diffsim as ds
         @ds.kernel(reads=("x", "k"), writes={"y": "x"})
         def cube(x: ti.types.ndarray(), k: float, y: ti.types.ndarray()):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import taichi as ti
 
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.errors import StaleValueError
+from tests.language import ti
 
 Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 X = np.array([1.0, 2.0])

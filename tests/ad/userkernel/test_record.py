@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 import pytest
-import taichi as ti
 
 import diffsim as ds
 import diffsim.numpy as np
 from diffsim.errors import KernelError
+from tests.language import ti
 
 Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 X = numpy.array([0.5, -1.5, 2.0])
