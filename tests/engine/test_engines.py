@@ -40,7 +40,9 @@ def results(kind: str, chosen: str, folder: Path) -> dict[str, np.ndarray]:
         return dict(found)
 
 
-@pytest.mark.parametrize("kind", OF_EACH_KIND)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("steps", "arrays") else ()) for kind in OF_EACH_KIND]
+)
 def test_engines_give_the_same_bits(kind: str, tmp_path: Path) -> None:
     require("quadrants")
     one, other = results(kind, "taichi", tmp_path), results(kind, "quadrants", tmp_path)

@@ -248,3 +248,20 @@ def test_what_a_step_cannot_say_raises() -> None:
         _ = x + symbol()
     with pytest.raises(TraceError, match="expected a finite number"):
         _ = x + float("nan")
+
+
+@pytest.mark.parametrize(("scale", "other"), [(0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-3.0, -3.0)])
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_values_with_one_scale_are_added_first(op: str, scale: float, other: float) -> None:
+    graph = Graph()
+    x, y = (graph.read(name, (0,)) for name in "xy")
+    total = graph.apply(op, graph.mul(graph.const(scale), x), graph.mul(graph.const(other), y))
+    assert operations([total]) == 2
+    found = evaluate([total], {"x": np.array([2.5]), "y": np.array([7.0])}, (1,), (0,))[0]
+    assert found == pytest.approx(scale * 2.5 + (other if op == "add" else -other) * 7.0, rel=1e-15)
+
+
+def test_values_with_other_scales_keep_them() -> None:
+    graph = Graph()
+    x, y = (graph.read(name, (0,)) for name in "xy")
+    assert operations([graph.add(graph.mul(graph.const(0.1), x), graph.mul(graph.const(0.2), y))]) == 3
