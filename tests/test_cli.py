@@ -161,7 +161,7 @@ def test_list_names_every_scene(capsys):
 def test_info(capsys):
     assert cli.main(["info"]) == 0
     found = capsys.readouterr().out
-    for word in ("arch", "engine", "lanes", "threads", "cores", "diffsim", engine.chosen(), "numpy"):
+    for word in ("arch", "engine", "lanes", "registers", "threads", "cores", "diffsim", engine.chosen(), "numpy"):
         assert word in found
 
 

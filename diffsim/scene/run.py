@@ -246,7 +246,7 @@ def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
 
 
 def machine(precision: str) -> dict[str, str | int]:
-    """The machine: arch, engine, precision, threads, lanes, cores."""
+    """The machine: arch, engine, precision, threads, lanes of a tile, bytes of a register as the engine's compiler knows it, cores."""
     now = settings()
     return {
         "arch": now.arch,
@@ -254,5 +254,6 @@ def machine(precision: str) -> dict[str, str | int]:
         "precision": precision,
         "threads": now.threads,
         "lanes": lanes(precision_dtype(precision)),
+        "registers": f"{now.register_bytes} bytes",
         "cores": usable_cores(),
     }
