@@ -26,8 +26,9 @@ SMALLEST = 1 << 18
 """Least bytes of memory that is kept: 64 pages cost more than the bookkeeping."""
 STEPS = 8
 """Sizes between powers of two, so that arrays of similar sizes share memory. At most an eighth of it is unused."""
-SHARE, MOST = 8, 1 << 32
-"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes: a record of 1000 steps of a million cells."""
+SHARE, MOST, UNKNOWN = 8, 1 << 32, 1 << 30
+"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes, a record of 1000 steps of a million cells. Where
+the system does not report its memory, it is at most `UNKNOWN` bytes."""
 ALIGNMENT = 64
 """Bytes to a multiple of which each array is aligned: those of the widest vector registers, and of a cache line."""
 
@@ -185,10 +186,10 @@ def size_class(size: int) -> int:
 
 
 def _limit() -> int:
-    """Most bytes that the pool keeps: 1 GiB if the system does not report its memory."""
+    """Most bytes that the pool keeps: `UNKNOWN` if the system does not report its memory."""
     with contextlib.suppress(PlanError):
         return min(MOST, total_memory() // SHARE)
-    return MOST
+    return UNKNOWN
 
 
 _pool = Pool(_limit)

@@ -212,6 +212,7 @@ def available_memory() -> int:
     import psutil
 
     kept = sum(reserve.held for reserve in reserves)
+    kept = min(kept, resident_memory()) if kept else 0  # nobody may have touched what is kept
     room = [limit - used + kept for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
         return max(min(psutil.virtual_memory().available + kept, *room, sys.maxsize), 0)

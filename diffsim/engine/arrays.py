@@ -51,11 +51,19 @@ class Displaced(np.ndarray):
     """An array that begins some cells before or after another one, whose memory it shares. Only cells of the other one may be read."""
 
 
+class _Displacement:
+    """Keeps the memory of an array for one that begins elsewhere."""
+
+    __slots__ = ("__array_interface__", "_array")
+
+    def __init__(self, array: npt.NDArray, cells: int) -> None:
+        self._array = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data + cells * array.itemsize, True)}
+
+
 def displaced(array: npt.NDArray, cells: int) -> Displaced:
     """An array of the shape of `array` whose start is displaced by some cells, towards its end if their number is positive."""
-    start = array.__array_interface__ | {"data": (array.ctypes.data + cells * array.itemsize, True)}
-    holder = type("Memory", (), {"__array_interface__": start, "array": array})()  # which keeps the memory
-    return np.asarray(holder).view(Displaced)
+    return np.asarray(_Displacement(array, cells)).view(Displaced)
 
 
 class HostMemory:

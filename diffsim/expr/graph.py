@@ -205,7 +205,10 @@ class Graph:
         return None
 
     def _scaled_alike(self, op: str, first: Node, second: Node | None) -> Node | None:
-        """c x + c y = c (x + y), also with other signs; None for other sums and differences."""
+        """c x + c y = c (x + y), also with other signs; None for other sums and differences.
+
+        The sign of a result that is 0 may change, and x + y must be in the range of the type, as c x and c y must.
+        """
         assert second is not None
         if not all(each.op == "mul" and each.args[0].op == "const" for each in (first, second)):
             return None

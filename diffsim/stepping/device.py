@@ -40,8 +40,8 @@ class DeviceKernel(Kernel):
     def _joining(self) -> dict[int, PointGather]:
         """The sums at points with which a step ends, if the first loop of the next step can compute them.
 
-        That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b. If the next step uses entry
-        t + a too, it holds another level than t + 1 + b does, unless it is the same entry: the levels that a step uses differ.
+        That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other memory unless
+        they are a multiple of the ring's period apart.
         """
         operations, program = self.program.operations, self.program
         out: dict[int, PointGather] = {}
@@ -65,9 +65,8 @@ class DeviceKernel(Kernel):
             return True
         if place.level is None or place.size or any(target.level is None or target.size for target in same):
             return False
-        next_level = place.level - 1
-        used = {other.level for other in self.levels_used if other.array == place.array}
-        return next_level in used and all(target.level != next_level for target in same)
+        period = self.program.period(place.array)
+        return all((target.level + 1 - place.level) % period for target in same if target.level is not None)
 
     @contextmanager
     def _each(self, name: str, count: str, step: int, first: str = "w", threads: int | None = None) -> Iterator[None]:

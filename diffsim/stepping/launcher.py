@@ -261,7 +261,7 @@ class Launcher:
             return
         done, pace = 0, self.pace(program)
         while done < steps:
-            count = min(steps - done, pace.steps(), _most_steps(program))
+            count = min(steps - done, self._steps_of_launch(program, pace), _most_steps(program))
             self._describe(program, first + program.direction * done, count, tables(done, count))
             if isinstance(self._control(program), np.ndarray):
                 self._launch(program, pace)
@@ -272,6 +272,12 @@ class Launcher:
                     kernel(t)
                 self._queue.end(pace, count)
             done += count
+
+    def _steps_of_launch(self, program: Program, pace: Pace) -> int:
+        """Steps of the coming launch by the pace; where steps are computed together, a multiple of their number."""
+        wavefront = self._wavefront(program, pace.workers())
+        together = 1 if wavefront is None else wavefront.steps
+        return -(-pace.steps() // together) * together
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
@@ -336,7 +342,9 @@ class Launcher:
         while control[DONE] < end:
             if not control[BEGIN]:
                 workers = pace.workers()
-                wavefront = self._wavefront(program, workers, end - int(control[DONE]))
+                wavefront = self._wavefront(program, workers)
+                if wavefront is not None and end - control[DONE] < wavefront.steps:
+                    wavefront = None
             elif wavefront is None:  # slabs are of no account between operations, but within a wavefront they are
                 workers = pace.workers()
             control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
@@ -347,17 +355,19 @@ class Launcher:
             seconds = time.perf_counter() - begin
             left = bool(control[LEFT_BEGIN])
             reached = int(control[LEFT_DONE] if left else control[STEPS])
-            pace.note(reached - int(control[DONE]), seconds, left)
+            begun = 0 if not control[BEGIN] else 1 if wavefront is None else wavefront.steps  # of which an earlier launch did a part
+            steps = reached - int(control[DONE]) - begun
+            if steps > 0 or left:
+                pace.note(max(steps, 0), seconds, left)
             control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
 
-    def _wavefront(self, program: Program, workers: int, steps: int) -> Wavefront | None:
-        """How the next steps are computed together, or None if each is computed alone."""
+    def _wavefront(self, program: Program, workers: int) -> Wavefront | None:
+        """How steps are computed together, or None if each is computed alone."""
         key = program.name, workers
         if key not in self._wavefronts:
-            found = Wavefront.of(program, self.fields, workers)
+            found = None if backend().threads is None else Wavefront.of(program, self.fields, workers)
             self._wavefronts[key] = found if found is not None and found.pays(program, self.fields, workers) else None
-        found = self._wavefronts[key]
-        return found if found is not None and steps >= found.steps else None
+        return self._wavefronts[key]
 
     def _control(self, program: Program) -> Any:
         """The control array of a program's kernels."""

@@ -425,6 +425,11 @@ class Program:
                     found.add(total.target)
         return found - set(arrays)
 
+    def period(self, array: str) -> int:
+        """Entries of a ring after which its levels are used again, if no slot and no record keeps one."""
+        depth = self.entries[array] - 1
+        return depth if self.in_place(array) and depth > 1 else depth + 1
+
     def in_place(self, array: str) -> bool:
         """Whether the new level of a ring may overwrite the oldest, which must be read only at the same cell, and only before the write.
 

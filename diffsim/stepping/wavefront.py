@@ -85,7 +85,8 @@ class Wavefront:
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
         """Whether what a step reads and writes does not fit into the cache, and the rows between the first and the last stage do."""
         layout = fields.layout
-        levels = sum(program.entries.get(array, 1) - program.in_place(array) for array in program.arrays() if array not in fields.slim)
+        arrays = [array for array in program.arrays() if array not in fields.slim]
+        levels = sum(program.period(array) if array in program.entries else 1 for array in arrays)
         row = layout.nbytes // (layout.rows[0] + 2 * layout.row_halo[0]) * levels
         rows = self.steps * len(list(program.nests)) * self.lag + rows_of_block(layout) + 2 * layout.row_halo[0]
         cache = last_cache_bytes()
@@ -103,7 +104,9 @@ def _multiple(rows: int, unit: int) -> int:
 
 def _simple(operation: object) -> bool:
     """Whether an operation may be part of a stage, or be moved before or after all."""
-    return isinstance(operation, PointGather) or (isinstance(operation, Nest) and not operation.restores and not operation.groups)
+    if isinstance(operation, Nest):
+        return not operation.restores and not any(each.groups for each in operation.variants)
+    return isinstance(operation, PointGather)
 
 
 def _reach(program: Program, nodes: list[Node], written: set[str]) -> int:
@@ -137,7 +140,8 @@ def _deepest(rules: Rules, n: int, reach: int) -> int:
 
 
 def _placed_gathers(program: Program, steps: int) -> tuple[Gathers, Gathers] | None:
-    """The gathers before and after a sweep, or None if one reads values that are only complete in the middle."""
+    """The gathers before and after a sweep, or None if one reads values that are only complete in the middle, or if the order in which
+    gathers add to one row would change."""
     before, after = [], []
     for step in range(steps):
         for number, operation in enumerate(program.operations):
@@ -149,7 +153,15 @@ def _placed_gathers(program: Program, steps: int) -> tuple[Gathers, Gathers] | N
                 after.append((step, number))
             else:
                 return None
-    return tuple(before), tuple(after)
+    streams = [{_stream(program, at) for at in gathers} for gathers in (before, after)]
+    return None if streams[0] & streams[1] else (tuple(before), tuple(after))
+
+
+def _stream(program: Program, at: tuple[int, int]) -> tuple[str, int]:
+    """The row that a gather adds to, or writes."""
+    gather = program.operations[at[1]]
+    assert isinstance(gather, PointGather)
+    return gather.stream, gather.row + program.direction * at[0]
 
 
 def _nests(program: Program, steps: int) -> Iterator[tuple[int, int]]:
@@ -172,8 +184,7 @@ def _changes(program: Program, gather: PointGather, at: tuple[int, int], stage: 
                 continue
             if place.level is None or target.level is None:
                 return True
-            period = program.entries[place.array] - program.in_place(place.array)
-            if (target.level + stage[0] - place.level - at[0]) % max(period, 1) == 0:
+            if (target.level + stage[0] - place.level - at[0]) % program.period(place.array) == 0:
                 return True
     return False
 

@@ -30,8 +30,6 @@ from diffsim.stepping.rolling import rows_together
 from diffsim.stepping.stored import StoredFields
 
 TALLEST_BLOCK = 4
-MOST_DISPLACED = 24
-"""Arguments for displaced arrays; Taichi takes 64 in all."""
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
 PATIENCE = 20_000
@@ -79,7 +77,7 @@ class WorkerKernel(Kernel):
                     continue
                 for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
-        return found if len(found) <= MOST_DISPLACED else {}
+        return found
 
     def _write(self) -> None:
         text = self.text

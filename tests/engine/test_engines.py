@@ -41,7 +41,7 @@ def results(kind: str, chosen: str, folder: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("steps", "arrays") else ()) for kind in OF_EACH_KIND]
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("steps", "arrays", "blocks") else ()) for kind in OF_EACH_KIND]
 )
 def test_engines_give_the_same_bits(kind: str, tmp_path: Path) -> None:
     require("quadrants")

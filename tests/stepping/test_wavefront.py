@@ -167,6 +167,61 @@ def test_workers_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left > 0
 
 
+@pytest.mark.parametrize(("steps", "launches"), [(1, 6), (2, 6), (3, 3)])
+def test_slow_steps_are_computed_together_too(steps: int, launches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a launch has time for one step, it takes two, and four instead of three."""
+    ds.init(precision="f64", threads=1)
+    simulation = SIMULATIONS["heat zero"]()
+    compiled = simulation._compiled
+    compiled.start(compiled.checked({"kappa": np.ones((66, 33)), "T": np.ones((66, 33))}, 12), 12)
+    launched = []
+    kernel = compiled.stepper.launcher._kernel
+
+    def watched(program: Any, workers: int, found: Wavefront | None = None) -> Any:
+        launched.append(found)
+        return kernel(program, workers, found)
+
+    monkeypatch.setattr(compiled.stepper.launcher, "_kernel", watched)
+    monkeypatch.setattr(pace.Pace, "steps", lambda self: steps)
+    compiled.stepper.advance(0, 12)
+    assert len(launched) == launches and all(launched)
+
+
+def test_the_pace_ignores_the_rest_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that ends a sweep which another one began did not do these steps."""
+    ds.init(precision="f64", threads=THREADS)
+    noted = []
+    monkeypatch.setattr(workers, "PATIENCE", 1)
+    monkeypatch.setattr(pace.Pace, "note", lambda self, steps, seconds, left=False: noted.append((steps, left)))
+    simulation = SIMULATIONS["heat zero"]()
+    simulation.run({"kappa": np.ones((66, 33)), "T": np.ones((66, 33))}, 40)
+    assert sum(steps for steps, _ in noted) <= 40
+    assert all(steps > 0 or left for steps, left in noted)
+
+
+class Chained(ds.Equation):
+    """A state of one level that its own nest reads at its own cell, so it looks as if it were overwritten in place, and a stage."""
+
+    dt = 0.1
+    forcings = ()
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.grid = ds.Grid(shape, 1.0)
+        self.states = {"u": ds.Variable("mirror"), "v": ds.Variable("mirror")}
+
+    def step(self, u: Any, v: Any) -> dict[str, Any]:
+        v = ds.stage(v + 0.1 * (u.shifted(0, 1) - 2 * u + u.shifted(0, -1)))
+        return {"u": u - 0.1 * (v.shifted(0, 1) - 2 * v + v.shifted(0, -1)), "v": v}
+
+
+def test_states_of_one_level_keep_their_receivers() -> None:
+    ds.init(precision="f64", threads=THREADS)
+    programs = together_and_alone(
+        lambda: ds.Simulation(Chained((201, 9)), receivers={"v": [[3.0, 4.0], [100.5, 2.0]]}), partial(found, checkpoint=3)
+    )
+    assert "forward" in programs
+
+
 def test_a_grid_in_the_cache_is_computed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     ds.init(precision="f32", threads=1)
