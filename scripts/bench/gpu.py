@@ -23,7 +23,7 @@ from scene import DT, DX, receivers_of, speed_of, wavelet_of
 
 import diffsim as ds
 from diffsim.checkpoint import StoreAll
-from diffsim.engine import backend, clock, shared_kernel, taichi
+from diffsim.engine import backend, clock, language, shared_kernel
 from diffsim.stepping.device import UNROLL
 
 BANDWIDTH_TARGET = 0.75
@@ -52,7 +52,7 @@ def seconds(call: Callable[[], object], turns: int) -> float:
 def bandwidth(values: int, turns: int) -> float:
     """Bytes per second that a copy of `values` f32 reads and writes."""
     source, target = (backend().memory.allocate((values,), np.float32, flat=True).data for _ in range(2))
-    copy = shared_kernel(COPY, "copy", None, lambda: {"Values": taichi().types.ndarray(dtype=taichi().f32, ndim=1)})
+    copy = shared_kernel(COPY, "copy", None, lambda: {"Values": language().types.ndarray(dtype=language().f32, ndim=1)})
 
     def copies() -> None:
         for _ in range(10):
