@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-def sampled(cases: Iterable[Any], every: int = 3, ids: Any = None) -> list[Any]:
+def sampled(cases: Iterable[Any], every: int = 5, ids: Any = None) -> list[Any]:
     """The parameters of a test: the first of every few cases, and the others marked as slow."""
     found = []
     for number, case in enumerate(cases):

@@ -387,7 +387,7 @@ def test_a_signal_in_the_import_ends_it_with_its_code(tmp_path):
         import importlib.abc, os, runpy, signal, sys
         class Struck(importlib.abc.MetaPathFinder):
             def find_spec(self, name, path, target=None):
-                if name == "scipy":
+                if name == "numpy":
                     os.kill(os.getpid(), int(sys.argv[1]))
         sys.meta_path.insert(0, Struck())
         sys.argv[0] = "diffsim"

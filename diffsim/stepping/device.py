@@ -41,7 +41,7 @@ class DeviceKernel(Kernel):
         """The sums at points with which a step ends, if the first loop of the next step can compute them.
 
         That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other memory unless
-        they are a multiple of the ring's period apart.
+        they are a multiple of the ring's period apart. The next step must use entry t + a too: an older one may be lost.
         """
         operations, program = self.program.operations, self.program
         out: dict[int, PointGather] = {}
@@ -65,8 +65,9 @@ class DeviceKernel(Kernel):
             return True
         if place.level is None or place.size or any(target.level is None or target.size for target in same):
             return False
+        used = {other.level for other in self.levels_used if other.array == place.array}
         period = self.program.period(place.array)
-        return all((target.level + 1 - place.level) % period for target in same if target.level is not None)
+        return place.level - 1 in used and all((target.level + 1 - place.level) % period for target in same if target.level is not None)
 
     @contextmanager
     def _each(self, name: str, count: str, step: int, first: str = "w", threads: int | None = None) -> Iterator[None]:
