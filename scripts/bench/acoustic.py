@@ -25,7 +25,7 @@ SMALL_TARGET = 2.0  # us a step
 def cases(quick: bool) -> list[Case]:
     turns = 3 if quick else 9
     out = [{"n": 1024, "order": order, "threads": threads, "steps": 100 if quick else 500} for order in (8, 4) for threads in (1, 2)]
-    out += map(narrow, out if register_bytes() > NARROW else [])
+    out += [narrow(case) for case in out if register_bytes() > NARROW]
     out.append({"n": 4096, "order": 8, "threads": 2, "steps": 20 if quick else 100})
     out += [{"n": SMALL, "order": order, "threads": 2, "steps": 10_000} for order in (8, 4)]
     return [case | {"turns": 3 if case["n"] == 4096 else turns} for case in out]
