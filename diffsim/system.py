@@ -37,8 +37,9 @@ except ImportError:  # not on Windows
 ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
-"""Environment variable that sets the width of tiles, for tests of all widths on one machine."""
+"""Environment variable that sets the width of registers, for tests of all widths on one machine."""
 USUAL_CACHE = 16 << 20
+"""Bytes of the last cache of a usual CPU."""
 CACHED = 0
 DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""

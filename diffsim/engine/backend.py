@@ -81,9 +81,7 @@ class Cpu(Backend):
 
     @property
     def reads_unaligned(self) -> bool:
-        return (
-            self.settings.register_bytes < 64
-        )  # wider loads always cross a line of the cache, and one instruction puts two tiles together
+        return self.settings.register_bytes < 64  # wider loads always cross a line of the cache, and a splice is one instruction
 
     def wait(self) -> None:
         pass

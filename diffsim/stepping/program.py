@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from diffsim.boundary import Rules
 from diffsim.expr.graph import Node, Offset, reads
 from diffsim.field import Slim
+from diffsim.stepping.levels import Ring
 from diffsim.typing import Array
 
 
@@ -427,8 +428,7 @@ class Program:
 
     def period(self, array: str) -> int:
         """Entries of a ring after which its levels are used again, if no slot and no record keeps one."""
-        depth = self.entries[array] - 1
-        return depth if self.in_place(array) and depth > 1 else depth + 1
+        return Ring.working_levels(self.entries[array] - 1, self.in_place(array))
 
     def in_place(self, array: str) -> bool:
         """Whether the new level of a ring may overwrite the oldest, which must be read only at the same cell, and only before the write.

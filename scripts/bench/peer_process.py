@@ -23,7 +23,7 @@ INSTALLING = 900
 
 
 class Unavailable(Exception):  # noqa: N818 - an answer, not a mistake
-    """A peer that is not to be had here, with the reason."""
+    """A peer cannot run here; its argument is the reason."""
 
 
 @dataclass(frozen=True)
