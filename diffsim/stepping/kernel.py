@@ -220,13 +220,13 @@ class Kernel(ABC):
     def lead(self, place: Place) -> str:
         return "" if place.level is None else f"{self.level(place)} + "
 
-    def level_start(self, place: Place, ahead: int = 0) -> str:
-        """Source of the first tile of a level at the step `ahead` steps after local step t, and lap `lap`."""
+    def level_start(self, place: Place, step: str = "t") -> str:
+        """Source of the first tile of a level at a local step, and lap `lap`."""
         tiles = self.sparse[place.array].tile_count if place.array in self.sparse else self.layout.tile_count
         if place.size:
             level = f"(lap + {place.level}) % {place.size}" if place.turns else f"{(place.level or 0) % place.size}"
             return f"{level} * {tiles}"
-        return f"control[{table_offset(self.program, place.array)} + t + {(place.level or 0) + ahead}] * {tiles}"
+        return f"control[{table_offset(self.program, place.array)} + {step} + {place.level or 0}] * {tiles}"
 
     def stored(self, place: Place) -> StoredSource:
         """The storage to which a field is written."""

@@ -124,6 +124,23 @@ def test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone(clien
     assert other.value(theta) == objective.value(theta)
 
 
+def test_a_worker_that_dies_with_a_result_loses_it(client: Any, crew: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is there, and the worker dies before it has sent it."""
+    killed = []
+    fetched = module._Call._fetched
+
+    def killing(self: Any, future: Any, address: str) -> Any:
+        if not killed:
+            killed.append(address)
+            os.kill(client.run(os.getpid)[address], signal.SIGKILL)
+        return fetched(self, future, address)
+
+    monkeypatch.setattr(module._Call, "_fetched", killing)
+    found = list(crew.run(shot_functions.places, (Kept(),), (10,), [0, 3, 1, 2]))
+    assert [value for value, _, _ in found] == [0, 30, 10, 20]
+    assert killed
+
+
 def test_results_come_in_order_and_what_is_kept_is_sent_once(client: Any, crew: Cluster) -> None:
     kept, shots = Kept(), [0, 3, 1, 2, 5, 4]
     first = list(crew.run(shot_functions.places, (kept,), (10,), shots))
