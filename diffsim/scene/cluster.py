@@ -376,8 +376,8 @@ class _Call:
             self._progress.finished(self._finished)
 
     def _fetched(self, future: Future, address: str) -> list[Any] | None:
-        """The result of a shot that its worker has; None if the worker dies before it has sent it. Dask waits for another worker of the same
-        address then, and there may never be one."""
+        """The result of a shot that its worker has; None if the worker dies before it has sent it. Dask then waits for another worker of
+        this address, and there may never be one."""
         client = self._cluster.client
         coming = asyncio.run_coroutine_threadsafe(client.gather(future, asynchronous=True), client.loop.asyncio_loop)
         while not wait([coming], timeout=LOOK).done:

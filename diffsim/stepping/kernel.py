@@ -32,9 +32,10 @@ from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Pro
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 
-STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
+STEPS, FIRST, DONE, BEGIN, LOOKS = 0, 1, 2, 3, 4
 """Entries of the control array: steps of this launch, and after them the index of its first step. If an earlier launch of these steps
-was abandoned, the place to continue from: steps that are done, and operations of the next step that are done."""
+was abandoned, the place to continue from: steps that are done, and operations of the next step that are done. Then the polls of a gate
+before a worker abandons it."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
 """Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
 (see `DONE`)."""

@@ -27,6 +27,7 @@ from diffsim.scene.cluster_worker import Conditions
 from diffsim.scene.objective import Objective
 from diffsim.scene.shot_progress import ShotProgress
 from diffsim.scene.workers import HERE
+from tests.sampled import sampled
 from tests.scene import shot_functions
 from tests.scene.shot_functions import Kept
 from tests.scene.tiny import ACOUSTIC, as_toml, scene, tables
@@ -77,7 +78,7 @@ def require_same(found: Path, expected: Path) -> None:
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", sampled(SEARCHES, 3))
 def test_a_run_has_the_same_bits(name: str, client: Any, tmp_path: Path) -> None:
     made = scene(ACOUSTIC, **FOUR, **SEARCHES[name])
     made.run(tmp_path / "alone", precision="f64")
