@@ -64,6 +64,8 @@ Kind = Literal[
     "point starts",
     "point cells",
     "point weights",
+    "point rows",
+    "point order",
     "strip",
     "tiles",
     "rolled",

@@ -49,6 +49,19 @@ class PointTable:
         starts = np.searchsorted(inverse[order], np.arange(len(cells) + 1))
         return cells, starts, owners[order], self.weights[order]
 
+    @cached_property
+    def by_row(self) -> tuple[IntArray, IntArray]:
+        """The points in the order of the last row of the first axis on which they have a cell, and these rows."""
+        last = np.maximum.reduceat(self.cells[:, 0], self.starts[:-1])
+        order = np.argsort(last, kind="stable")
+        return order, last[order]
+
+    @cached_property
+    def tallest(self) -> int:
+        """Rows from the first to the last one of a point's cells, at most; at least 1, as between cells."""
+        rows, starts = self.cells[:, 0], self.starts[:-1]
+        return int((np.maximum.reduceat(rows, starts) - np.minimum.reduceat(rows, starts)).max(initial=1))
+
     def gather(self, values: Array) -> Array:
         """Values at the points, shape (points,), of a field over the cells."""
         products = self.weights * values[tuple(self.cells.T)]
