@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WORKED = [
-    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
 ]
 """Worked examples: they state what they print, and draw their figure."""
 
