@@ -36,12 +36,11 @@ class Source:
         steps = {len(each) for source in (self, other) for each in source.amplitudes.values()}
         if len(steps) > 1:
             raise ShapeError(f"sources of {' and '.join(map(str, sorted(steps)))} steps, expected one number; make both for the same run")
-        names = (*self.places, *(name for name in other.places if name not in self.places))
-        parts = [{name: [part[name] for part in pair if name in part] for name in names} for pair in self._pairs(other)]
-        return Source(*({name: np.concatenate(each, axis) for name, each in part.items()} for axis, part in enumerate(parts)))
+        return Source(_joined(self.places, other.places, 0), _joined(self.amplitudes, other.amplitudes, 1))
 
-    def _pairs(self, other: Source) -> tuple[tuple[Mapping[str, Array], ...], ...]:
-        return (self.places, other.places), (self.amplitudes, other.amplitudes)
+
+def _joined(one: Mapping[str, Array], two: Mapping[str, Array], axis: int) -> dict[str, Array]:
+    return {name: np.concatenate([part[name] for part in (one, two) if name in part], axis) for name in {**one, **two}}
 
 
 def gaussian_pulse(frequency: float, width: float, dt: float, steps: int, delay: float | None = None) -> NDArray[np.complex128]:

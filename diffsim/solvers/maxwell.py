@@ -26,13 +26,13 @@ Cells: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
 class Maxwell(Equation):
     """Light and microwaves in one to three dimensions: Yee's scheme, with an absorbing layer, losses, and Drude and Lorentz media.
 
-        ε E_t = ∇×H - σ E - Σ Jₖ - J,   H_t = -∇×E,   Jₖ_t + γₖ Jₖ + wₖ² Pₖ = ωₖ² E,   Pₖ_t = Jₖ
+        ε E_t = ∇×H - σ E - Σ Jₖ - J,   H_t = -∇×E,   Jₖ_t + γ Jₖ + w² Pₖ = wp² E,   Pₖ_t = Jₖ
 
     The constants of the vacuum are 1: lengths are in a unit of your choice, such as micrometres, times in that unit over the speed of
-    light, frequencies in its inverse (1 / wavelength in vacuum). A medium has ε(ω) = eps + iσ/ω + Σ ωₖ² / (wₖ² - ω² - iγₖω).
+    light, frequencies in its inverse (1 / wavelength in vacuum). A medium has ε(ω) = eps + iσ/ω + Σ wp² / (w² - ω² - iγω).
     All differences are centred, of second order in space and time; E and P are known at t, H and the currents half a step before:
 
-        H⁺ = H⁻ - dt ∇ₕ×Eⁿ,   (1 + γ dt/2) J⁺ = (1 - γ dt/2) J⁻ + dt (ωₖ² Eⁿ - w² Pⁿ),   Pⁿ⁺¹ = Pⁿ + dt J⁺
+        H⁺ = H⁻ - dt ∇ₕ×Eⁿ,   (1 + γ dt/2) J⁺ = (1 - γ dt/2) J⁻ + dt (wp² Eⁿ - w² Pⁿ),   Pⁿ⁺¹ = Pⁿ + dt J⁺
         (1 + s) Eⁿ⁺¹ = (1 - s) Eⁿ + dt/ε (∇ₕ×H⁺ - Σ J⁺ - J),   s = σ dt / 2ε
 
     Axes are (x), (y, x) or (z, y, x). E lies on the edges of the cells and H on the faces: Ex at the centre along x and on the upper
@@ -45,7 +45,7 @@ class Maxwell(Equation):
 
     Args:
         grid: uniform or stretched.
-        dt: time step. Stable while dt <= 2 sqrt(eps_min / (Σ 4/dx² + Σ ωₖ²)): in vacuum, 0.707 dx in two dimensions; less with
+        dt: time step. Stable while dt <= 2 sqrt(eps_min / (Σ 4/dx² + Σ wp²)): in vacuum, 0.707 dx in two dimensions; less with
             Lorentz poles.
         polarisation: in one and two dimensions "TM", E across the plane (Ez; Hy, Hx), or "TE", H across it (Ey, Ex; Hz); None: "TM".
         layer: cells of absorbing layer (CPML) at each side that is not periodic, or as in `diffsim.layers.CPML`; 0: none.
@@ -108,10 +108,9 @@ class Maxwell(Equation):
         self.electric, self.magnetic = cell.electric, cell.magnetic
         names = [f"E{c}" for c in self.electric] + [f"H{c}" for c in self.magnetic]
         self.states = {name: Variable(cell.rules(name), cell.location(name), "1") for name in names}
-        for name in names:  # each curl that drives it has a memory variable for each of its derivatives, where the name lies
-            for _, axis, of in cell.curl(name[1]):
-                read = f"{'H' if name[0] == 'E' else 'E'}{of}"
-                if read in names and any(self.layer.cells[axis]):
+        for name in names:  # a memory variable for each derivative across a layer, where the component lies that it drives
+            for _, axis, read in cell.curl(name):
+                if any(self.layer.cells[axis]):
                     self.states[f"psi_{read}_{cell.axes[axis]}"] = self.layer.memory(axis, cell.location(name))
         for pole in self.poles:
             for name, c in pole.states(self.electric):
@@ -140,24 +139,23 @@ class Maxwell(Equation):
     def step(self, **f: Symbol) -> dict[str, Symbol]:
         out: dict[str, Symbol] = {}
         for c in self.magnetic:
-            out[f"H{c}"] = stage(f[f"H{c}"] - self.dt * self._curl("E", c, f, out), boundary=f[f"H{c}"])
+            out[f"H{c}"] = stage(f[f"H{c}"] - self.dt * self._curl(f"H{c}", f, out), boundary=f[f"H{c}"])
         for c in self.electric:
-            E, rate = f[f"E{c}"], self._curl("H", c, f | out, out) - f[f"J{c}"]
+            E, rate = f[f"E{c}"], self._curl(f"E{c}", f | out, out) - f[f"J{c}"]
             for pole in self.poles:
                 current, following = pole.advance(c, E, f, self.dt)
                 rate, out = rate - current, out | following
             out[f"E{c}"] = (f[f"keep_{c}"] * E if self.lossy else E) + f[f"push_{c}"] * rate
         return out
 
-    def _curl(self, kind: str, component: str, f: Mapping[str, Symbol], out: dict[str, Symbol]) -> Symbol:
-        """A component of ∇×E or ∇×H along the coordinates of the layer, whose next memory goes to `out`."""
+    def _curl(self, name: str, f: Mapping[str, Symbol], out: dict[str, Symbol]) -> Symbol:
+        """The curl that drives a component, along the coordinates of the layer; the next values of its memory go to `out`."""
         terms = []
-        for sign, axis, of in self.cell.curl(component):
-            if f"{kind}{of}" in f:
-                psi, slope = f"psi_{kind}{of}_{self.cell.axes[axis]}", diff(f[f"{kind}{of}"], axis)
-                if psi in f:
-                    slope, out[psi] = self.layer.stretch(slope, axis, f[psi])
-                terms.append(sign * slope)
+        for sign, axis, read in self.cell.curl(name):
+            psi, slope = f"psi_{read}_{self.cell.axes[axis]}", diff(f[read], axis)
+            if psi in f:
+                slope, out[psi] = self.layer.stretch(slope, axis, f[psi])
+            terms.append(sign * slope)
         return add(terms)
 
     def check(self, parameters: Mapping[str, Array]) -> None:

@@ -24,7 +24,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Pole:
-    """One pole: J_t + γ J + w² P = ωp² E, P_t = J; w = 0 for free electrons (Drude), which need no P.
+    """One pole: J_t + γ J + w² P = wp² E, P_t = J; w = 0 for free electrons (Drude), which need no P.
 
     Attributes:
         number: from 1.
@@ -68,7 +68,7 @@ class Pole:
         return found
 
     def coefficients(self, c: str, strength: Symbol, given: Mapping[str, Symbol], dt: float) -> dict[str, Symbol]:
-        """What `advance` needs for a component, from ωp² where that lies."""
+        """What `advance` needs for a component, from wp² where that lies."""
         k, loss = self.number, 0.5 * dt * given[f"gamma{self.number}"]
         found = {f"drive{k}{c}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
         return found | ({f"pull{k}": dt * given[f"w{k}"] ** 2 / (1 + loss)} if self.resonant else {})
@@ -117,7 +117,7 @@ def light_limit(curl: float, eps: float, poles: Sequence[Pole], parameters: Mapp
     """The largest stable time step, and the medium that sets it.
 
     Without losses a step is a leap-frog of E and all P, which is stable while dt² λ <= 4. λ is the largest eigenvalue of the matrix of
-    their accelerations, symmetric in √ε E and P w / ωp, and grows with each of its entries.
+    their accelerations, symmetric in √ε E and P w / wp, and grows with each of its entries.
 
     Args:
         curl: largest eigenvalue of ∇ₕ×∇ₕ×.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -44,12 +43,12 @@ class Yee:
     @cached_property
     def magnetic(self) -> tuple[str, ...]:
         """The components of H that E drives."""
-        return tuple(c for c in "zyx" if any(of in self.electric for _, _, of in self.curl(c)))
+        return tuple(c for c in "zyx" if any(read[1] in self.electric for _, _, read in _curl(f"H{c}", self.axes)))
 
-    def curl(self, component: str) -> Iterator[tuple[float, int, str]]:
-        """(∇×u)_x = ∂u_z/∂y - ∂u_y/∂z, and so on in turn: sign, axis of the grid, and component of u."""
-        b, c = ("xyzxy"["xyz".index(component) + k] for k in (1, 2))
-        yield from ((sign, self.axes.index(axis), of) for sign, axis, of in ((1.0, b, c), (-1.0, c, b)) if axis in self.axes)
+    def curl(self, name: str) -> list[tuple[float, int, str]]:
+        """The derivatives in the curl that drives a component: sign, axis of the grid, and which component it is of."""
+        there = {"E": self.electric, "H": self.magnetic}
+        return [term for term in _curl(name, self.axes) if term[2][1] in there[term[2][0]]]
 
     def location(self, name: str) -> Location:
         """Where a component such as "Ez" lies in the cell, 0 centre or 1 upper face along each axis."""
@@ -70,6 +69,13 @@ class Yee:
     def medium(self) -> tuple[str, ...]:
         """The rules of what is given at centres."""
         return tuple("periodic" if wall == "periodic" else "mirror" for wall in self.walls)
+
+
+def _curl(name: str, axes: str) -> list[tuple[float, int, str]]:
+    """(∇×u)_x = ∂u_z/∂y - ∂u_y/∂z, and so on in turn, along the axes that there are; u is H for a component of E, and E for one of H."""
+    other = "H" if name[0] == "E" else "E"
+    b, c = ("xyzxy"["xyz".index(name[1]) + k] for k in (1, 2))
+    return [(sign, axes.index(axis), other + of) for sign, axis, of in ((1.0, b, c), (-1.0, c, b)) if axis in axes]
 
 
 def yee(polarisation: Polarisation | None, boundary: Wall | tuple[Wall, ...], ndim: int) -> Yee:
