@@ -51,12 +51,12 @@ from diffsim.stepping.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:
-    from diffsim import losses, optimize, records, solvers, tile
+    from diffsim import losses, optimize, photonics, records, solvers, tile
     from diffsim.certificate.certify import certify
     from diffsim.preconditioners import BlockJacobi
     from diffsim.scene import Scene
 
-PARTS = ("losses", "optimize", "records", "scene", "solvers", "tile")
+PARTS = ("losses", "optimize", "photonics", "records", "scene", "solvers", "tile")
 """Parts that are imported on first use. Together they take longer than all others."""
 NAMES = {"BlockJacobi": "diffsim.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
 """Names that come from other such parts."""
@@ -112,6 +112,7 @@ __all__ = [
     "newton",
     "numpy",
     "optimize",
+    "photonics",
     "plan",
     "records",
     "reduce",

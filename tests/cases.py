@@ -37,7 +37,7 @@ from diffsim.expr import (
 from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
-from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -444,6 +444,17 @@ CASES += [
 ]
 
 CASES += [Case("regions 2-D", lambda: Regions(ds.Grid((14, 37), 1.0)), 7, {}, {"a": [[1.1, 2.0]], "q": [[2.5, 3.0]]}, {})]
+
+CASES += [
+    Case(
+        "light with a metal",
+        lambda: Maxwell(ds.Grid((13, 19), 0.1), 0.05, "TE", layer=(3, (0, 4)), poles=("drude",)),
+        12,
+        {"Jx": [[0.52, 0.7]]},
+        {"Hz": [[0.6, 1.1]]},
+        {"eps": (2.0, 0.5), "wp1": (3.0, 1.0), "gamma1": (0.3, 0.1)},
+    )
+]
 
 CONTRACT = (
     "acoustic 2-D mixed",

@@ -16,7 +16,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes")]
 """Pages whose code takes long."""
 WORKED = [
-    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
 ]
 """Worked examples: they state what they print, and draw their figure."""
 

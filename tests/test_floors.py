@@ -29,6 +29,7 @@ FLOORS = [
     {"solvers", "losses", "plot", "records"},
     {"certificate", "tune"},
     {"optimize"},
+    {"photonics"},
     {"scene"},
     {"report", "torch", "jax", "parallel"},
     {"cli"},

@@ -60,6 +60,21 @@ SMALL = {
         0.0007698660985959697,
         (0.008105656965483076, 0.00019644481071701635),
     ),
+    "microwave_wall": Small(
+        [
+            "grid.shape=[42, 39]",
+            "grid.spacing=0.02",
+            "time.dt=1.3e-2",
+            "time.steps=120",
+            "equation.layer=6",
+            "sources.Jz.lines.0.count=3",
+            "receivers.Ez.lines.0.count=8",
+            "unknowns.eps.smooth=2.0",
+        ],
+        0.6037521050111478,
+        0.0033738175045952713,
+        (0.09550047880862043, 1.449829554845046e-07),
+    ),
     "heat_mri": Small(
         ["grid.shape=[64, 64]", "grid.spacing=4.0e-3", "time.dt=12.0"],
         1.0,
