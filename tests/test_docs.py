@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes")]
+LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes", "waveguide_bend")]
 """Pages whose code takes long."""
 WORKED = [
     ROOT / "docs" / f"{name}.md"
