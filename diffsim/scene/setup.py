@@ -20,7 +20,7 @@ from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
-from diffsim.stepping.points import linear_table
+from diffsim.stepping.points import point_table
 from diffsim.typing import Array
 
 Where = tuple[str, str]
@@ -235,7 +235,7 @@ def build_setup(
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
             with prefix_error(f"{kind}.{name}", ShapeError):
-                linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
+                point_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
