@@ -4,5 +4,6 @@ from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
+from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave", "ViscoAcoustic"]

@@ -42,6 +42,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Equation dg_advection": model_of("dg_advection", PACKAGED["dg_advection"]),
     "Equation heat": model_of("heat", PACKAGED["heat"]),
     "Equation long_wave": model_of("long_wave", PACKAGED["long_wave"]),
+    "Equation visco_acoustic": model_of("visco_acoustic", PACKAGED["visco_acoustic"]),
     "Boundary": rules.RuleModel,
     "Fields": parts.FieldModel,
     "layers": parts.Layers,
