@@ -331,7 +331,7 @@ CASES = [
     Case(
         "visco acoustic 2-D",
         lambda: ViscoAcoustic(
-            ds.Grid((15, 19), 10.0), 1e-3, 4, (("odd_image", "zero"), "mirror"), "given", 25.0, ((0, 3), (4, 3)), 2500.0, 25.0
+            ds.Grid((15, 19), 10.0), 1e-3, 2, (("odd_image", "zero"), "mirror"), "given", 25.0, ((0, 3), (4, 3)), 2500.0, 25.0
         ),
         16,
         {"q": [[22.0, 83.0]]},

@@ -60,6 +60,23 @@ SMALL = {
         0.0007698660985959697,
         (0.008105656965483076, 0.00019644481071701635),
     ),
+    "acoustic_salt": Small(
+        [
+            "grid.shape=[31, 71]",
+            "grid.spacing=50.0",
+            "time.dt=6.0e-3",
+            "time.steps=150",
+            "equation.order=4",
+            "equation.layer=[[0, 5], 5]",
+            "sources.f.lines.0.count=3",
+            "receivers.p.lines.0.count=10",
+            "unknowns.c.smooth=1.0",
+            "stage=[]",
+        ],
+        0.1541484434104503,
+        0.0004217136689425076,
+        (0.07254440217041686,),
+    ),
     "heat_mri": Small(
         ["grid.shape=[64, 64]", "grid.spacing=4.0e-3", "time.dt=12.0"],
         1.0,
