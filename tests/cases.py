@@ -468,5 +468,10 @@ CONTRACT = (
     "loop 2-D",
     "regions 2-D",
 )
-MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
+LONG = ("numbers 3-D", "sides 3-D")
+"""They take most of the time, and what they have others have in fewer dimensions, or apart."""
+MARKED = [
+    pytest.param(case, marks=pytest.mark.gradients if case.name in CONTRACT else pytest.mark.slow if case.name in LONG else ())
+    for case in CASES
+]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -27,7 +27,7 @@ FLOORS = [
     {"preconditioners"},
     {"simulation"},
     {"solvers", "losses", "plot", "records"},
-    {"certificate"},
+    {"certificate", "tune"},
     {"optimize"},
     {"scene"},
     {"report", "torch", "jax", "parallel"},

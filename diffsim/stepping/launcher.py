@@ -15,6 +15,7 @@ from diffsim.boundary import Rules, extend
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
+from diffsim.stepping import workers as worker_kernels
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.kernel import (
     ARRIVALS,
@@ -24,6 +25,7 @@ from diffsim.stepping.kernel import (
     GATE,
     LEFT_BEGIN,
     LEFT_DONE,
+    LOOKS,
     STEPS,
     Argument,
     Kernel,
@@ -35,6 +37,7 @@ from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
 from diffsim.stepping.queue import Queue, put_numbers
+from diffsim.stepping.sharing import cost
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
@@ -244,7 +247,8 @@ class Launcher:
         """The measured pace of the program's launches."""
         if program.name not in self._paces:
             threads = backend().threads
-            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads))
+            cycles = self.layout.tile_count * sum(cost(nest.roots or [a.node for a in nest.assigns]) for nest in program.nests)
+            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads, cycles))
         return self._paces[program.name]
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
@@ -349,6 +353,7 @@ class Launcher:
                 workers = pace.workers()
             control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+            control[LOOKS] = int(worker_kernels.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
             kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()

@@ -14,7 +14,7 @@ computations by multicore-aware wavefront parallelization, 2009, doi:10.1109/COM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -58,10 +58,6 @@ class Wavefront:
     before: Gathers
     after: Gathers
 
-    def left_out(self, stage: int) -> int:
-        """Rows that a stage leaves out at each end of a slab."""
-        return self.margin + stage * self.lag
-
     @classmethod
     def of(cls, program: Program, fields: StoredFields, workers: int, steps: int = TOGETHER) -> Wavefront | None:
         """The wavefront of a program, or None if its steps cannot be computed together."""
@@ -80,7 +76,7 @@ class Wavefront:
         found = cls(steps, lag, _multiple(margin, unit), *gathers)
         bounds = slab_bounds(layout, workers)
         least = min(after - before for before, after in pairwise(bounds))
-        return found if least >= 2 * found.left_out(steps * len(nests)) + unit else None
+        return found if least >= 2 * (found.margin + steps * len(nests) * lag) + unit else None
 
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
         """Whether what a step reads and writes does not fit into the cache, and the rows between the first and the last stage do."""
@@ -203,64 +199,74 @@ class WavefrontKernel(WorkerKernel):
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, wavefront: Wavefront) -> None:
         super().__init__(program, graph, fields, workers)
         self.wavefront = wavefront
-        self._stages = list(_nests(program, wavefront.steps))
 
     def _time_loop(self) -> None:
         text, wave = self.text, self.wavefront
         with text.block(f"for sweep in range((control[{STEPS}] - control[{DONE}]) // {wave.steps})"):
             text(f"t = control[{DONE}] + sweep * {wave.steps}")
-            parts: list[Callable[[], None]] = [self._along, self._at_ends]
+            done = 0
             if wave.before:
-                parts.insert(0, partial(self._receivers, wave.before))
+                self._receivers(wave.before, done)
+                done += 1
+            self._rows_in_turn(done)
             if wave.after:
-                parts.append(partial(self._receivers, wave.after))
-            for done, part in enumerate(parts):
-                with text.block(f"if begin <= {done}"):
-                    part()
-                    if self.workers > 1:
-                        self._barrier(str(done + 1))
+                self._receivers(wave.after, done + 2)
             with text.block(f"if begin < {NOTHING}"):
                 text("begin = 0")
 
-    def _receivers(self, gathers: Gathers) -> None:
-        for step, number in gathers:
-            gather = self.program.operations[number]
-            assert isinstance(gather, PointGather)
-            self._call(f"gather_{number}", partial(self._gather, gather, str(number)), self._at_step(step))
+    def _receivers(self, gathers: Gathers, done: int) -> None:
+        """A part of a sweep that `done` parts precede."""
+        with self.text.block(f"if begin <= {done}"):
+            for step, number in gathers:
+                gather = self.program.operations[number]
+                assert isinstance(gather, PointGather)
+                self._call(f"gather_{number}", partial(self._gather, gather, str(number)), self._at_step(f"(t + {step})"))
+            if self.workers > 1:
+                self._barrier(str(done + 1))
 
-    def _along(self) -> None:
-        """The rows of the slab between those that depend on other slabs: a few of each stage in turn."""
+    def _rows_in_turn(self, done: int) -> None:
+        """Two parts of a sweep, that `done` parts precede: the rows of the slab between those that depend on other slabs, a few of each
+        stage in turn; then those that were left out, at the first end of the grid and at the end of the slab.
+
+        One loop computes both, because LLVM compiles a function that is called at one place 10 - 15 % faster.
+        """
         text, wave, rows = self.text, self.wavefront, rows_of_block(self.layout)
-        with text.block(f"for b in range((hi - lo + {rows - 1}) // {rows})"):
-            for stage, (step, number) in enumerate(self._stages):
-                margin = wave.left_out(stage)
-                begin = f"lo + b * {rows} - {stage * wave.lag}"
-                low, high = f"ti.max(lo + {margin}, {begin})", f"ti.min({begin} + {rows}, {self._end(margin)})"
-                with text.block(f"if {low} < {high}"):
-                    self._rows_of(step, number, low, high)
-
-    def _at_ends(self) -> None:
-        """The rows that were left out, stage by stage."""
-        n = self.layout.rows[0]
-        for stage, (step, number) in enumerate(self._stages):
-            margin = self.wavefront.left_out(stage)
-            if margin:
-                with self.text.block("if w == 0"):
-                    self._rows_of(step, number, "0", str(margin))
-                self._rows_of(step, number, self._end(margin), f"ti.min(hi + {margin}, {n})")
-
-    def _end(self, margin: int) -> str:
-        """The end of the slab, `margin` rows before it."""
         unit = grain(self.layout)
-        return f"hi // {unit} * {unit} - {margin}" if margin else "hi"
+        numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
+        text(f"blocks = (hi - lo + {rows - 1}) // {rows}")
+        with text.block("for b in range(blocks + 2)"):
+            if self.workers > 1:
+                with text.block(f"if b == blocks and begin <= {done}"):
+                    self._barrier(str(done + 1))
+            text(f"part = {done}")
+            with text.block("if b >= blocks"):
+                text(f"part = {done + 1}")
+            with text.block("if begin <= part"), text.block(f"for ahead in range({wave.steps})"):
+                for stage, number in enumerate(numbers):
+                    behind = f"({stage} + ahead * {len(numbers)}) * {wave.lag}"
+                    text(f"margin = {wave.margin} + {behind}")
+                    text(f"low = lo + b * {rows} - {behind}")
+                    text(f"high = ti.min(low + {rows}, hi // {unit} * {unit} - margin)")
+                    text("low = ti.max(low, lo + margin)")
+                    with text.block("if b == blocks"):
+                        text("low, high = 0, margin")
+                        with text.block("if w > 0"):
+                            text("high = 0")
+                    with text.block("if b > blocks"):
+                        text(f"low, high = hi // {unit} * {unit} - margin, ti.min(hi + margin, {self.layout.rows[0]})")
+                    with text.block("if low < high"):
+                        self._rows_of(number)
+        if self.workers > 1:
+            with text.block(f"if begin <= {done + 1}"):
+                self._barrier(str(done + 2))
 
-    def _rows_of(self, step: int, number: int, low: str, high: str) -> None:
+    def _rows_of(self, number: int) -> None:
         """Compute some rows of a stage."""
         nest = self.program.operations[number]
         assert isinstance(nest, Nest)
-        self._call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), self._at_step(step) | {"lo": low, "hi": high})
+        given = self._at_step("(t + ahead)") | {"lo": "low", "hi": "high"}
+        self._call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), given)
 
-    def _at_step(self, step: int) -> dict[str, str]:
-        """The arguments of functions that depend on the step in the sweep."""
-        levels = {self.level(place): self.level_start(place, step) for place in self.levels_used}
-        return {"n": self.step_index(f"(t + {step})"), **levels}
+    def _at_step(self, step: str) -> dict[str, str]:
+        """The arguments of functions that depend on the local step."""
+        return {"n": self.step_index(step), **{self.level(place): self.level_start(place, step) for place in self.levels_used}}
