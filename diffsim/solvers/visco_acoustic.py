@@ -27,7 +27,7 @@ class ViscoAcoustic(Equation):
 
         pₜₜ = K (D - s),   D = ∇·(∇p / ρ) + q,   τ sₜ + s = (1 - x²) D
 
-    One standard linear solid: waves of the frequency f₀ have the phase speed c and the quality factor Q, and are damped most,
+    One standard linear solid: waves of the frequency f₀ have the phase speed c and the quality factor Q, and lose most a wavelength,
 
         x = sqrt(1 + 1/Q²) - 1/Q,   τ = x / (2π f₀),   K = ρ c² (1 + 1 / sqrt(1 + 1/Q²)) / (2 x)
 

@@ -160,9 +160,8 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
 
 
 def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
-    """The boundary rules of the states and stages that a forcing enters; None: they differ."""
+    """The boundary rules of the states that a forcing enters; None: they differ."""
     found = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
-    found += [field.rules for stage in step.stages if forcing in stage.reads() for field in stage.outputs]
     return found[0] if found and all(rules == found[0] for rules in found) else None
 
 
