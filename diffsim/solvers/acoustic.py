@@ -60,8 +60,8 @@ class Acoustic(Equation):
         54-66, doi:10.1190/1.1442040. Here second order in time. For the layer see `diffsim.layers.CPML.laplacian`.
 
     Raises:
-        ParameterError: a time step that is not positive, an order that is not even or not 2 to 12, a layer without its speed and frequency; by
-            a run, a speed that is not positive.
+        ParameterError: a time step that is not positive, an order that is not even or not 2 to 12, a layer without its speed
+            and frequency; by a run, a speed that is not positive.
         StabilityError: by a run, a time step beyond the stable one; the message has both.
 
     Example:
