@@ -44,6 +44,7 @@ from diffsim.engine import init
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
+from diffsim.stepping.points import Points
 from diffsim.stepping.repeat import repeat
 from diffsim.stepping.running_sum import running_sum
 from diffsim.stepping.solve import solve
@@ -74,6 +75,7 @@ __all__ = [
     "Neumann",
     "OddImage",
     "Outflow",
+    "Points",
     "Profile",
     "Robin",
     "Scene",

@@ -37,7 +37,7 @@ from diffsim.expr import (
 from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
-from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell
+from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell, ViscoAcoustic
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -328,6 +328,16 @@ CASES = [
     _acoustic("2-D mixed", (16, 13), 6, ("mirror", "periodic")),
     _acoustic("1-D", (37,), 8, "mirror"),
     _acoustic("3-D", (9, 11, 13), 4, ("mirror", "zero", "periodic")),
+    Case(
+        "visco acoustic 2-D",
+        lambda: ViscoAcoustic(
+            ds.Grid((15, 19), 10.0), 1e-3, 2, (("odd_image", "zero"), "mirror"), "given", 25.0, ((0, 3), (4, 3)), 2500.0, 25.0
+        ),
+        16,
+        {"q": [[22.0, 83.0]]},
+        {"p": [[0.0, 0.0], [41.3, 97.5]]},
+        {"c": (2000.0, 500.0), "rho": (2.0, 1.0), "Q": (40.0, 20.0)},
+    ),
     Case(
         "heat 2-D",
         lambda: Heat(ds.Grid((14, 19), 0.5), 0.1),

@@ -5,5 +5,6 @@ from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
+from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave", "Maxwell"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave", "Maxwell", "ViscoAcoustic"]

@@ -75,6 +75,23 @@ SMALL = {
         0.0033738175045952713,
         (0.09550047880862043, 1.449829554845046e-07),
     ),
+    "acoustic_salt": Small(
+        [
+            "grid.shape=[31, 71]",
+            "grid.spacing=50.0",
+            "time.dt=6.0e-3",
+            "time.steps=150",
+            "equation.order=4",
+            "equation.layer=[[0, 5], 5]",
+            "sources.f.lines.0.count=3",
+            "receivers.p.lines.0.count=10",
+            "unknowns.c.smooth=1.0",
+            "stage=[]",
+        ],
+        0.12460345879343543,
+        0.00038371187977539225,
+        (0.04967317748023084,),
+    ),
     "heat_mri": Small(
         ["grid.shape=[64, 64]", "grid.spacing=4.0e-3", "time.dt=12.0"],
         1.0,

@@ -111,6 +111,31 @@ def test_an_interior_ends_where_the_grid_does(cells: int, monkeypatch: pytest.Mo
         np.testing.assert_array_equal(one, other)
 
 
+class Ground(ds.Equation):
+    """A state that exists in most cells, and one in a layer at the low end."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((30, 44), 1.0), 0.1
+        ground, layer = np.ones(self.grid.shape, bool), np.zeros(self.grid.shape, bool)
+        ground[:4], ground[:9, 10:20], layer[:, :6] = False, False, True
+        self.states = {"u": ds.Variable(region=ground), "m": ds.Variable(region=layer)}
+
+    def step(self, u: Any, m: Any) -> dict[str, Any]:
+        return {"u": u + 0.1 * (laplacian(u) + m * m * u + m), "m": 0.9 * m + 0.1 * u * u - 0.2 * m * m + 0.3 * m * m * m}
+
+
+def test_a_state_of_most_cells_does_not_prevent_an_interior(monkeypatch: pytest.MonkeyPatch) -> None:
+    equation, rng = Ground(), np.random.default_rng(0)
+    inputs = {name: rng.uniform(-1, 1, equation.grid.shape) * variable.region for name, variable in equation.states.items()}
+    found, has = _found(equation, inputs, 2)
+    monkeypatch.setattr(programs, "with_interiors", lambda program, *_: program)
+    plain, _ = _found(equation, inputs, 2)
+    ds.init(arch="cpu", precision="f64")
+    assert has
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 class Compared(ds.Equation):
     """A branch by a profile whose values are numbers that f32 has not."""
 
