@@ -2,7 +2,8 @@
 
 from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
+from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave"]
