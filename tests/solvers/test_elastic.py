@@ -126,7 +126,15 @@ SHALE = ROCK | {"epsilon": 0.25, "delta": -0.1}
 
 
 @pytest.mark.parametrize("wave", ["P", "S"])
-@pytest.mark.parametrize(("order", "medium"), [(2, ROCK), (4, SHALE), (6, SHALE), (8, ROCK)])
+@pytest.mark.parametrize(
+    ("order", "medium"),
+    [
+        pytest.param(2, ROCK, marks=pytest.mark.slow),
+        (4, SHALE),
+        pytest.param(6, SHALE, marks=pytest.mark.slow),
+        pytest.param(8, ROCK, marks=pytest.mark.slow),
+    ],
+)
 def test_a_plane_wave_obeys_the_discrete_dispersion_relation(order: int, medium: dict[str, float], wave: str) -> None:
     """2 sin(ω dt / 2) / dt = |K| v, with the wave number K of the differences and the phase velocity v of the continuum along K."""
     from tests.steps.elastic_scheme import WEIGHTS
@@ -173,7 +181,7 @@ def energy(scheme: Scheme, medium: Fields, before: Fields, now: Fields) -> float
     return float(total + np.sum(before["sxy"] ** 2 / np.where(built["c_xy"] > 0, built["c_xy"], np.inf)))
 
 
-@pytest.mark.parametrize("order", [2, 4, 8])
+@pytest.mark.parametrize("order", [pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_energy_stays(order: int) -> None:
     """In a medium of random cells, with caves, a surface, a cliff, and anisotropy; no layer."""
     kind = Kind("", (16, 19), {"order": order, "surface": True, "anisotropy": True}, none(2), "x")
@@ -244,7 +252,8 @@ def plane_force(omega: np.ndarray, offset: np.ndarray, vp: float, vs: float, rho
 
 
 @pytest.mark.parametrize(
-    "offset", [pytest.param((0.0, 250.0), marks=pytest.mark.slow, id="S"), pytest.param((200.0, -170.0), id="P and S")]
+    "offset",
+    [pytest.param((0.0, 250.0), marks=pytest.mark.slow, id="S"), pytest.param((200.0, -170.0), marks=pytest.mark.slow, id="P and S")],
 )
 def test_a_force_in_the_plane(offset: tuple[float, float]) -> None:
     """Against the Green's tensor: speeds, amplitudes and radiation of P and S waves, and that layers are still. Across the force only S has
@@ -295,6 +304,7 @@ def garvin(times: np.ndarray, rate: Any, depth: float, offset: float, vp: float,
     return out
 
 
+@pytest.mark.slow
 def test_garvins_problem() -> None:
     """An explosion below a free surface, with its Rayleigh wave: amplitude, shape and time at the surface."""
     h, dt, steps, frequency, delay = 4.0, 5e-4, 700, 14.0, 0.09
@@ -356,8 +366,11 @@ def leaves(frequency: float, place: list[float], there: list[float], surface: bo
 
 @pytest.mark.parametrize(
     ("place", "there", "surface"),
-    [([172.5, 225.0], [172.5, 330.0], False), ([112.5, 120.0], [112.5, 330.0], False), ([22.5, 120.0], [2.5, 330.0], True)],
-    ids=["normal", "grazing", "along a surface"],
+    [
+        pytest.param([172.5, 225.0], [172.5, 330.0], False, id="normal", marks=pytest.mark.slow),
+        pytest.param([112.5, 120.0], [112.5, 330.0], False, id="grazing", marks=pytest.mark.slow),
+        pytest.param([22.5, 120.0], [2.5, 330.0], True, id="along a surface", marks=pytest.mark.slow),
+    ],
 )
 def test_layers_let_waves_out(place: list[float], there: list[float], surface: bool) -> None:
     assert leaves(20.0, place, there, surface) < 1e-3
@@ -371,11 +384,16 @@ class Unchecked(Elastic):
 @pytest.mark.parametrize(
     "options",
     [
-        {"order": 2},
-        {"order": 8},
         {"order": 4, "surface": True},
-        {"order": 4, "anisotropy": True},
-        {"order": 2, "ndim": 3, "anisotropy": True},
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in (
+                {"order": 2},
+                {"order": 8},
+                {"order": 4, "anisotropy": True},
+                {"order": 2, "ndim": 3, "anisotropy": True},
+            )
+        ),
     ],
     ids=str,
 )
@@ -399,6 +417,7 @@ def test_the_stable_step_is_sharp(options: dict[str, Any]) -> None:
     assert max(np.abs(wild[name]).max() for name in start) > 1e6
 
 
+@pytest.mark.slow
 def test_three_dimensions_have_the_waves_of_two() -> None:
     """A field that does not vary along y: z and x take the places of y and x, at a surface and in a layer too."""
     rng, options = np.random.default_rng(6), {"surface": True, "anisotropy": True}
