@@ -52,8 +52,8 @@ class Elastic(Equation):
 
     Args:
         grid: spacing in metres, two or three axes; axis 0 points down.
-        dt: time step, s. Stable while vp_max dt sqrt(Σ 1 / dx²) w <= 1, w = 1 (order 2), 7/6 (4), 1.241 (6), 1.286 (8). Media of strong
-            contrasts need some percent less at orders above 2.
+        dt: time step, s. Stable while vp_max dt sqrt(Σ 1 / dx²) w <= 1, w = 1 (order 2), 7/6 (4), 1.241 (6), 1.286 (8). This is that
+            of the fastest uniform medium; for contrasts above order 2 it is not proved.
         order: order of the differences, 2 to 8.
         layer: cells of absorbing CPML: at all sides, or an entry an axis, where a pair is for the low and the high side; 0 for none.
         layer_speed: the largest wave speed at the sides, m/s.

@@ -101,7 +101,7 @@ def check_solid(parameters: Mapping[str, Array], surface: bool) -> None:
 
 
 def largest_eigenvalue(parameters: Mapping[str, Array], numbers: Sequence[float]) -> float:
-    """Of the discrete wave operator in uniform media of each cell, 1/s²: the square of the fastest wave's frequency.
+    """The largest eigenvalue of the discrete wave operator, 1/s², over uniform media of each cell.
 
     Args:
         parameters: of the medium.
