@@ -44,6 +44,7 @@ from diffsim.engine import init
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.newton import newton
+from diffsim.stepping.points import Points
 from diffsim.stepping.repeat import repeat
 from diffsim.stepping.running_sum import running_sum
 from diffsim.stepping.solve import solve
@@ -51,12 +52,12 @@ from diffsim.stepping.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:
-    from diffsim import losses, optimize, records, solvers, tile
+    from diffsim import losses, optimize, photonics, records, solvers, tile
     from diffsim.certificate.certify import certify
     from diffsim.preconditioners import BlockJacobi
     from diffsim.scene import Scene
 
-PARTS = ("losses", "optimize", "records", "scene", "solvers", "tile")
+PARTS = ("losses", "optimize", "photonics", "records", "scene", "solvers", "tile")
 """Parts that are imported on first use. Together they take longer than all others."""
 NAMES = {"BlockJacobi": "diffsim.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
 """Names that come from other such parts."""
@@ -74,6 +75,7 @@ __all__ = [
     "Neumann",
     "OddImage",
     "Outflow",
+    "Points",
     "Profile",
     "Robin",
     "Scene",
@@ -112,6 +114,7 @@ __all__ = [
     "newton",
     "numpy",
     "optimize",
+    "photonics",
     "plan",
     "records",
     "reduce",

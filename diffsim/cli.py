@@ -1,4 +1,5 @@
-"""The command `diffsim`: plan and run a scene, show and compare runs, check a gradient, list and make scenes, show the machine.
+"""The command `diffsim`: plan and run a scene, show and compare runs, check a gradient, list and make scenes, show the machine, and
+measure it.
 
 Exit code: 0 all is well; 1 an acceptance figure or a line of the certificate fails; 2 bad input, with one message;
 3 nothing fails, but a line of the certificate cannot judge; 130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
@@ -14,6 +15,7 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 
 from rich.console import Console
@@ -24,8 +26,8 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.engine import ENGINES, chosen, init
-from diffsim.errors import DiffsimError, SceneError
+from diffsim.engine import ENGINES, Tuned, chosen, init, keep, name_of, usual_register_bytes
+from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.absorbed import absorbed
@@ -38,6 +40,8 @@ from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
 from diffsim.scene.versions import versions
 from diffsim.start import ENDINGS, exit_code, how
+from diffsim.system import REGISTER_VARIABLE, register_forced
+from diffsim.tune import WORK, best_width, fastest, measured
 
 OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3
 CODES = {True: OK, False: FAILED, None: NOT_JUDGED}
@@ -205,6 +209,33 @@ def info(options: argparse.Namespace) -> int:
     return OK
 
 
+def tune(options: argparse.Namespace) -> int:
+    if options.forget:
+        path = keep(name_of(options.engine), None)
+        print(f"nothing is kept for this computer in {path}; kernels are written by the rule again")
+        return OK
+    if register_forced():
+        raise BackendError(f"{REGISTER_VARIABLE} is set, which goes before any measurement; unset it, or leave diffsim as it is")
+    now = init("cpu", options.precision, options.threads, engine=options.engine)
+    console = _console()
+    with console.status("measuring, half a minute"):
+        found = fastest(measured(now.engine, now.precision, now.threads))
+    usual = usual_register_bytes(now.engine)
+    best = best_width(found, usual)
+    table = Table("registers", *WORK, box=None)
+    for width, speeds in found.items():
+        table.add_row(f"{width} bytes", *(f"{speeds[name] / 1e9:.2f}" for name in WORK))
+    console.print(f"billions of cells in a second, {now.threads} threads, {now.precision}, {now.engine}:")
+    console.print(table)
+    path = keep(now.engine, Tuned(best, date.today().isoformat()))
+    why = "as by the rule: no other width is 5 % faster" if best == usual else f"where the rule says {usual}"
+    console.print(f"kernels are now written for registers of {best} bytes, {why}", soft_wrap=True)
+    console.print(
+        f"kept in {path}; `diffsim tune --forget` undoes it" if path else "kept nowhere, because DIFFSIM_TUNING is empty", soft_wrap=True
+    )
+    return OK
+
+
 def _loaded(options: argparse.Namespace) -> Scene:
     below = options.read_below
     if below is not None and not Path(below).is_dir():
@@ -282,4 +313,6 @@ def _parser() -> argparse.ArgumentParser:
     command("list", list_scenes, "List the scenes that come with diffsim.")
     command("new", new, "Write a commented scene to start from.").add_argument("name", metavar="NAME", help="file to write")
     command("info", info, "Show arch, lanes, threads, cores and versions.", hardware)
+    tuning = command("tune", tune, "Measure which vector registers kernels are best written for here, and keep it.", hardware)
+    tuning.add_argument("--forget", action="store_true", help="remove what was kept")
     return parser

@@ -94,9 +94,18 @@ def _cgroup_quota(root: Path) -> float | None:
 
 def processor_vendor() -> str:
     """The CPU's maker as it names itself, such as AuthenticAMD; "" if the system does not say."""
-    if sys.platform == "win32":
-        return platform.processor().rpartition(", ")[2]
-    found = re.search(r"^vendor_id\s*:\s*(\S+)", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return platform.processor().rpartition(", ")[2] if sys.platform == "win32" else _of_processor("vendor_id")
+
+
+def processor_name() -> str:
+    """The CPU's name, family and model, as far as the system says."""
+    number = "family {}, model {}".format(*map(_of_processor, ("cpu family", "model")))
+    return f"{_of_processor('model name')} ({number})" if _of_processor("model name") else platform.processor() or platform.machine()
+
+
+def _of_processor(name: str) -> str:
+    """What Linux says of the first core; "" if it does not."""
+    found = re.search(rf"^{name}[ \t]*:[ \t]*(.*\S)", _text(ROOT / "proc/cpuinfo"), re.MULTILINE)
     return found[1] if found else ""
 
 

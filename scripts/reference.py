@@ -34,6 +34,7 @@ PACKAGES = (
     "diffsim.solvers",
     "diffsim.losses",
     "diffsim.optimize",
+    "diffsim.photonics",
     "diffsim.records",
     "diffsim.checkpoint",
     "diffsim.tile",

@@ -37,7 +37,7 @@ from diffsim.expr import (
 from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
-from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell, ViscoAcoustic
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -329,6 +329,16 @@ CASES = [
     _acoustic("1-D", (37,), 8, "mirror"),
     _acoustic("3-D", (9, 11, 13), 4, ("mirror", "zero", "periodic")),
     Case(
+        "visco acoustic 2-D",
+        lambda: ViscoAcoustic(
+            ds.Grid((15, 19), 10.0), 1e-3, 2, (("odd_image", "zero"), "mirror"), "given", 25.0, ((0, 3), (4, 3)), 2500.0, 25.0
+        ),
+        16,
+        {"q": [[22.0, 83.0]]},
+        {"p": [[0.0, 0.0], [41.3, 97.5]]},
+        {"c": (2000.0, 500.0), "rho": (2.0, 1.0), "Q": (40.0, 20.0)},
+    ),
+    Case(
         "heat 2-D",
         lambda: Heat(ds.Grid((14, 19), 0.5), 0.1),
         24,
@@ -445,6 +455,17 @@ CASES += [
 
 CASES += [Case("regions 2-D", lambda: Regions(ds.Grid((14, 37), 1.0)), 7, {}, {"a": [[1.1, 2.0]], "q": [[2.5, 3.0]]}, {})]
 
+CASES += [
+    Case(
+        "light with a metal",
+        lambda: Maxwell(ds.Grid((13, 19), 0.1), 0.05, "TE", layer=(3, (0, 4)), poles=("drude",)),
+        12,
+        {"Jx": [[0.52, 0.7]]},
+        {"Hz": [[0.6, 1.1]]},
+        {"eps": (2.0, 0.5), "wp1": (3.0, 1.0), "gamma1": (0.3, 0.1)},
+    )
+]
+
 CONTRACT = (
     "acoustic 2-D mixed",
     "acoustic 1-D",
@@ -458,5 +479,10 @@ CONTRACT = (
     "loop 2-D",
     "regions 2-D",
 )
-MARKED = [pytest.param(case, marks=pytest.mark.gradients) if case.name in CONTRACT else case for case in CASES]
+LONG = ("numbers 3-D", "sides 3-D")
+"""They take most of the time, and what they have others have in fewer dimensions, or apart."""
+MARKED = [
+    pytest.param(case, marks=pytest.mark.gradients if case.name in CONTRACT else pytest.mark.slow if case.name in LONG else ())
+    for case in CASES
+]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""

@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy comes: on busy cores threads of BLAS wait for one another
+os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measured
 
 import pytest
 

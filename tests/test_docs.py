@@ -13,8 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes", "waveguide_bend")]
+"""Pages whose code takes long."""
 WORKED = [
-    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
 ]
 """Worked examples: they state what they print, and draw their figure."""
 
@@ -56,7 +59,10 @@ def require_same_output(found: str, said: str) -> None:
     assert len(lines[0]) == len(lines[1]), f"the page states {len(lines[1])} lines, its code prints {len(lines[0])}"
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.name, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES if code(p)],
+)
 def test_code_runs(page: Path, tmp_path: Path) -> None:
     for package in NEEDED.get(page.name, ()):
         pytest.importorskip(package)

@@ -19,7 +19,7 @@ from diffsim.engine import settings
 from diffsim.layers import CPML, Sponge
 from diffsim.losses import L2Misfit, SmoothedTotalVariation, Tikhonov
 from diffsim.optimize import Parametrisation, Regions, Stacked, minimise
-from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.solvers import Acoustic, Heat, LongWave, ViscoAcoustic
 
 ds.init(arch="cpu", precision="f64")  # as for all tests
 
@@ -117,6 +117,11 @@ def _started(**arguments: Any) -> Any:
     """A simulation is built and run with an equation: some arguments matter only then."""
     equation = Acoustic(**arguments)
     return ds.Simulation(equation, sources={}, precision="f64").run({"c": np.full(SHAPE, 2000.0)}, STEPS)
+
+
+def _absorbed(**arguments: Any) -> Any:
+    medium = {"c": np.full(SHAPE, 2000.0), "rho": np.ones(SHAPE)}
+    return ds.Simulation(ViscoAcoustic(**arguments, layer_frequency=20.0), precision="f64").run(medium, STEPS)
 
 
 def _heated(**arguments: Any) -> Any:
@@ -220,6 +225,21 @@ def calls() -> list[Call]:
             "Acoustic",
             _started,
             {"grid": GRID, "dt": 1e-3, "order": 2, "boundary": "zero", "sponge": 2, "sponge_speed": 2000.0},
+        ),
+        Call(
+            "Acoustic layer",
+            _started,
+            {"grid": GRID, "dt": 1e-3, "order": 2, "layer": (2, 3), "layer_speed": 2000.0, "layer_frequency": 20.0},
+        ),
+        Call(
+            "ViscoAcoustic",
+            _absorbed,
+            {"grid": GRID, "dt": 1e-3, "order": 2, "boundary": "zero", "Q": 30.0, "frequency": 20.0, "layer": 2, "layer_speed": 2000.0},
+        ),
+        Call(
+            "Points",
+            lambda **a: shared.move(sources={"f": ds.Points(**a)}),
+            {"places": [[40.0, 52.0]], "interpolation": "sinc", "dipole": (1.0, 0.0)},
         ),
         Call("Heat", _heated, {"grid": GRID, "dt": 0.1, "boundary": "mirror"}),
         Call("LongWave", _waved, {"grid": GRID, "dt": 0.1, "coordinates": "plane", "sponge": 2, "sponge_depth": 10.0}),
@@ -382,6 +402,14 @@ FITTING: dict[str, set[str]] = {
     "move sources": {"None", "dict"},
     "move receivers": {"None", "dict"},
     "coordinate x": {"0", "1.5", "True"},
+    "Points dipole": {"None"},
+    "Acoustic layer layer": {"0"},
+    "Acoustic layer layer_speed": {"1.5", "huge"},
+    "Acoustic layer layer_frequency": {"1.5", "huge"},
+    "ViscoAcoustic Q": {"1.5", "huge"},
+    "ViscoAcoustic frequency": {"1.5", "huge"},
+    "ViscoAcoustic layer": {"0"},
+    "ViscoAcoustic layer_speed": {"1.5", "huge"},
     "tangent differentiable": {"True"},
     "schedule checkpoint": {"huge"},
     "sizes inputs": {"None"},

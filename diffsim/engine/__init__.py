@@ -12,6 +12,7 @@ from diffsim.engine.backend import reads_unaligned as reads_unaligned
 from diffsim.engine.engines import ENGINES as ENGINES
 from diffsim.engine.engines import chosen as chosen
 from diffsim.engine.engines import language as language
+from diffsim.engine.engines import name_of as name_of
 from diffsim.engine.engines import other_engine as other_engine
 from diffsim.engine.engines import present as present
 from diffsim.engine.expressions import cells_of as cells_of
@@ -31,3 +32,8 @@ from diffsim.engine.session import init as init
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked
 from diffsim.engine.session import settings as settings
+from diffsim.engine.session import usual_register_bytes as usual_register_bytes
+from diffsim.engine.tuning import Tuned as Tuned
+from diffsim.engine.tuning import keep as keep
+from diffsim.engine.tuning import tuned as tuned
+from diffsim.engine.tuning import tuning_file as tuning_file

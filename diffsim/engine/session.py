@@ -17,6 +17,7 @@ import numpy.typing as npt
 from diffsim.arguments import whole
 from diffsim.engine import engines
 from diffsim.engine.interface import Engine
+from diffsim.engine.tuning import tuned
 from diffsim.errors import BackendError, StaleValueError
 from diffsim.system import (
     core_numbers,
@@ -62,7 +63,7 @@ class Settings:
         arch: "cpu", "cuda" or "vulkan".
         precision: default precision of simulations.
         threads: number of CPU threads.
-        register_bytes: width of the vector registers in the code of kernels on a CPU.
+        register_bytes: width of the vector registers that kernels are written for on a CPU.
         engine: that compiles and runs kernels, "taichi" or "quadrants".
         generation: grows with every initialisation. Buffers of an older generation are invalid.
     """
@@ -185,13 +186,20 @@ def init(
 
 
 def compiled_register_bytes(engine: str | None = None) -> int:
-    """Width of the vector registers in the code of kernels, by the engine of this name, else the present one.
+    """Width of the vector registers that kernels are written for, by the engine of this name, else the present one.
 
-    It is the CPU's (`diffsim.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them for their
-    predecessor (`Engine.llvm`).
+    DIFFSIM_REGISTER_BYTES says it, else what `diffsim tune` measured (`tuned`), else a rule (`usual_register_bytes`).
     """
-    width, kind = register_bytes(), engines.ENGINES[engine or engines.chosen()]
-    misread = processor_vendor() == "AuthenticAMD" and not register_forced() and kind.llvm < engines.FIRST_LLVM_OF_ZEN_4
+    name = engine or engines.chosen()
+    measured = None if register_forced() else tuned(name)
+    return usual_register_bytes(name) if measured is None else measured.register_bytes
+
+
+def usual_register_bytes(engine: str) -> int:
+    """The CPU's width of registers (`diffsim.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them
+    for their predecessor (`Engine.llvm`)."""
+    width = register_bytes()
+    misread = processor_vendor() == "AuthenticAMD" and not register_forced() and engines.ENGINES[engine].llvm < engines.FIRST_LLVM_OF_ZEN_4
     return min(width, 32) if misread else width
 
 

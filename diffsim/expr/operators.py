@@ -80,6 +80,16 @@ def _uniform_laplacian(f: Symbol, axes: Sequence[tuple[int, float]], order: int)
     return total
 
 
+def diff_second(f: Symbol, axis: int, order: int = 2) -> Symbol:
+    """∂²f/∂x_axis² at the same location: the part of `laplacian` along one axis."""
+    axis, _ = place_along(f, axis, "diff_second")
+    order, h = check_order(order), f.spacing[axis]
+    if h is None:
+        check_second_order(order, axis, "diff_second")
+        return stretched_diff(stretched_diff(f, axis), axis)
+    return _uniform_laplacian(f, [(axis, h)], order)
+
+
 def diff(f: Symbol, axis: int, order: int = 2) -> Symbol:
     """∂f/∂x_axis on the staggered grid: centre values give face values and face values give centre values.
 

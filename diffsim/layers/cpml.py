@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from diffsim.arguments import instance, number, positive, whole
-from diffsim.errors import ShapeError, TraceError
-from diffsim.expr.operators import place_along
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr.operators import add, diff, diff_second, laplacian, place_along
 from diffsim.expr.symbol import Symbol, describe
 from diffsim.field import Location
 from diffsim.grid import Grid
@@ -176,6 +177,84 @@ class CPML:
         following = _read(derivative, found.b) * memory + _read(derivative, found.a) * derivative
         return self._shrunk(derivative, found) + following, following
 
+    def memories(self, name: str) -> dict[str, Variable]:
+        """The memory variables of `laplacian` or `divergence` of a field, for the states of the equation: two an axis with a layer.
+
+        Args:
+            name: of the field, of which theirs are made.
+        """
+        found: dict[str, Variable] = {}
+        for axis in self._axes():
+            psi, zeta = _names(name, axis)
+            face = tuple(int(each == axis) for each in range(self.grid.ndim))
+            found |= {psi: self.memory(axis, face), zeta: self.memory(axis)}
+        return found
+
+    def laplacian(self, f: Symbol, name: str, memories: Mapping[str, Symbol], order: int = 2) -> tuple[Symbol, dict[str, Symbol]]:
+        """∇²f along the stretched coordinates, and the next values of its memory variables: for equations of second order in time.
+
+            ∂²f/∂x̃² = ∂²f/∂x² + ∂ψ/∂x + ζ,   ψ that of ∂f/∂x,   ζ that of ∂²f/∂x² + ∂ψ/∂x
+
+        Away from the layer it is `diffsim.expr.laplacian`, bit for bit and at its cost. ψ lies on faces. Its differences have two orders
+        less, down to 2. Then, taken twice, they are at no wave number larger than the second difference, and no wave grows: slow short
+        waves have (1 - 1/s) times the one taken from the other as their spring.
+
+            self.states = {"p": Variable(), "p_prev": Variable()} | self.layer.memories("p")
+            ...
+            def step(self, p, p_prev, m, **memories):
+                curvature, memories = self.layer.laplacian(p, "p", memories, order=8)
+                return {"p": 2 * p - p_prev + m * curvature, "p_prev": p} | memories
+
+        Args:
+            f: the field, or an expression.
+            name: as in `memories`.
+            memories: states that `memories` declares; others may be among them.
+            order: of the Laplacian.
+
+        Raises:
+            ParameterError: `kappa` is not 1.
+            TraceError, ShapeError: see `stretch`.
+
+        Reference: Pasalic and McGarry (2010), Convolutional perfectly matched layer for isotropic and anisotropic acoustic wave equations,
+            SEG Technical Program Expanded Abstracts 29, 2925-2929, doi:10.1190/1.3513453.
+        """
+        if self.kappa != 1:
+            raise ParameterError(f"kappa = {self.kappa:g} in laplacian(), expected 1; leave it out, or use divergence()")
+        total, following, lower = laplacian(f, order), {}, max(order - 2, 2)
+        for axis in self._axes():
+            psi, zeta = _names(name, axis)
+            _, following[psi] = self.stretch(diff(f, axis, lower), axis, memories[psi])
+            slope = diff(following[psi], axis, lower)
+            _, following[zeta] = self.stretch(diff_second(f, axis, order) + slope, axis, memories[zeta])
+            total = total + slope + following[zeta]
+        return total, following
+
+    def divergence(
+        self, f: Symbol, name: str, memories: Mapping[str, Symbol], order: int, flux: Callable[[Symbol, int], Symbol]
+    ) -> tuple[Symbol, dict[str, Symbol]]:
+        """Σ ∂/∂x̃ flux(∂f/∂x̃) along the stretched coordinates, and the next values of its memory variables.
+
+        Arguments and errors are those of `laplacian`; `kappa` may be any.
+
+        Args:
+            flux: (slope on the faces of an axis, the axis) -> what flows through them, such as `slope / interpolate(rho, axis)`.
+        """
+        parts, following = [], {}
+        for axis in range(self.grid.ndim):
+            psi, zeta = _names(name, axis)
+            slope = diff(f, axis, order)
+            if psi in memories:
+                slope, following[psi] = self.stretch(slope, axis, memories[psi])
+            part = diff(flux(slope, axis), axis, order)
+            if zeta in memories:
+                part, following[zeta] = self.stretch(part, axis, memories[zeta])
+            parts.append(part)
+        return add(parts), following
+
+    def _axes(self) -> list[int]:
+        """The axes that have a layer."""
+        return [axis for axis, sides in enumerate(self.cells) if any(sides)]
+
     def rate(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
         """The derivative along the stretched coordinate, and the rate of its memory variable: for `diffsim.integrators`.
 
@@ -236,6 +315,11 @@ class CPML:
         a = np.where(inside, sigma * (b - 1) / np.where(inside, kappa * (sigma + kappa * alpha), 1.0), 0.0)
         gain, decay = -sigma / kappa**2, np.where(inside, sigma / kappa + alpha, 0.0)
         return Stretch(*(Profile(axis, values, place) for values in (a, b, 1 / kappa, gain, decay)))
+
+
+def _names(field: str, axis: int) -> tuple[str, str]:
+    """The names of ψ and ζ."""
+    return f"psi_{field}{axis}", f"zeta_{field}{axis}"
 
 
 def _depths(grid: Grid, axis: int, place: int, sides: Pair) -> tuple[Array, Array]:

@@ -55,30 +55,37 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         handles = draw_points(chart, view, ax)
     if frees is not None and chart.views:
         handles.append(Line2D([], [], color=INK, linestyle="dashed", linewidth=1, label="cells that may change"))
-    width = absorbing(outcome)
-    if width and chart.views:
+    sides = absorbing(outcome)
+    if np.any(sides) and chart.views:
         for view, ax in drawn:
             assert view is not None
-            _draw_layer(ax, view, outcome.axes, width)
+            _draw_layer(ax, view, outcome.axes, sides)
         handles.append(Line2D([], [], color=INK, linestyle="dotted", linewidth=1, label="inner edge of the absorbing layer"))
     legend_below(figure, handles)
     return Picture("setting", "The setting", _caption(outcome, chart, frees, instead), figure)
 
 
-def absorbing(outcome: Outcome) -> int:
-    """Cells of the absorbing layer at every edge."""
-    equation = outcome.settings.get("equation", {})
-    width = equation.get("sponge", 0) if isinstance(equation, Mapping) else 0
-    return width if isinstance(width, int) else 0
+def absorbing(outcome: Outcome) -> tuple[tuple[int, int], ...]:
+    """Cells of the absorbing layer at the low and the high side of each axis."""
+    equation, ndim = outcome.settings.get("equation", {}), len(outcome.axes)
+    given = [equation.get(name) for name in ("sponge", "layer")] if isinstance(equation, Mapping) else []
+    found = np.zeros((ndim, 2), int)
+    for cells in given:
+        entries = cells if isinstance(cells, (tuple, list)) else [cells if isinstance(cells, int) else 0] * ndim
+        if len(entries) == ndim:
+            found = np.maximum(found, [entry if isinstance(entry, (tuple, list)) else (entry, entry) for entry in entries])
+    return tuple((int(low), int(high)) for low, high in found)
 
 
-def _draw_layer(ax: Axes, view: View, axes: Sequence[Axis], width: int) -> None:
+def _draw_layer(ax: Axes, view: View, axes: Sequence[Axis], sides: Sequence[tuple[int, int]]) -> None:
     """A rectangle around the cells that absorb nothing."""
     left, right, bottom, top = view.extent
-    across, up = (width / len(axes[axis].coordinates) for axis in (view.columns, view.rows))
-    if max(across, up) < 0.5:
-        corner = left + across * (right - left), bottom + up * (top - bottom)
-        size = (1 - 2 * across) * (right - left), (1 - 2 * up) * (top - bottom)
+    (before, after), (below, above) = (np.array(sides[axis]) / len(axes[axis].coordinates) for axis in (view.columns, view.rows))
+    if bottom > top:  # the axis points down
+        below, above = above, below
+    if max(before + after, below + above) < 1:
+        corner = left + before * (right - left), bottom + below * (top - bottom)
+        size = (1 - before - after) * (right - left), (1 - below - above) * (top - bottom)
         for colour, style in (("white", "solid"), (INK, "dotted")):
             ax.add_patch(Rectangle(corner, *size, fill=False, edgecolor=colour, linestyle=style, linewidth=1))
 
@@ -109,8 +116,10 @@ def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) 
         parts.append("There are no receivers: the data are fields over all cells.")
     if chart.land is not None:
         parts.append("Grey is land, where H = 0; the line around it is the coast, through which nothing flows.")
-    if absorbing(outcome):
-        parts.append(f"The {plural(absorbing(outcome), 'cell')} at every edge absorb.")
+    sides = {width for pair in absorbing(outcome) for width in pair}
+    if any(sides):
+        where = f"The {plural(max(sides), 'cell')} at every edge absorb." if len(sides) == 1 else "Cells along some edges absorb."
+        parts.append(where)
     if frees is not None:
         parts.append("The dashed line encloses the cells that may change.")
     return " ".join(parts)

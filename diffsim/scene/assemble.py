@@ -27,7 +27,7 @@ from diffsim.scene.sizes import require_memory
 from diffsim.scene.stages import check_stages
 from diffsim.scene.suggest import nearest
 from diffsim.scene.workers import HERE, Workers
-from diffsim.stepping.points import linear_table
+from diffsim.stepping.points import point_table
 from diffsim.typing import Array
 
 MOSTLY = 0.5
@@ -220,7 +220,7 @@ def _check_heard(setup: Setup, scene: Description, inputs: dict[str, Array]) -> 
     """Refuse receivers in cells where the state never changes."""
     silent = setup.equation.silent(inputs)
     for name, points in setup.receivers.items() if silent else ():
-        table = linear_table(setup.grid, (0,) * setup.grid.ndim, points)
+        table = point_table(setup.grid, (0,) * setup.grid.ndim, points)
         for what, cells in silent.items():
             for number in np.flatnonzero(table.gather(cells.astype(float)) > 1 - 1e-9):
                 at = ", ".join(f"{axis} = {x:g}" for axis, x in zip(setup.grid.axes, points[number], strict=True))

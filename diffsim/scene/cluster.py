@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -338,13 +339,13 @@ class _Call:
 
     def _collect(self) -> None:
         """Wait for a result, or until it is time to look at the workers again."""
-        from distributed import CancelledError, wait
+        import distributed
 
         client = self._cluster.client
         if not self._running:  # no worker took what was sent
             time.sleep(LOOK)
-        with client.as_current(), suppress(TimeoutError, asyncio.TimeoutError, CancelledError):
-            wait(list(self._running), timeout=LOOK, return_when="FIRST_COMPLETED")
+        with client.as_current(), suppress(TimeoutError, asyncio.TimeoutError, distributed.CancelledError):
+            distributed.wait(list(self._running), timeout=LOOK, return_when="FIRST_COMPLETED")
         present = self._cluster.present()
         for future, running in list(self._running.items()):
             if future.done():
@@ -364,15 +365,28 @@ class _Call:
             self._failed[running.place] = future
             self._waiting = deque(place for place in self._waiting if place < running.place)  # no later one is needed
             return
-        found = future.result()
+        found = self._fetched(future, running.address)
         if found is None:
-            self._cluster.forget(running.address)  # it was started again, under the same address
+            self._cluster.forget(running.address)  # perhaps it was started again, under the same address
             self._bury(running)
             return
         (self._early[running.place],) = found
         self._finished += 1
         if self._progress is not None:
             self._progress.finished(self._finished)
+
+    def _fetched(self, future: Future, address: str) -> list[Any] | None:
+        """The result of a shot that its worker has; None if the worker dies before it has sent it. Dask then waits for another worker of
+        this address, and there may never be one."""
+        client = self._cluster.client
+        coming = asyncio.run_coroutine_threadsafe(client.gather(future, asynchronous=True), client.loop.asyncio_loop)
+        while not wait([coming], timeout=LOOK).done:
+            if address not in self._cluster.present():
+                coming.cancel()
+                client.cancel([future])
+                return None
+        found: list[Any] | None = coming.result()
+        return found
 
     def _bury(self, running: _Running) -> None:
         """The worker of a shot has died: another one takes the shot, next of all.

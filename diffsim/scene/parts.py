@@ -267,10 +267,12 @@ class PointSet(Model):
     Attributes:
         points: one by one.
         lines: many at once.
+        interpolation: between cells, see `diffsim.Points`.
     """
 
     points: tuple[Point, ...] = ()
     lines: tuple[LineOfPoints, ...] = ()
+    interpolation: Literal["linear", "sinc"] = "linear"
 
     @model_validator(mode="after")
     def _not_empty(self) -> PointSet:

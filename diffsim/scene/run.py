@@ -13,7 +13,7 @@ import numpy as np
 
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
-from diffsim.engine import lanes, settings
+from diffsim.engine import lanes, settings, tuned
 from diffsim.grid import AXES, Axis, Grid
 from diffsim.scene.absorbed import absorbed
 from diffsim.scene.accept import judge
@@ -48,7 +48,7 @@ from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.versions import versions
-from diffsim.system import peak_memory, usable_cores
+from diffsim.system import peak_memory, register_forced, usable_cores
 from diffsim.typing import Array
 
 PLAN_SECONDS = 0.2
@@ -248,12 +248,13 @@ def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
 def machine(precision: str) -> dict[str, str | int]:
     """The machine: arch, engine, precision, threads, lanes of a tile, bytes of a register as the engine's compiler knows it, cores."""
     now = settings()
+    measured = None if register_forced() else tuned(now.engine)
     return {
         "arch": now.arch,
         "engine": now.engine,
         "precision": precision,
         "threads": now.threads,
         "lanes": lanes(precision_dtype(precision)),
-        "registers": f"{now.register_bytes} bytes",
+        "registers": f"{now.register_bytes} bytes" + (f", by diffsim tune of {measured.date}" if measured else ""),
         "cores": usable_cores(),
     }

@@ -20,7 +20,7 @@ from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
-from diffsim.stepping.points import linear_table
+from diffsim.stepping.points import Points, point_table
 from diffsim.typing import Array
 
 Where = tuple[str, str]
@@ -57,6 +57,7 @@ class Setup:
         receivers: state -> positions.
         data: state -> its records from files.
         strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
+        wide: forcings and states whose values between cells are taken by sincs, not linearly.
     """
 
     base: Grid
@@ -67,6 +68,7 @@ class Setup:
     receivers: Mapping[str, Array]
     data: Mapping[str, Recorded]
     strengths: Mapping[str, int]
+    wide: frozenset[str] = frozenset()
 
     @property
     def grid(self) -> Grid:
@@ -143,8 +145,12 @@ class Setup:
         for number in range(len(self.shots)) if shots is None else shots:
             shot = self.shots[number]
             if len(self.shots) > 1:
-                self.simulation.move(sources=shot.sources)
+                self.simulation.move(sources=self.placed(shot.sources))
             yield {**shot.amplitudes, **self.of_shot(inputs, number)}
+
+    def placed(self, places: Mapping[str, Array]) -> dict[str, Points]:
+        """Positions with their interpolation."""
+        return _placed(places, self.wide)
 
     def predict(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[Solution]:
         """Solve every shot forward, or each of these."""
@@ -232,15 +238,22 @@ def build_setup(
     data = _read(scene, equation, base, receivers, positions) if data is None else data
     receivers |= {name: recorded.positions for name, recorded in data.items()}
     shots = _shots(scene.sources, positions, dt * np.arange(steps))
+    wide = frozenset(name for name, model in {**scene.sources, **scene.receivers}.items() if model.interpolation == "sinc")
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
             with prefix_error(f"{kind}.{name}", ShapeError):
-                linear_table(base, (0,) * base.ndim, points, what=kind[:-1])
+                if name not in wide:  # the rules of the sides tell where others may lie
+                    point_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
-        simulation = Simulation(equation, sources=shots[0].sources, receivers=receivers, wrt=wrt, precision=precision)
-    return Setup(base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions))
+        sources, heard = (_placed(places, wide) for places in (shots[0].sources, receivers))
+        simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
+    return Setup(base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), wide)
+
+
+def _placed(places: Mapping[str, Array], wide: Collection[str]) -> dict[str, Points]:
+    return {name: Points(points, "sinc" if name in wide else "linear") for name, points in places.items()}
 
 
 def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, int]:

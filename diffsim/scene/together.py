@@ -112,7 +112,7 @@ class Several:
         setup, runs = self._setup, self._batch.runs
         numbers = [*self.shots, *[self.shots[-1]] * (runs - len(self.shots))]
         shots = [setup.shots[number] for number in numbers]
-        self._batch.move(sources={name: np.stack([shot.sources[name] for shot in shots]) for name in shots[0].sources})
+        self._batch.move(sources=setup.placed({name: np.stack([shot.sources[name] for shot in shots]) for name in shots[0].sources}))
         each = [{**shot.amplitudes, **setup.of_shot(inputs, number)} for shot, number in zip(shots, numbers, strict=True)]
         found = {}
         for name, values in each[0].items():

@@ -18,7 +18,7 @@ from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.options import Until, WatchAdjoint
-from diffsim.simulation.points import Points, point_tables, side_by_side
+from diffsim.simulation.points import Tables, point_tables, side_by_side
 from diffsim.simulation.simulation import Simulation
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import Traced
@@ -26,7 +26,7 @@ from diffsim.simulation.turns import Turn
 from diffsim.stepping.batched import Batched, why_not_batched
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import source_points
-from diffsim.stepping.points import PointTable
+from diffsim.stepping.points import Places, Points, PointTable
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
@@ -46,7 +46,8 @@ class Batch(Summary):
     Args:
         simulation: one run. It stays as it is, and can be used.
         runs: number of runs.
-        sources: forcing -> coordinates, shape (runs, sources, axes), or (sources, axes) for all runs. Left out: those of the simulation.
+        sources: forcing -> coordinates, shape (runs, sources, axes), or (sources, axes) for all runs, or `Points`. Left out: those of
+            the simulation.
         receivers: state -> coordinates, likewise.
 
     Attributes:
@@ -82,8 +83,8 @@ class Batch(Summary):
         self,
         simulation: Simulation,
         runs: int,
-        sources: Mapping[str, npt.ArrayLike] | None = None,
-        receivers: Mapping[str, npt.ArrayLike] | None = None,
+        sources: Mapping[str, Places] | None = None,
+        receivers: Mapping[str, Places] | None = None,
     ) -> None:
         one = instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one for a single run")._compiled
         self.runs = whole("runs", runs, 1, MOST, "give the number of runs")
@@ -130,7 +131,7 @@ class Batch(Summary):
     def __repr__(self) -> str:
         return f"Batch({self._one!r}, runs={self.runs})"
 
-    def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
+    def move(self, sources: Mapping[str, Places] | None = None, receivers: Mapping[str, Places] | None = None) -> None:
         """Move sources and receivers without compiling anew; see the class for their shapes.
 
         Raises:
@@ -215,30 +216,31 @@ class Batch(Summary):
         return self._all.schedule(steps, checkpoint)
 
     def _tables(
-        self, one: Compiled, sources: Mapping[str, npt.ArrayLike] | None, receivers: Mapping[str, npt.ArrayLike] | None
+        self, one: Compiled, sources: Mapping[str, Places] | None, receivers: Mapping[str, Places] | None
     ) -> dict[str, list[PointTable]]:
         """The points of each run."""
         sources, receivers = places("sources", sources), places("receivers", receivers)
         check_names("sources", sources, one.step.forcings, "forcings with sources")
         check_names("receivers", receivers, one.receivers, "states with receivers")
         rows = {kind: self._rows(kind, given) for kind, given in (("sources", sources), ("receivers", receivers))}
-        each: list[Points] = [
+        each: list[Tables] = [
             point_tables(one.step, *({n: row[k] for n, row in rows[kind].items()} for kind in ("sources", "receivers")))
             for k in range(self.runs)
         ]
         return {name: [tables[name] for tables in each] for name in each[0]}
 
-    def _rows(self, kind: str, given: Mapping[str, npt.ArrayLike]) -> dict[str, list[Array]]:
-        """Coordinates of each run."""
+    def _rows(self, kind: str, given: Mapping[str, Places]) -> dict[str, list[Points]]:
+        """The points of each run."""
         found = {}
         for name, value in given.items():
-            coordinates = real_array(f"{kind} of {name}", value, float)
-            if coordinates.ndim == 3 and len(coordinates) != self.runs:
+            points = value if isinstance(value, Points) else Points(real_array(f"{kind} of {name}", value, float))
+            shape = np.shape(points.places)
+            if len(shape) == 3 and shape[0] != self.runs:
                 raise ShapeError(
-                    f"{kind} of {name} have shape {coordinates.shape}, expected ({self.runs}, points, axes), or (points, axes) for "
+                    f"{kind} of {name} have shape {shape}, expected ({self.runs}, points, axes), or (points, axes) for "
                     "all runs; give a row of points for each run"
                 )
-            found[name] = list(coordinates) if coordinates.ndim == 3 else [coordinates] * self.runs
+            found[name] = [points.of_run(run) for run in range(self.runs)]
         return found
 
     def _together(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs") -> dict[str, Any]:

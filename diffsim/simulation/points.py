@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
-from diffsim.stepping.points import PointTable, linear_table
+from diffsim.stepping.points import Places, PointTable, point_table
 from diffsim.stepping.trace import TracedStep
-from diffsim.stepping.tracing import forcing_location
+from diffsim.stepping.tracing import forcing_location, forcing_rules
 
-Points = dict[str, PointTable]
+Tables = dict[str, PointTable]
 """Name of a point set -> its cells and weights."""
 
 
-def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receivers: Mapping[str, npt.ArrayLike]) -> Points:
+def point_tables(step: TracedStep, sources: Mapping[str, Places], receivers: Mapping[str, Places]) -> Tables:
     """Tables of sources, which distribute an amplitude as a density, and of receivers, which interpolate.
 
     Args:
@@ -29,11 +28,12 @@ def point_tables(step: TracedStep, sources: Mapping[str, npt.ArrayLike], receive
         ShapeError: a point outside the grid.
     """
     tables = {
-        source_points(f): linear_table(step.grid, forcing_location(step, f), places, f"source of {f}", density=True)
+        source_points(f): point_table(step.grid, forcing_location(step, f), places, f"source of {f}", True, forcing_rules(step, f))
         for f, places in sources.items()
     }
     for state, places in receivers.items():
-        tables[receiver_points(state)] = linear_table(step.grid, step.states[state].location, places, f"receiver of {state}")
+        field = step.states[state]
+        tables[receiver_points(state)] = point_table(step.grid, field.location, places, f"receiver of {state}", rules=field.rules)
     return tables
 
 
@@ -47,7 +47,7 @@ def side_by_side(tables: Sequence[PointTable]) -> PointTable:
     )
 
 
-def with_tangents(points: Mapping[str, PointTable], forcings: Iterable[str], receivers: Iterable[str], order: int) -> Points:
+def with_tangents(points: Mapping[str, PointTable], forcings: Iterable[str], receivers: Iterable[str], order: int) -> Tables:
     """The tables of a tangent. Its points have the places of the primal's."""
     sources = {source_points(dot(f, order)): points[source_points(f)] for f in forcings}
     return {**points, **sources, **{receiver_points(dot(s, order)): points[receiver_points(s)] for s in receivers}}

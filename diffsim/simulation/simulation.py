@@ -33,7 +33,7 @@ from diffsim.stepping.declared import check_declared
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
-from diffsim.stepping.points import PointTable
+from diffsim.stepping.points import Places, PointTable
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
@@ -51,8 +51,9 @@ class Simulation(Summary):
     Args:
         equation: what is solved.
         sources: forcing -> coordinates, shape (sources, axes), in the grid's units. Between cells the amplitude is
-            shared among the neighbours. An amplitude a stands for a density a * delta(x - x_source).
-        receivers: state -> coordinates, shape (receivers, axes); values are interpolated linearly.
+            shared among the neighbours. An amplitude a stands for a density a * delta(x - x_source). `Points` has other interpolations,
+            and dipoles.
+        receivers: state -> coordinates, shape (receivers, axes), or `Points`; values between cells are interpolated linearly.
         wrt: inputs to differentiate for; None: all. Leaving out parameters makes the adjoint cheaper, and a
             linear equation whose parameters are all left out needs no stored states at all.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
@@ -84,8 +85,8 @@ class Simulation(Summary):
         self,
         equation: Equation,
         *,
-        sources: Mapping[str, npt.ArrayLike] | None = None,
-        receivers: Mapping[str, npt.ArrayLike] | None = None,
+        sources: Mapping[str, Places] | None = None,
+        receivers: Mapping[str, Places] | None = None,
         wrt: Collection[str] | None = None,
         precision: str | None = None,
     ) -> None:
@@ -210,7 +211,7 @@ class Simulation(Summary):
         """Bytes of all fields now, without those of `jvp` and without strips of damped cells."""
         return self._stepper.storage.allocated_bytes()
 
-    def move(self, sources: Mapping[str, npt.ArrayLike] | None = None, receivers: Mapping[str, npt.ArrayLike] | None = None) -> None:
+    def move(self, sources: Mapping[str, Places] | None = None, receivers: Mapping[str, Places] | None = None) -> None:
         """Move sources and receivers without compiling anew: for many shots with one simulation.
 
         Args:

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from diffsim.arguments import positive
 from diffsim.boundary import Boundary, per_axis
-from diffsim.expr.operators import laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.grid import Grid
 from diffsim.layers import Sponge
+from diffsim.solvers.edges import Layer, layer_of
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
@@ -30,8 +33,9 @@ class Acoustic(Equation):
         (1 + d) pⁿ⁺¹ = 2 pⁿ - (1 - d) pⁿ⁻¹ + (c dt)² (∇²ₕ pⁿ + fⁿ),   d = σ dt / 2
 
     Inputs: wave speed `c` (m/s, at cell centres); initial pressures `p` and `p_prev` (one dt earlier; Pa, zero if left out);
-    amplitudes of the point sources `f`. Without a sponge `boundary` sets the edges: "zero" reflects with a change
-    of sign, "mirror" without, "periodic" joins opposite edges.
+    amplitudes of the point sources `f`. `boundary` sets the edges: "zero" reflects with a change of sign, "mirror" without, "periodic"
+    joins opposite edges. A free surface is the rule "odd_image" of a side without a layer: p = 0 on the side itself, half a cell beyond
+    the outermost centres. Through sides with a `layer` (C-PML, the better one) or a `sponge` waves leave.
 
     Args:
         grid: spacing in metres.
@@ -41,16 +45,23 @@ class Acoustic(Equation):
         boundary: values outside the grid, see `diffsim.Variable`.
         sponge: cells of absorbing sponge at every edge; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
+        layer: cells of a perfectly matched layer: one number for all sides, or one an axis, where a pair is that of the low and high side:
+            ((0, 20), 20) for axes (z, x) leaves out the surface.
+        layer_speed: the largest wave speed in it, m/s; needed with a layer.
+        layer_frequency: the dominant frequency of the waves, Hz; needed with a layer.
+        ground: True in the cells of the medium; in the others, the air, p = 0. None: all. So a free surface follows any topography, in
+            steps of a cell: to first order it lies half a cell outside of the outermost cells of the ground.
         parameters: inputs that rules of the boundary name and that hold for all steps, such as {"held": Variable(axes=())}.
         series: inputs that rules name and that have a value for each step, such as {"piston": Variable(axes=())}.
 
-    Good values: order 8, five cells per shortest wavelength, sponge of 20 to 40 cells.
+    Good values: order 8, five cells per shortest wavelength, a layer of 10 to 20 cells or a sponge of 20 to 40; order 2 below topography.
 
     Reference: Dablain (1986), The application of high-order differencing to the scalar wave equation, Geophysics 51,
-        54-66, doi:10.1190/1.1442040. Here second order in time.
+        54-66, doi:10.1190/1.1442040. Here second order in time. For the layer see `diffsim.layers.CPML.laplacian`.
 
     Raises:
-        ParameterError: a time step that is not positive, an order that is not even or not 2 to 12; by a run, a speed that is not positive.
+        ParameterError: a time step that is not positive, an order that is not even or not 2 to 12, a layer without its speed
+            and frequency; by a run, a speed that is not positive.
         StabilityError: by a run, a time step beyond the stable one; the message has both.
 
     Example:
@@ -75,7 +86,7 @@ class Acoustic(Equation):
     """
 
     forcings = ("f",)
-    in_cells = ("sponge",)
+    in_cells = ("sponge", "layer")
 
     def __init__(
         self,
@@ -85,6 +96,10 @@ class Acoustic(Equation):
         boundary: Boundary = "zero",
         sponge: Natural = 0,
         sponge_speed: Positive = 2000.0,
+        layer: Layer = 0,
+        layer_speed: Positive | None = None,
+        layer_frequency: Positive | None = None,
+        ground: NDArray[np.bool_] | None = None,
         parameters: Mapping[str, Variable] = MappingProxyType({}),
         series: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:
@@ -92,7 +107,9 @@ class Acoustic(Equation):
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         per_axis(boundary, grid.ndim)
-        self.states = {"p": Variable(boundary, unit="Pa"), "p_prev": Variable(boundary, unit="Pa")}
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency)
+        pressure = Variable(boundary, unit="Pa", region=ground)
+        self.states = {"p": pressure, "p_prev": pressure} | self.layer.memories("p")
         own = (*self.states, "c", "m", "keep", *self.forcings)
         self._named = check_given("parameters", parameters, own)
         self.parameters = {"c": Variable("mirror", unit="m/s")} | self._named
@@ -104,7 +121,8 @@ class Acoustic(Equation):
         return {"m": (c * self.dt) ** 2} | self.sponge.coefficients(others) | {name: others[name] for name in self._named}
 
     def step(self, p: Symbol, p_prev: Symbol, m: Symbol, f: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"p": self.sponge.leapfrog(p, p_prev, m * (laplacian(p, self.order) + f), others), "p_prev": p}
+        curvature, memories = self.layer.laplacian(p, "p", others, self.order)
+        return {"p": self.sponge.leapfrog(p, p_prev, m * (curvature + f), others), "p_prev": p} | memories
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("wave speed c", parameters["c"], "m/s")

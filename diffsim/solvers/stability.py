@@ -29,12 +29,12 @@ def staggered_number(order: int) -> float:
     return 0.5 * sum(abs(w) for w in staggered(1, order))
 
 
-def check_step(dt: float, limit: float, why: str) -> None:
-    """Raise `StabilityError` if `dt` exceeds `limit` (s), naming the reason."""
+def check_step(dt: float, limit: float, why: str, unit: str = " s") -> None:
+    """Raise `StabilityError` if `dt` exceeds `limit`, naming the reason. The unit of both is that of messages."""
     if not dt > 0:
-        raise ParameterError(f"dt = {dt:g} s, expected a positive time step")
+        raise ParameterError(f"dt = {dt:g}{unit}, expected a positive time step")
     if dt > limit:
-        raise StabilityError(f"dt = {dt:.4g} s exceeds the stable {limit:.4g} s for {why}; lower dt or coarsen the grid")
+        raise StabilityError(f"dt = {dt:.4g}{unit} exceeds the stable {limit:.4g}{unit} for {why}; lower dt or coarsen the grid")
 
 
 def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> None:

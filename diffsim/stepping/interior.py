@@ -70,10 +70,12 @@ class _Interiors:
             if found is not None:
                 value, where = found
                 values[name], box = value, _meet(box, where)
-        none = {assign.target.array for assign in nest.assigns} & self.regional.keys()
+        targets = {assign.target.array for assign in nest.assigns} & self.regional.keys()
+        without = {array: self._without(self.regional[array], {zero}) for array in targets}
+        none = {array for array, where in without.items() if self._large(where)}
         for array in none:
-            box = _meet(box, self._without(self.regional[array], {zero}))
-        if not (values or none) or math.prod(max(0, end - begin) for begin, end in box) < LEAST * math.prod(shape):
+            box = _meet(box, without[array])
+        if not (values or none) or not self._large(box):
             return None
         before = [assign.node for assign in nest.assigns]
         assigns = tuple(
@@ -102,8 +104,12 @@ class _Interiors:
         array = self.program.places[name].array if name in self.program.places else ""
         if array in self.regional:
             where_not = self._without(self.regional[array], offsets)
-            return 0.0, where_not
+            return (0.0, where_not) if self._large(where_not) else None
         return None
+
+    def _large(self, box: Box) -> bool:
+        """Whether a box has cells enough for an interior. A state without one, such as waves below a topography, is left as it is."""
+        return math.prod(max(0, end - begin) for begin, end in box) >= LEAST * math.prod(self.step.grid.shape)
 
     def _without(self, placed: Placed, offsets: set[Offset]) -> Box:
         """A box of cells that do not read a region at these offsets. It spans the grid along all axes but one."""

@@ -32,9 +32,10 @@ from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Pro
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 
-STEPS, FIRST, DONE, BEGIN = 0, 1, 2, 3
+STEPS, FIRST, DONE, BEGIN, LOOKS = 0, 1, 2, 3, 4
 """Entries of the control array: steps of this launch, and after them the index of its first step. If an earlier launch of these steps
-was abandoned, the place to continue from: steps that are done, and operations of the next step that are done."""
+was abandoned, the place to continue from: steps that are done, and operations of the next step that are done. Then the polls of a gate
+before a worker abandons it."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
 """Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
 (see `DONE`)."""
@@ -63,6 +64,8 @@ Kind = Literal[
     "point starts",
     "point cells",
     "point weights",
+    "point rows",
+    "point order",
     "strip",
     "tiles",
     "rolled",
@@ -220,13 +223,13 @@ class Kernel(ABC):
     def lead(self, place: Place) -> str:
         return "" if place.level is None else f"{self.level(place)} + "
 
-    def level_start(self, place: Place, ahead: int = 0) -> str:
-        """Source of the first tile of a level at the step `ahead` steps after local step t, and lap `lap`."""
+    def level_start(self, place: Place, step: str = "t") -> str:
+        """Source of the first tile of a level at a local step, and lap `lap`."""
         tiles = self.sparse[place.array].tile_count if place.array in self.sparse else self.layout.tile_count
         if place.size:
             level = f"(lap + {place.level}) % {place.size}" if place.turns else f"{(place.level or 0) % place.size}"
             return f"{level} * {tiles}"
-        return f"control[{table_offset(self.program, place.array)} + t + {(place.level or 0) + ahead}] * {tiles}"
+        return f"control[{table_offset(self.program, place.array)} + {step} + {place.level or 0}] * {tiles}"
 
     def stored(self, place: Place) -> StoredSource:
         """The storage to which a field is written."""

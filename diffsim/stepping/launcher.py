@@ -15,6 +15,7 @@ from diffsim.boundary import Rules, extend
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
+from diffsim.stepping import workers as worker_kernels
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.kernel import (
     ARRIVALS,
@@ -24,6 +25,7 @@ from diffsim.stepping.kernel import (
     GATE,
     LEFT_BEGIN,
     LEFT_DONE,
+    LOOKS,
     STEPS,
     Argument,
     Kernel,
@@ -35,10 +37,11 @@ from diffsim.stepping.pace import Pace
 from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
 from diffsim.stepping.queue import Queue, put_numbers
+from diffsim.stepping.sharing import cost
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
-from diffsim.stepping.wavefront import Wavefront, WavefrontKernel
+from diffsim.stepping.wavefront import TOGETHER, Wavefront, WavefrontKernel
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
@@ -87,7 +90,7 @@ class Launcher:
         self.arrays: dict[str, Any] = {}
         self._compiled: dict[tuple[str, int, Wavefront | None], Any] = {}
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
-        self._wavefronts: dict[tuple[str, int], Wavefront | None] = {}
+        self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Any = None
         self._controls: dict[str, Any] = {}  # by program, for any number of workers
         self._tables: dict[tuple[Sparse, str], Any] = {}
@@ -221,6 +224,7 @@ class Launcher:
         """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
         self.points |= points
         self._bound.clear()
+        self._wavefronts.clear()
 
     # launches
 
@@ -244,7 +248,8 @@ class Launcher:
         """The measured pace of the program's launches."""
         if program.name not in self._paces:
             threads = backend().threads
-            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads))
+            cycles = self.layout.tile_count * sum(cost(nest.roots or [a.node for a in nest.assigns]) for nest in program.nests)
+            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads, cycles))
         return self._paces[program.name]
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
@@ -342,13 +347,12 @@ class Launcher:
         while control[DONE] < end:
             if not control[BEGIN]:
                 workers = pace.workers()
-                wavefront = self._wavefront(program, workers)
-                if wavefront is not None and end - control[DONE] < wavefront.steps:
-                    wavefront = None
+                wavefront = self._wavefront(program, workers, end - int(control[DONE]))
             elif wavefront is None:  # slabs are of no account between operations, but within a wavefront they are
                 workers = pace.workers()
             control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+            control[LOOKS] = int(worker_kernels.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
             kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()
@@ -361,13 +365,14 @@ class Launcher:
                 pace.note(max(steps, 0), seconds, left)
             control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
 
-    def _wavefront(self, program: Program, workers: int) -> Wavefront | None:
-        """How steps are computed together, or None if each is computed alone."""
+    def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
+        """How up to `most` steps are computed together, or None if each is computed alone."""
         key = program.name, workers
         if key not in self._wavefronts:
-            found = None if backend().threads is None else Wavefront.of(program, self.fields, workers)
-            self._wavefronts[key] = found if found is not None and found.pays(program, self.fields, workers) else None
-        return self._wavefronts[key]
+            tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=1)
+            found = [] if backend().threads is None else [Wavefront.of(program, self.fields, workers, steps, tallest) for steps in TOGETHER]
+            self._wavefronts[key] = [each for each in found if each is not None and each.pays(program, self.fields, workers)]
+        return next((each for each in self._wavefronts[key] if each.steps <= most), None)
 
     def _control(self, program: Program) -> Any:
         """The control array of a program's kernels."""
@@ -418,6 +423,8 @@ class Launcher:
             "point starts": lambda: table.starts,
             "point cells": lambda: self._stored(table.cells),
             "point weights": lambda: table.weights,
+            "point order": lambda: table.by_row[0],
+            "point rows": lambda: np.searchsorted(table.by_row[1], np.arange(self.layout.rows[0] + 1)),
             "cells": lambda: self._stored(cells),
             "starts": lambda: starts,
             "members": lambda: members,

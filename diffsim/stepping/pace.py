@@ -15,6 +15,10 @@ ALONE = 0.03
 ALONE_AT_MOST = 0.5
 TRIAL = 8
 """Steps of the trial launch with all workers."""
+BRIEF = 1e-3
+"""Seconds of a step at whose end no worker waits long for another one that has a core."""
+UNKNOWN = 10.0
+"""Patience of the first launch, which touches memory for the first time."""
 
 
 class Pace:
@@ -43,10 +47,15 @@ class Pace:
         """Workers of the coming launch."""
         return 1 if self.alone else self.all
 
+    def patience(self, steps: int) -> float:
+        """How much longer than usually a worker waits for others, where there is a barrier after so many steps: at long ones, memory
+        delays some by more than the usual wait."""
+        return max(1.0, steps * self.seconds / BRIEF) if self.seconds else UNKNOWN
+
     def note(self, steps: int, seconds: float, left: bool = False) -> None:
         """Note a launch of `steps` steps. `left`: workers abandoned it before its end, perhaps in its first step."""
         each = seconds / max(steps, 1)
-        if not left and steps:
+        if steps and not (left and self.seconds):
             self.seconds = each if steps >= TRIAL or not self.seconds else 0.8 * self.seconds + 0.2 * each
         if self.alone:
             self.alone = max(0.0, self.alone - seconds)

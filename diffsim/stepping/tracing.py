@@ -159,6 +159,12 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
     return found.pop() if found else (0,) * step.grid.ndim
 
 
+def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
+    """The boundary rules of the states that a forcing enters; None: they differ."""
+    found = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
+    return found[0] if found and all(rules == found[0] for rules in found) else None
+
+
 def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
     return {name: _place(variable, grid) for name, variable in variables.items()}
 

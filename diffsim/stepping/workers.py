@@ -24,7 +24,21 @@ from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import Graph, reads
 from diffsim.expr.source import Sources, Text, TileWriter, identifier, ring_row, row_start
 from diffsim.field import Layout
-from diffsim.stepping.kernel import ARRIVALS, BEGIN, DONE, FIRST, GATE, LEFT_BEGIN, LEFT_DONE, STEPS, Kernel, annotation, combined, weighted
+from diffsim.stepping.kernel import (
+    ARRIVALS,
+    BEGIN,
+    DONE,
+    FIRST,
+    GATE,
+    LEFT_BEGIN,
+    LEFT_DONE,
+    LOOKS,
+    STEPS,
+    Kernel,
+    annotation,
+    combined,
+    weighted,
+)
 from diffsim.stepping.program import Assign, Box, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.rolling import rows_together
 from diffsim.stepping.stored import StoredFields
@@ -33,16 +47,26 @@ TALLEST_BLOCK = 4
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
 PATIENCE = 20_000
-"""Polls of a gate before a worker abandons it, 0.1 - 0.4 ms: about the cost of waking a thread twice. A scheduler tick is 4 ms."""
+"""Polls of a gate before a worker abandons it, 0.1 - 0.4 ms: about the cost of waking a thread twice. A scheduler tick is 4 ms. Long
+steps get more (`Pace.patience`)."""
+LEAST_CYCLES = 12_000
+"""Approximate cycles of a step that are worth a thread: about 1 us, in which a barrier takes 0.3 us and to wake a thread 10 us a launch."""
 FLAG = 1 << 30
 """In arrivals: a worker wants to abandon the launch. In openings: a gate is closed, and all abandon it. Larger than either count."""
 NOTHING = 1 << 20
 """More operations than a step has. A worker that abandoned the launch begins with this one."""
 
 
-def useful_workers(layout: Layout, threads: int) -> int:
-    """The number of threads that get a slab."""
-    return max(1, min(threads, layout.rows[0] // grain(layout)))
+def useful_workers(layout: Layout, threads: int, cycles: float = math.inf) -> int:
+    """The number of threads that get a slab.
+
+    Args:
+        layout: of the fields.
+        threads: that there are.
+        cycles: for a step, by `sharing.cost`. Where they are few, a barrier takes longer than what another thread saves.
+    """
+    worth = max(1, int(min(cycles / LEAST_CYCLES, threads))) if LEAST_CYCLES else threads
+    return max(1, min(worth, layout.rows[0] // grain(layout)))
 
 
 def grain(layout: Layout) -> int:
@@ -226,7 +250,7 @@ class WorkerKernel(Kernel):
             text("looks = 0")
             with text.block(f"while gate < openings and begin < {NOTHING}"):
                 text("looks = looks + 1")
-                with text.block(f"if looks == {PATIENCE}"):
+                with text.block(f"if looks == control[{LOOKS}]"):
                     text(f"seen = ti.atomic_or(control[{ARRIVALS}], {FLAG})")
                     with text.block(f"if seen & {FLAG - 1} < arrivals"):
                         text(f"begin = {NOTHING}")

@@ -9,7 +9,7 @@ from common import NARROW, Benchmark, Case, Figure, compare, in_turns, main, med
 from reference import threads_awake
 from scene import AcousticScene
 
-from diffsim.system import register_bytes
+from diffsim.engine import compiled_register_bytes
 
 TOLERANCE = 1e-3
 """f32 round-off of some hundred steps in another order of summation; measured 1.4e-4."""
@@ -25,7 +25,7 @@ SMALL_TARGET = 2.0  # us a step
 def cases(quick: bool) -> list[Case]:
     turns = 3 if quick else 9
     out = [{"n": 1024, "order": order, "threads": threads, "steps": 100 if quick else 500} for order in (8, 4) for threads in (1, 2)]
-    out += [narrow(case) for case in out if register_bytes() > NARROW]
+    out += [narrow(case) for case in out if compiled_register_bytes() > NARROW]
     out.append({"n": 4096, "order": 8, "threads": 2, "steps": 20 if quick else 100})
     out += [{"n": SMALL, "order": order, "threads": 2, "steps": 10_000} for order in (8, 4)]
     return [case | {"turns": 3 if case["n"] == 4096 else turns} for case in out]

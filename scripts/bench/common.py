@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from diffsim.engine import chosen, compiled_register_bytes
 from diffsim.system import REGISTER_VARIABLE
 
 HERE = Path(__file__).resolve().parent
@@ -158,7 +159,7 @@ def build_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="diffsim-bench-") as folder:
         library = Path(folder) / "reference.so"
         subprocess.run([*COMPILE, "-o", str(library), str(HERE / "reference.c")], check=True)
-        os.environ.update({LIBRARY: str(library), "TI_OFFLINE_CACHE_FILE_PATH": folder})
+        os.environ.update({LIBRARY: str(library), "TI_OFFLINE_CACHE_FILE_PATH": folder, "QD_OFFLINE_CACHE_FILE_PATH": folder})
         yield
 
 
@@ -173,7 +174,7 @@ def in_process(script: Path, case: Case, **environment: str) -> Any:
 
 
 def narrow(case: Case) -> Case:
-    """The same case with registers of 32 bytes, on a CPU that has wider ones."""
+    """The same case with registers of 32 bytes, where kernels are written for wider ones."""
     return case | {"environment": {REGISTER_VARIABLE: str(NARROW)}}
 
 
@@ -263,10 +264,11 @@ def machine() -> dict[str, str]:
         pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text().strip()
     except OSError:
         pages = "unknown"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("taichi", "numpy"))
+    packages = ", ".join(f"{name} {version(name)}" for name in (chosen(), "numpy"))
     return {
         "processor": f"{model}, {len(os.sched_getaffinity(0))} cores, {width}, {found.get('cache size', '?')} cache a core",
         "system": f"{platform.platform()}, huge pages {pages}, load {os.getloadavg()[0]:.2f} at the start",
+        "registers": f"kernels are written for {compiled_register_bytes()} bytes",
         "software": f"Python {platform.python_version()}, {packages}, {_compiler()}",
         "C": " ".join(COMPILE),
     }

@@ -9,8 +9,8 @@ from common import NARROW, Benchmark, Case, Figure, compare, in_turns, main, med
 from reference import Diffusion, threads_awake
 
 import diffsim
+from diffsim.engine import compiled_register_bytes
 from diffsim.solvers import Heat
-from diffsim.system import register_bytes
 
 TOLERANCE = 1e-5
 """f32 round-off of a thousand steps that only smooth; measured 3e-7."""
@@ -21,7 +21,7 @@ TARGET = 0.9
 
 def cases(quick: bool) -> list[Case]:
     out = [{"threads": threads, "steps": 200 if quick else 1000, "turns": 3 if quick else 9} for threads in (1, 2)]
-    return [*out, *map(narrow, out if register_bytes() > NARROW else [])]
+    return [*out, *map(narrow, out if compiled_register_bytes() > NARROW else [])]
 
 
 def arrays_of(n: int) -> tuple[np.ndarray, np.ndarray]:

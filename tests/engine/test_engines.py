@@ -20,7 +20,7 @@ from tests.language import ti
 ROUND_OFF = 1e-15
 """Reverse mode of the engines adds the same terms in another order; measured 2.4e-16 of the largest entry."""
 OF_EACH_KIND = {
-    "cases": ("f32", "acoustic 3-D", "functions"),
+    "cases": ("f32", "acoustic 2-D mixed", "functions"),
     "steps": ("f64", "heat"),
     "arrays": ("f32", "recurrence (3, 6000, 2)", "scan_vjp matrix (3, 6000, 2)", "reduce arg-max (3, 6000, 2)", "order 40000 50 1"),
     "blocks": ("f64", "linear algebra/products_of_stacks", "linear algebra/solve_a_vector", "positions/gather_with_repeats"),

@@ -134,6 +134,35 @@ class SecondOrder(LeapFrog):
         return {"p": p_next, "p_prev": p, "psi": psi, "zeta": zeta}
 
 
+class Compact(LeapFrog):
+    """Pressure alone, by the layer's own Laplacian."""
+
+    order = 2
+
+    def __init__(self, grid: ds.Grid, dt: float, cells: int, **settings: float) -> None:
+        self.grid, self.dt = grid, dt
+        self.layer = CPML(grid, dt, (0, cells), 1.0, 1 / WAVELENGTH, **settings)
+        self.states = {**LeapFrog.states, **self.layer.memories("p")}
+
+    def curvature(self, p: Symbol, memories: dict[str, Symbol]) -> tuple[Symbol, dict[str, Symbol]]:
+        return self.layer.laplacian(p, "p", memories, self.order)
+
+    def step(self, p: Symbol, p_prev: Symbol, **memories: Symbol) -> dict[str, Symbol]:
+        curvature, memories = self.curvature(p, memories)
+        return {"p": 2 * p - p_prev + self.dt**2 * curvature, "p_prev": p} | memories
+
+
+class CompactOfOrder8(Compact):
+    order = 8
+
+
+class Divergence(Compact):
+    """The same by the layer's divergence of a flux."""
+
+    def curvature(self, p: Symbol, memories: dict[str, Symbol]) -> tuple[Symbol, dict[str, Symbol]]:
+        return self.layer.divergence(p, "p", memories, self.order, lambda slope, axis: slope)
+
+
 class Sponged(LeapFrog):
     """Pressure alone, with a sponge along x."""
 

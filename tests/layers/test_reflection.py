@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from tests.layers.plane_waves import FirstOrder, Packet, SecondOrder, Sponged, Staged, final_pressure, reflection
+from tests.layers.plane_waves import (
+    Compact,
+    CompactOfOrder8,
+    Divergence,
+    FirstOrder,
+    Packet,
+    SecondOrder,
+    Sponged,
+    Staged,
+    final_pressure,
+    reflection,
+)
 from tests.sampled import sampled
 from tests.steps import acoustic_cpml
 
@@ -17,7 +28,7 @@ OF_A_SPONGE = {0: 1e-3, 30: 2e-3, 60: 5e-2}
 """Angle -> what comes back at least from a sponge of as many cells; measured 1.5e-3, 2.5e-3 and 7.2e-2."""
 
 
-@pytest.mark.parametrize("equation", [FirstOrder, SecondOrder, Staged])
+@pytest.mark.parametrize("equation", [FirstOrder, SecondOrder, Staged, Compact, CompactOfOrder8, Divergence])
 @pytest.mark.parametrize("angle", sampled(COMES_BACK))
 def test_plane_waves_do_not_come_back(angle: int, equation: type[ds.Equation]) -> None:
     assert reflection(equation, Packet(angle), CELLS) < COMES_BACK[angle]

@@ -360,6 +360,23 @@ def test_an_absorbing_layer_is_drawn() -> None:
     assert "The 3 cells at every edge absorb." in picture.caption
 
 
+def test_an_absorbing_layer_of_some_sides_is_drawn_there() -> None:
+    """None at the surface, which is at the low side of an axis that points down."""
+    outcome = outcomes.crosswell()
+    outcome = replace(outcome, settings={**outcome.settings, "equation": {"type": "acoustic", "layer": [[0, 4], 3]}})
+    picture = setting.setting(outcome, chart_of(outcome))
+    (ax,) = titled(picture.figure).values()
+    left, right, bottom, top = ax.images[0].get_extent()
+    rows, columns = ax.images[0].get_array().shape
+    patch, deep = ax.patches[0], max(bottom, top)
+    assert np.isclose(patch.get_x() - left, 3 * (right - left) / columns) and np.isclose(
+        patch.get_width(), (right - left) * (1 - 6 / columns)
+    )
+    inner = sorted((patch.get_y(), patch.get_y() + patch.get_height()))
+    assert np.allclose(inner, [min(bottom, top), deep - 4 * abs(top - bottom) / rows])
+    assert "Cells along some edges absorb." in picture.caption
+
+
 def test_each_panel_of_an_uncertainty_has_its_own_labelled_scale() -> None:
     outcome = outcomes.coast()
     prior = np.full((24, 30), 150.0)

@@ -27,6 +27,7 @@ from diffsim.scene.cluster_worker import Conditions
 from diffsim.scene.objective import Objective
 from diffsim.scene.shot_progress import ShotProgress
 from diffsim.scene.workers import HERE
+from tests.sampled import sampled
 from tests.scene import shot_functions
 from tests.scene.shot_functions import Kept
 from tests.scene.tiny import ACOUSTIC, as_toml, scene, tables
@@ -77,7 +78,7 @@ def require_same(found: Path, expected: Path) -> None:
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", sampled(SEARCHES, 3))
 def test_a_run_has_the_same_bits(name: str, client: Any, tmp_path: Path) -> None:
     made = scene(ACOUSTIC, **FOUR, **SEARCHES[name])
     made.run(tmp_path / "alone", precision="f64")
@@ -122,6 +123,23 @@ def test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone(clien
     np.testing.assert_array_equal(found.gradient, expected.gradient)
     assert found.parts == expected.parts
     assert other.value(theta) == objective.value(theta)
+
+
+def test_a_worker_that_dies_with_a_result_loses_it(client: Any, crew: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is there, and the worker dies before it has sent it."""
+    killed = []
+    fetched = module._Call._fetched
+
+    def killing(self: Any, future: Any, address: str) -> Any:
+        if not killed:
+            killed.append(address)
+            os.kill(client.run(os.getpid)[address], signal.SIGKILL)
+        return fetched(self, future, address)
+
+    monkeypatch.setattr(module._Call, "_fetched", killing)
+    found = list(crew.run(shot_functions.places, (Kept(),), (10,), [0, 3, 1, 2]))
+    assert [value for value, _, _ in found] == [0, 30, 10, 20]
+    assert killed
 
 
 def test_results_come_in_order_and_what_is_kept_is_sent_once(client: Any, crew: Cluster) -> None:

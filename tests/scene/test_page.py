@@ -43,6 +43,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "Equation elastic": model_of("elastic", PACKAGED["elastic"]),
     "Equation heat": model_of("heat", PACKAGED["heat"]),
     "Equation long_wave": model_of("long_wave", PACKAGED["long_wave"]),
+    "Equation maxwell": model_of("maxwell", PACKAGED["maxwell"]),
+    "Equation visco_acoustic": model_of("visco_acoustic", PACKAGED["visco_acoustic"]),
     "Boundary": rules.RuleModel,
     "Fields": parts.FieldModel,
     "layers": parts.Layers,

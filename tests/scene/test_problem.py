@@ -1,10 +1,14 @@
 """Assembly, data and loss of small scenes."""
 
+import copy
+
 import numpy as np
 import pytest
 
+import diffsim as ds
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
+from diffsim.scene import Scene
 from diffsim.scene.setup import build_grid, refined
 from diffsim.scene.truth import averaged, true_fields
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
@@ -169,3 +173,26 @@ def test_scenes_that_cannot_be(base, changes, expected):
 def test_data_that_are_all_zero():
     with pytest.raises(SceneError, match=r"misfit\[0\]: expected data that are not all zero, found none"):
         scene(ACOUSTIC, time__steps=2, checkpoint={}, sources__f__wavelet__amplitude=0.0, truth__noise=0.0).objective("f64")
+
+
+def test_sources_and_receivers_between_cells_by_sincs():
+    """As a simulation with such points records them, and above the first centres, below a free surface, alone or side by side."""
+    made = copy.deepcopy(ACOUSTIC)
+    made["equation"] = {"type": "acoustic", "order": 4, "boundary": "odd_image"}
+    made["sources"]["f"] |= {"points": [[-3.0, 33.0], [101.0, 38.0]], "interpolation": "sinc"}
+    made["receivers"]["p"] = {"points": [[-2.0, 111.0]], "interpolation": "sinc"}
+    setup = Scene(**made).problem("f64").setup
+    inputs = {"c": np.full(setup.grid.shape, 2000.0)}
+    found = [solution.traces["p"] for solution in setup.predict(inputs)]
+    one = ds.Simulation(
+        setup.equation,
+        sources={"f": ds.Points([[-3.0, 33.0]], "sinc")},
+        receivers={"p": ds.Points([[-2.0, 111.0]], "sinc")},
+        precision="f64",
+    )
+    for number, place in enumerate(made["sources"]["f"]["points"]):
+        one.move(sources={"f": ds.Points([place], "sinc")})
+        np.testing.assert_array_equal(one.run(inputs | dict(setup.shots[number].amplitudes), setup.steps).traces["p"], found[number])
+    made["receivers"]["p"]["interpolation"] = "linear"
+    with pytest.raises(SceneError, match=r"receivers\.p: .*lies outside the grid"):
+        Scene(**made).problem("f64")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sampled import sampled
 from tests.scene.killed_in_sweep import SLOTS
 
 STEPS, SHOTS = 24, 2
@@ -29,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     return folder, int(done.stdout.split()[-1])
 
 
-@pytest.mark.parametrize("inside", [5, 17, STEPS + 9], ids=["soon", "late", "second shot"])
+@pytest.mark.parametrize("inside", sampled([17, 5, STEPS + 9], 3))
 def test_it_goes_on_inside_the_gradient(whole: tuple[Path, int], tmp_path: Path, inside: int) -> None:
     complete, total = whole
     folder = tmp_path / "run"

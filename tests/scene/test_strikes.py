@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.scene.strikes import Struck
 
 
+@pytest.mark.slow
 def test_a_run_that_is_struck_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
     struck = Struck(tmp_path)
     assert struck.touches > 200

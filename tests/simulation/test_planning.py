@@ -19,6 +19,7 @@ from diffsim.errors import PlanError
 from diffsim.simulation.measure import FRESH
 from diffsim.simulation.sizes import FORCED, RECORDED
 from tests.cases import CASES
+from tests.sampled import sampled
 from tests.simulation import chaotic
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
@@ -35,7 +36,7 @@ def schedules(steps: int) -> list[object]:
     return [StoreAll(steps), Binomial(steps, 3), Mixed(steps, 12, 2, 2), Reversible(steps)]
 
 
-@pytest.mark.parametrize("case", CASES[::5], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", sampled(CASES[::5], 3, ids=lambda c: c.name))
 def test_the_fields_of_a_plan_are_what_is_allocated(case) -> None:
     simulation, rng = case.simulation(), np.random.default_rng(0)
     sizes = simulation.sizes(case.steps)
@@ -92,7 +93,7 @@ def test_measuring_takes_no_more_memory_than_the_budget(made: ds.Simulation, mon
     assert made.allocated_bytes() == 0
 
 
-@pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", sampled(CASES[::4], 3, ids=lambda c: c.name))
 def test_all_that_a_plan_needs_is_measured(case, tmp_path) -> None:
     """On made-up inputs and on given ones; every number stays finite."""
     simulation = case.simulation()

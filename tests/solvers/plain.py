@@ -12,6 +12,7 @@ CENTRED = {  # second derivative, from the middle outwards
     6: (-49 / 18, 3 / 2, -3 / 20, 1 / 90),
     8: (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560),
 }
+STAGGERED = {2: (1.0,), 4: (9 / 8, -1 / 24), 8: (1225 / 1024, -245 / 3072, 49 / 5120, -5 / 7168)}  # first derivative half-way, outwards
 OUTSIDE = {"zero": {"mode": "constant"}, "mirror": {"mode": "symmetric"}, "periodic": {"mode": "wrap"}}
 
 
@@ -49,6 +50,47 @@ def acoustic(
     d = half_damping(p.shape, dt, sponge, 2000.0, h)
     for _ in range(steps):
         p, p_prev = leapfrog(p, p_prev, (c * dt) ** 2 * laplacian(p, h, order, boundary), d), p
+    return p
+
+
+def visco_acoustic(
+    c: np.ndarray,
+    rho: np.ndarray,
+    Q: np.ndarray | None,
+    p: np.ndarray,
+    p_prev: np.ndarray,
+    steps: int,
+    dt: float,
+    h: tuple[float, ...],
+    order: int,
+    boundary: str,
+    frequency: float,
+) -> np.ndarray:
+    """p_tt = K (D - s), D = div(grad p / rho), tau s_t + s = (1 - x^2) D; without Q, s = 0."""
+    s, reach = np.zeros_like(p), order
+    x = 1.0 if Q is None else np.sqrt(1 + Q**-2.0) - 1 / Q
+    modulus = rho * c**2 * (1.0 if Q is None else (1 + 1 / np.sqrt(1 + Q**-2.0)) / (2 * x))
+    tau = x / (2 * np.pi * frequency)
+    medium = "periodic" if boundary == "periodic" else "mirror"
+
+    def half_way(values: np.ndarray, h: float) -> np.ndarray:
+        """The derivative between neighbours along the first axis."""
+        n = len(values)
+        return sum(w / h * (values[order // 2 + k : n - order // 2 + 1 + k] - values[order // 2 - 1 - k : n - order // 2 - k])
+                   for k, w in enumerate(STAGGERED[order]))  # fmt: skip
+
+    for _ in range(steps):
+        total = np.zeros_like(p)
+        for axis, spacing in enumerate(h):
+            wide = [(reach, reach) if a == axis else (0, 0) for a in range(p.ndim)]
+            values = np.moveaxis(np.pad(p, wide, **OUTSIDE[boundary]), axis, 0)
+            density = np.moveaxis(np.pad(rho, wide, **OUTSIDE[medium]), axis, 0)
+            flux = half_way(values, spacing) / (0.5 * (density[1:] + density[:-1]))[order // 2 - 1 : len(density) - order // 2]
+            found = half_way(flux, spacing)
+            cut = (len(found) - p.shape[axis]) // 2
+            total += np.moveaxis(found[cut : cut + p.shape[axis]], 0, axis)
+        s_next = 0.0 * s if Q is None else ((2 * tau - dt) * s + 2 * dt * (1 - x**2) * total) / (2 * tau + dt)
+        p, p_prev, s = 2 * p - p_prev + dt**2 * modulus * (total - (s_next + s) / 2), p, s_next
     return p
 
 

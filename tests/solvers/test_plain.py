@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.solvers import Acoustic, Heat, LongWave
+from diffsim.solvers import Acoustic, Heat, LongWave, ViscoAcoustic
 from tests.solvers import plain
 
 STEPS = 12
@@ -29,6 +29,19 @@ def test_acoustic(order: int, boundary: str, sponge: int) -> None:
     c, p, p_prev = rng.uniform(1500, 3000, grid.shape), rng.standard_normal(grid.shape), rng.standard_normal(grid.shape)
     found = ds.Simulation(Acoustic(grid, 1e-3, order, boundary, sponge), precision="f64").run({"c": c, "p": p, "p_prev": p_prev}, STEPS)
     agree(found.final["p"], plain.acoustic(c, p, p_prev, STEPS, 1e-3, (8.0, 10.0), order, boundary, sponge))
+
+
+@pytest.mark.parametrize("boundary", ["zero", "mirror", "periodic"])
+@pytest.mark.parametrize(("order", "Q"), [(2, "none"), (4, "given"), (8, "none"), (8, 20.0)])
+def test_visco_acoustic(order: int, Q: str | float, boundary: str) -> None:
+    rng = np.random.default_rng(order)
+    grid = ds.Grid((17, 19), (8.0, 10.0))
+    c, rho, p, p_prev = rng.uniform(1500, 3000, grid.shape), rng.uniform(1000, 3000, grid.shape), *rng.standard_normal((2, *grid.shape))
+    factors = {"none": None, "given": rng.uniform(5.0, 200.0, grid.shape)}.get(Q, np.full(grid.shape, Q))
+    equation = ViscoAcoustic(grid, 7e-4, order, boundary, Q, None if Q == "none" else 25.0)
+    given = {"c": c, "rho": rho, "p": p, "p_prev": p_prev} | ({"Q": factors} if Q == "given" else {})
+    found = ds.Simulation(equation, precision="f64").run(given, STEPS)
+    agree(found.final["p"], plain.visco_acoustic(c, rho, factors, p, p_prev, STEPS, 7e-4, (8.0, 10.0), order, boundary, 25.0))
 
 
 @pytest.mark.parametrize("sponge", [0, 3])

@@ -13,7 +13,7 @@ import pytest
 
 from diffsim.system import usable_cores
 from tests.arches import require_vulkan
-from tests.cases import CASES, CONTRACT, Case
+from tests.cases import CASES, Case
 from tests.sampled import sampled
 from tests.stepping.run_cases import outputs
 
@@ -35,12 +35,12 @@ FEW = (
     "numbers 3-D",
 )
 LEFT_OUT = {"numbers 3-D", "sides 1-D", "sides 3-D", "stretched 1-D", "nonlinear zero", "nonlinear periodic"}
-FIRST_ON_VULKAN = ("acoustic 3-D", "heat 2-D", "nonlinear mirror", "oddities", "stretched", "walls 3-D", *CONTRACT)
+FIRST_ON_VULKAN = ("acoustic 2-D mixed", "acoustic 3-D", "heat 2-D", "nonlinear mirror", "functions", "loop 2-D")
 """Each kind of kernel. A software driver takes up to half a minute to compile a case, so those are left out of which others have it all:
 `walls 3-D` and `sides 2-D` for the other rules at sides. The gate runs the first ones."""
 THREADS = {
-    "f64": ("acoustic 2-D mixed", "acoustic 1-D", "numbers 2-D", "loop 2-D"),
-    "f32": ("acoustic 3-D", "nonlinear mirror", "numbers 2-D"),
+    "f64": ("acoustic 2-D mixed", "loop 2-D"),
+    "f32": ("acoustic 1-D", "acoustic 3-D", "nonlinear mirror", "numbers 2-D"),
     "f64 too": ("nonlinear mirror", "sides 3-D"),
 }
 """Cases that share out rows, planes or nothing to threads; with rings, sums of all cells, and loops."""
@@ -88,7 +88,7 @@ def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.Mon
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
-@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW], ids=lambda case: case.name))
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], ids=lambda case: case.name))
 def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for unaligned in False, True:
@@ -114,7 +114,7 @@ def test_gpu_kernels_on_cuda() -> None:
     assert too_large(run_cases("cuda", "-", "f64"), ROUND_OFF) == {}
 
 
-@pytest.mark.parametrize("names", gate(FEW[:8], FEW))
+@pytest.mark.parametrize("names", gate(FEW[:3], FEW))
 def test_f32_is_as_exact_as_f32_can_be(names: tuple[str, ...]) -> None:
     found = run_cases("cpu", str(min(2, usable_cores())), "f32", names)
     assert set(found) == set(names)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine.installed import require
+from tests.sampled import sampled
 
 ROUNDING = 1e-13
 SHORT, LONG = "0.05", "0.1"
@@ -44,7 +45,7 @@ def test_another_process_finds_the_kernels(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("cached", sampled([True, False]))
 def test_kernels_that_differ_within_a_function_are_told_apart(engine: str, tmp_path: Path, cached: bool) -> None:
     for time_steps in ((SHORT, LONG), (LONG, SHORT)):
         assert max(run(engine, tmp_path, *time_steps, cached=cached)["errors"]) < ROUNDING

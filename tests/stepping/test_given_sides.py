@@ -12,6 +12,7 @@ import diffsim as ds
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr import diff, laplacian
 from tests.cases import Sided
+from tests.sampled import sampled
 from tests.stepping.test_sides import rules
 
 Symbol = ds.expr.Symbol
@@ -62,7 +63,7 @@ class Numbers(Named):
         return rule
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampled(range(4)))
 def test_a_name_is_its_number(seed: int) -> None:
     """Any rules at all sides: a run is that with numbers, and gradients for the values are those of differences."""
     rng = np.random.default_rng(seed)

@@ -341,6 +341,7 @@ def test_a_gradient_is_one_transposed_system_a_step(monkeypatch: pytest.MonkeyPa
     assert np.array_equal(gradient["u"], again["u"])
 
 
+@pytest.mark.slow
 def test_the_same_bits_with_any_number_of_threads() -> None:
     results = []
     for threads in (1, 2):

@@ -10,6 +10,7 @@ from diffsim.boundary import bound, ghosts
 from diffsim.expr import exp, sqrt, where
 from diffsim.stepping.adjoint import adjoint_program
 from tests.cases import Case
+from tests.sampled import sampled
 from tests.stepping.run_cases import outputs
 from tests.stepping.test_sharing import traced
 
@@ -71,7 +72,7 @@ def test_states_with_different_rules(rules: ds.boundary.Boundary) -> None:
 
 
 @pytest.mark.parametrize("rule", ["mirror", "periodic", "zero"])
-@pytest.mark.parametrize("shape", [(3, 15), (12, 4), (3, 3), (3, 4, 5)], ids=str)
+@pytest.mark.parametrize("shape", sampled([((3, 15),), ((12, 4),), ((3, 3),), ((3, 4, 5),)], 2, ids=lambda case: str(case[0])))
 def test_a_grid_is_as_narrow_as_the_step_allows(shape: tuple[int, ...], rule: str) -> None:
     check(Wide(shape, rule))
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+import diffsim as ds
+from diffsim.solvers import Acoustic
+from diffsim.stepping import workers
 from diffsim.stepping.pace import STRIKES, TRIAL, Pace
+from diffsim.system import usable_cores
 
 
 def started() -> Pace:
@@ -42,3 +48,22 @@ def test_each_time_that_all_workers_were_tried_too_early_one_goes_on_for_longer(
         waits.append(pace.alone)
         pace.note(1000, waits[-1])
     assert waits == sorted(waits) and waits[-1] == 8 * waits[0]
+
+
+def test_long_steps_get_more_patience() -> None:
+    pace = Pace(2)
+    first = pace.patience(1)
+    pace.note(4, 0.04, left=True)  # of which the duration is known, though they were not all
+    assert pace.patience(1) == 10 and pace.patience(2) == 20 == 2 * first
+    for _ in range(40):
+        pace.note(TRIAL, 1e-4)
+    assert pace.patience(2) == 1
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core only")
+@pytest.mark.parametrize(("cells", "used"), [(64, 1), (256, 2)])
+def test_a_small_grid_has_one_worker(cells: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "LEAST_CYCLES", 12_000)
+    ds.init(precision="f32", threads=2)
+    stepper = ds.Simulation(Acoustic(ds.Grid((cells, cells), 10.0), 1e-3, order=4))._stepper
+    assert stepper.launcher.pace(stepper.forward).workers() == used

@@ -115,6 +115,7 @@ def test_third_derivatives() -> None:
     assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in given]), rtol=DOT_PRODUCT)
 
 
+@pytest.mark.slow
 def test_the_same_bits_with_any_number_of_threads() -> None:
     results = []
     for threads in (1, 2):

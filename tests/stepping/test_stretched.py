@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.errors import ShapeError, StabilityError
 from diffsim.expr import Symbol, diff, diff_centred, div, grad, interpolate, laplacian, muscl, weno5
 from diffsim.solvers import Acoustic, Heat, LongWave
-from diffsim.stepping.points import linear_table
+from diffsim.stepping.points import point_table
 from tests.steps.test_gradient import loss
 
 
@@ -127,11 +127,11 @@ def test_points_lie_in_physical_coordinates(place: int) -> None:
     z, x = np.meshgrid(grid.coordinates(0, place), grid.coordinates(1), indexing="ij")
     points = np.random.default_rng(0).uniform(0.12, 0.88, (30, 2))
     points[0] = grid.coordinates(0, place)[7], grid.coordinates(1)[2]
-    table = linear_table(grid, (place, 0), points)
+    table = point_table(grid, (place, 0), points)
     assert table.gather(2 * z - 3 * x) == pytest.approx(2 * points[:, 0] - 3 * points[:, 1], rel=1e-13)
     assert table.starts[1] == 1  # a point at a value takes that value alone
     with pytest.raises(ShapeError, match=r"point 0 at \(1\.1, 0\.5\) lies outside the grid"):
-        linear_table(grid, (place, 0), [[1.1, 0.5]])
+        point_table(grid, (place, 0), [[1.1, 0.5]])
 
 
 def test_gradients_are_certified() -> None:

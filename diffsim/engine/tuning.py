@@ -1,0 +1,79 @@
+"""The width of registers that `diffsim tune` measured to be fastest on this computer, kept in a file of the user."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from diffsim.system import REGISTERS, processor_name
+
+VARIABLE = "DIFFSIM_TUNING"
+"""Environment variable with the path of the file. Empty: there is none."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was measured for one engine on one processor.
+
+    Attributes:
+        register_bytes: width of registers that kernels are written for.
+        date: of the measurement, as YYYY-MM-DD.
+    """
+
+    register_bytes: int
+    date: str
+
+
+def tuning_file() -> Path | None:
+    """The file: DIFFSIM_TUNING, or diffsim/tuning.json in the user's folder for caches; None if there is no such folder."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "diffsim" / "tuning.json"
+    return None
+
+
+def tuned(engine: str) -> Tuned | None:
+    """What was measured for an engine, of its installed version, on this processor; None: nothing, or it cannot be read."""
+    entries = _entries()
+    found = entries.get(_key(engine)) if entries else None
+    if isinstance(found, dict) and found.get("register_bytes") in REGISTERS:
+        return Tuned(found["register_bytes"], str(found.get("date", "")))
+    return None
+
+
+def keep(engine: str, found: Tuned | None) -> Path | None:
+    """Write what was measured, or remove it. Entries of other engines and processors stay. Returns the file, if there is one."""
+    path = tuning_file()
+    if path is None:
+        return None
+    entries = _entries()
+    entries.pop(_key(engine), None)
+    if found is not None:
+        entries[_key(engine)] = asdict(found)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    aside.replace(path)
+    return path
+
+
+def _entries() -> dict[str, object]:
+    path = tuning_file()
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _key(engine: str) -> str:
+    try:
+        version = metadata.version(engine)
+    except metadata.PackageNotFoundError:
+        version = ""
+    return f"{processor_name()}, {engine} {version}"
