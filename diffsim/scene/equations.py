@@ -29,7 +29,7 @@ from diffsim.scene.model import Model
 from diffsim.scene.options import WRITABLE, arguments_of, options_of
 from diffsim.scene.own import Family, table_of
 from diffsim.scene.rules import Outside, RuleModel, build_boundaries, named
-from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Heat, LongWave, Maxwell, ViscoAcoustic
+from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Elastic, Heat, LongWave, Maxwell, ViscoAcoustic
 from diffsim.stepping.equation import Equation
 
 PACKAGED: Mapping[str, type[Equation]] = {
@@ -38,6 +38,7 @@ PACKAGED: Mapping[str, type[Equation]] = {
     "heat": Heat,
     "dg_advection": DGAdvection,
     "dg_acoustic": DGAcoustic,
+    "elastic": Elastic,
     "maxwell": Maxwell,
     "visco_acoustic": ViscoAcoustic,
 }

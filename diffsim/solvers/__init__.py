@@ -2,9 +2,10 @@
 
 from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
+from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Heat", "LongWave", "Maxwell", "ViscoAcoustic"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave", "Maxwell", "ViscoAcoustic"]

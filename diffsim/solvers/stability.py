@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diffsim.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, StabilityError
-from diffsim.expr.weights import centred
+from diffsim.expr.weights import centred, staggered
 from diffsim.grid import Grid
 from diffsim.typing import Array
 
@@ -22,6 +22,11 @@ def laplacian_bound(grid: Grid, order: int) -> float:
     reach = order // 2
     alternating = -sum(w * (-1) ** k for k, w in zip(range(-reach, reach + 1), weights, strict=True))
     return sum(alternating / h**2 for h in grid.smallest)
+
+
+def staggered_number(order: int) -> float:
+    """Largest discrete wave number of `diffsim.expr.diff` with spacing 2: the sum of the weights' magnitudes on one side."""
+    return 0.5 * sum(abs(w) for w in staggered(1, order))
 
 
 def check_step(dt: float, limit: float, why: str, unit: str = " s") -> None:

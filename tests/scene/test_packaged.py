@@ -60,6 +60,25 @@ SMALL = {
         0.0007698660985959697,
         (0.008105656965483076, 0.00019644481071701635),
     ),
+    "elastic_crosswell": Small(
+        [
+            "grid.shape=[36, 31]",
+            "grid.spacing=8.0",
+            "time.dt=1.2e-3",
+            "time.steps=210",
+            "equation.layer=6",
+            "sources.fx.lines.0.count=2",
+            "sources.fx.wavelet.frequency=15.0",
+            "receivers.vx.lines.0.count=6",
+            "receivers.vy.lines.0.count=6",
+            "unknowns.vp.smooth=1.0",
+            "unknowns.vs.smooth=1.0",
+            "unknowns.rho.smooth=1.0",
+        ],
+        0.028573639139762658,
+        0.0010865803879092785,
+        (0.0056527989719036345, 0.0041480729200721895, 2.921702629506393e-06, 7.543835538836026e-06, 1.0299607878406385e-06),
+    ),
     "microwave_wall": Small(
         [
             "grid.shape=[42, 39]",

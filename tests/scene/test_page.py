@@ -40,6 +40,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Equation acoustic": model_of("acoustic", PACKAGED["acoustic"]),
     "Equation dg_acoustic": model_of("dg_acoustic", PACKAGED["dg_acoustic"]),
     "Equation dg_advection": model_of("dg_advection", PACKAGED["dg_advection"]),
+    "Equation elastic": model_of("elastic", PACKAGED["elastic"]),
     "Equation heat": model_of("heat", PACKAGED["heat"]),
     "Equation long_wave": model_of("long_wave", PACKAGED["long_wave"]),
     "Equation maxwell": model_of("maxwell", PACKAGED["maxwell"]),

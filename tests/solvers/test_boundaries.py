@@ -16,6 +16,7 @@ GRID = ds.Grid((12, 12), 10.0)
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Acoustic": {"boundary": named()},
     "Heat": {"boundary": named()},
+    "Elastic": {"boundary": ("zero", "periodic")},
     "ViscoAcoustic": {"boundary": named()},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
@@ -35,7 +36,7 @@ def test_a_wrong_word_is_refused_when_the_equation_is_made(solver: str, wrong: A
         getattr(solvers, solver)(GRID, 1e-3, **{argument: words[0]})
 
 
-@pytest.mark.parametrize("solver", ["Acoustic", "Heat", "ViscoAcoustic"])
+@pytest.mark.parametrize("solver", ["Acoustic", "Elastic", "Heat", "ViscoAcoustic"])
 def test_a_wrong_number_of_boundaries_is_refused_when_the_equation_is_made(solver: str) -> None:
     with pytest.raises(ShapeError, match=r"3 entries, expected one rule, or 2"):
         getattr(solvers, solver)(GRID, 1e-3, boundary=("zero",) * 3)

@@ -1,0 +1,121 @@
+"""Stiffness and density of elastic media on a staggered grid: from wave speeds, averaged to faces and edges, and what is not physical."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from diffsim.errors import ParameterError
+from diffsim.expr.functions import minimum, sqrt, where
+from diffsim.expr.operators import interpolate
+from diffsim.expr.symbol import Symbol
+from diffsim.solvers.stability import check_sign
+from diffsim.typing import Array
+
+
+def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
+    """The moduli by Voigt's numbers, Pa, at centres; 3 is the symmetry axis.
+
+    Args:
+        vp, vs: wave speeds along the symmetry axis, m/s.
+        rho: density, kg/m³.
+        thomsen: epsilon and delta, in three dimensions also gamma; empty: the medium is isotropic.
+
+    Reference: Thomsen (1986), Weak elastic anisotropy, Geophysics 51, 1954-1966, equations 8, 9 and 17, which hold for strong anisotropy.
+    """
+    p, s = vp * vp, vs * vs
+    if not thomsen:
+        return {"c11": rho * p, "c12": rho * (p - 2 * s), "c55": rho * s}
+    epsilon, delta = thomsen["epsilon"], thomsen["delta"]
+    found = {"c33": rho * p, "c11": rho * p * (1 + 2 * epsilon), "c55": rho * s}
+    found["c13"] = rho * (sqrt((p - s) * (p * (1 + 2 * delta) - s)) - s)
+    if "gamma" in thomsen:
+        found["c66"] = rho * s * (1 + 2 * thomsen["gamma"])
+        found["c12"] = found["c11"] - 2 * found["c66"]
+    return found
+
+
+def buoyancy(rho: Symbol, axis: int) -> Symbol:
+    """1 / density on the faces of an axis, from the mean of the two cells; 0 between cells of air."""
+    return _inverse(interpolate(rho, axis))
+
+
+def harmonic(mu: Symbol, axes: Sequence[int]) -> Symbol:
+    """The harmonic mean on the edges of two axes; 0 where one of the four cells is 0."""
+    inverse, least = _inverse(mu), mu
+    for axis in axes:
+        inverse, least = interpolate(inverse, axis), _least(least, axis)
+    return where(least > 0, _inverse(inverse), 0.0)
+
+
+def far_from_air(rho: Symbol, reach: int, edge: Sequence[int] = ()) -> Symbol:
+    """1 where the cells that a difference of this reach reads are solid or fluid, 0 next to air.
+
+    Args:
+        rho: density; 0 in air.
+        reach: half of the order of the difference.
+        edge: the axes of an edge; none: at centres.
+    """
+    least = rho
+    for axis in range(rho.ndim):
+        for cells in range(1, reach):
+            least = minimum(least, minimum(rho.shifted(axis, -cells), rho.shifted(axis, cells)))
+    for axis in edge:
+        least = _least(least, axis)
+    return where(least > 0, 1.0, 0.0)
+
+
+def _inverse(f: Symbol) -> Symbol:
+    """1 / f where f > 0, else 0."""
+    return where(f > 0, 1 / where(f > 0, f, 1.0), 0.0)
+
+
+def _least(f: Symbol, axis: int) -> Symbol:
+    """The smaller of the values on both sides of a face."""
+    return minimum(f, f.shifted(axis, 1)).across(axis)
+
+
+def check_solid(parameters: Mapping[str, Array], surface: bool) -> None:
+    """Raise `ParameterError` unless speeds and densities are those of an elastic medium; with a surface, also of air."""
+    vp, vs, rho = (parameters[name] for name in ("vp", "vs", "rho"))
+    if not surface and rho.min() == 0:
+        raise ParameterError("density rho has a value of 0 kg/m³, expected positive everywhere; for air give surface=True")
+    check_sign("density rho", rho, "kg/m³", positive=not surface)
+    matter = rho > 0
+    if not matter.any():
+        raise ParameterError("density rho is 0 everywhere, expected some matter; correct the data")
+    check_sign("speed of P waves vp", vp, "m/s")
+    check_sign("speed of S waves vs", vs, "m/s", positive=False)
+    ratio = float((vs[matter] / vp[matter]).max())
+    if ratio >= 0.75**0.5:
+        raise ParameterError(f"vs / vp reaches {ratio:.4g}, expected less than 0.866, where a solid resists compression; correct the data")
+    if "delta" in parameters:
+        p, s = vp[matter] ** 2, vs[matter] ** 2
+        least = float((p * (1 + 2 * parameters["delta"][matter]) - s).min()), float(parameters["epsilon"][matter].min())
+        if least[0] < 0 or least[1] <= -0.5:
+            raise ParameterError(
+                f"epsilon falls to {least[1]:.4g} and (1 + 2 delta) vp² - vs² to {least[0]:.4g} m²/s², expected more than -0.5 and at "
+                "least 0; correct the data"
+            )
+
+
+def largest_eigenvalue(parameters: Mapping[str, Array], numbers: Sequence[float]) -> float:
+    """The largest eigenvalue of the discrete wave operator, 1/s², over uniform media of each cell.
+
+    Args:
+        parameters: of the medium.
+        numbers: the largest wave number of the differences along each axis, 1/m. The first is that along the symmetry axis.
+    """
+    matter = parameters["rho"] > 0
+    p, s = parameters["vp"][matter] ** 2, parameters["vs"][matter] ** 2
+    down, across = numbers[0] ** 2, sum(number**2 for number in numbers[1:])
+    if "delta" not in parameters:
+        return float(p.max()) * (down + across)
+    epsilon, delta = parameters["epsilon"][matter], parameters["delta"][matter]
+    a, b = p * (1 + 2 * epsilon) * across + s * down, s * across + p * down  # the matrix of Christoffel of qP and qSV
+    coupling = (p - s) * (p * (1 + 2 * delta) - s) * across * down
+    found = float((0.5 * (a + b) + np.sqrt(0.25 * (a - b) ** 2 + coupling)).max())
+    if "gamma" in parameters:
+        found = max(found, float((s * ((1 + 2 * parameters["gamma"][matter]) * across + down)).max()))
+    return found
