@@ -17,6 +17,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Acoustic": {"boundary": named()},
     "Heat": {"boundary": named()},
     "Elastic": {"boundary": ("zero", "periodic")},
+    "Maxwell": {"boundary": ("pec", "periodic")},
     "ViscoAcoustic": {"boundary": named()},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
