@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class Elastic(Equation):
             raise ParameterError("grid with 1 axis, expected 2 or 3: shear waves move across their direction; take Acoustic")
         self.grid, self.dt, self.order = grid, dt, int(one_of("order", order, (2, 4, 6, 8)))
         self.surface, self.anisotropy, self.pressure = flag("surface", surface), flag("anisotropy", anisotropy), flag("pressure", pressure)
-        outside = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * grid.ndim
+        outside: tuple[Any, ...] = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * grid.ndim
         for side in outside:
             one_of("boundary", side, ("zero", "periodic"))
         per_axis(outside, grid.ndim)
