@@ -130,7 +130,11 @@ def test_every_packaged_scene_is_tried() -> None:
     assert set(SMALL) == set(scene_files())
 
 
-@pytest.mark.parametrize("name", SMALL)
+LONG = ("elastic_crosswell", "microwave_wall", "tracer_river")
+"""They compile for longer than they run."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SMALL])
 def test_a_packaged_scene_in_small(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "DPI", 30)
     small = SMALL[name]
