@@ -212,7 +212,7 @@ def info(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     if options.forget:
         path = keep(name_of(options.engine), None)
-        print(f"nothing is kept for this computer in {path}; kernels are written by the rule again")
+        print(f"nothing is kept for this computer{f' in {path}' if path else ''}; kernels are written by the rule")
         return OK
     if register_forced():
         raise BackendError(f"{REGISTER_VARIABLE} is set, which goes before any measurement; unset it, or leave diffsim as it is")
@@ -231,7 +231,8 @@ def tune(options: argparse.Namespace) -> int:
     why = "as by the rule: no other width is 5 % faster" if best == usual else f"where the rule says {usual}"
     console.print(f"kernels are now written for registers of {best} bytes, {why}", soft_wrap=True)
     console.print(
-        f"kept in {path}; `diffsim tune --forget` undoes it" if path else "kept nowhere, because DIFFSIM_TUNING is empty", soft_wrap=True
+        f"kept in {path}; `diffsim tune --forget` undoes it" if path else "kept nowhere: there is no file for it",
+        soft_wrap=True,
     )
     return OK
 

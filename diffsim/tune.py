@@ -1,6 +1,6 @@
 """Measures for which width of registers kernels are best written on this computer: what `diffsim tune` does.
 
-Without it, a rule chooses the width by the CPU and the engine (`engine.compiled_register_bytes`). The rule comes from measurements on a few
+Without it, a rule chooses the width by the CPU and the engine (`engine.usual_register_bytes`). The rule comes from measurements on a few
 processors. On others, a measurement of half a minute is better than a rule.
 """
 

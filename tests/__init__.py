@@ -2,4 +2,4 @@
 
 from diffsim.stepping import workers
 
-workers.LEAST_CYCLES = 0
+workers.LEAST_CYCLES = 1e-9  # type: ignore[assignment]

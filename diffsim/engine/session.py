@@ -188,7 +188,7 @@ def init(
 def compiled_register_bytes(engine: str | None = None) -> int:
     """Width of the vector registers that kernels are written for, by the engine of this name, else the present one.
 
-    DIFFSIM_REGISTER_BYTES says it, else what `diffsim tune` measured (`tuned`), else a rule (`usual_register_bytes`).
+    DIFFSIM_REGISTER_BYTES sets it, else what `diffsim tune` measured (`tuned`), else a rule (`usual_register_bytes`).
     """
     name = engine or engines.chosen()
     measured = None if register_forced() else tuned(name)

@@ -53,7 +53,8 @@ def keep(engine: str, found: Tuned | None) -> Path | None:
     if path is None:
         return None
     entries = _entries()
-    entries.pop(_key(engine), None)
+    if entries.pop(_key(engine), None) is None and found is None:
+        return path
     if found is not None:
         entries[_key(engine)] = asdict(found)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,7 @@ from diffsim.solvers import Maxwell
 def line_source(equation: Maxwell, axis: str, at: float, profile: npt.ArrayLike, signal: npt.ArrayLike) -> Source:
     """A current sheet across an axis in two dimensions: Re(profile · signal), along the component of E across the axis.
 
-    It sends the same field, half of the sheet's current strong in vacuum, to both sides. An absorbing layer takes the half that is not
-    wanted.
+    It sends the same field to both sides, E = -1/2 of the current in vacuum. An absorbing layer takes the half that is not wanted.
 
     Args:
         equation: on a uniform grid of two axes.
@@ -58,9 +57,8 @@ def gaussian_beam(
     frequency: float,
     signal: npt.ArrayLike,
     focus: float = 0.0,
-    angle: float = 0.0,
 ) -> Source:
-    """A Gaussian beam in two dimensions, in vacuum, of amplitude 1/2 at its waist. It is paraxial: for waists above a wavelength.
+    """A Gaussian beam in two dimensions, in vacuum, of amplitude +1/2 at its waist. It is paraxial: for waists above a wavelength.
 
     Args:
         equation: on a uniform grid of two axes.
@@ -71,7 +69,6 @@ def gaussian_beam(
         frequency: for which the phases along the line are made.
         signal: at the middle of each step, such as of `gaussian_pulse`.
         focus: distance of the waist from the line, along the axis.
-        angle: to the axis, degrees.
 
     Returns:
         The currents.
@@ -86,7 +83,7 @@ def gaussian_beam(
         from diffsim.photonics import Source, gaussian_beam, gaussian_pulse, line_source
 
         grid = ds.Grid((60, 80), spacing=0.1)
-        light = ds.solvers.Maxwell(grid, dt=0.07, layer=8, frequency=0.5)
+        light = ds.solvers.Maxwell(grid, dt=0.07, layer=8, layer_frequency=0.5)
         pulse = gaussian_pulse(0.5, width=2.0, dt=0.07, steps=260)
         beam = gaussian_beam(light, "x", at=1.5, centre=3.0, waist=1.5, frequency=0.5, signal=pulse)
         run = ds.Simulation(light, sources=beam.places, receivers={"Ez": [[3.0, 6.5], [5.0, 6.5]]})
@@ -102,12 +99,12 @@ def gaussian_beam(
     y = nodes(equation, f"E{across(equation, axis)}")[1 - number] - centre
     rayleigh = 0.5 * k * waist**2
     q = -focus - 1j * rayleigh
-    profile = np.sqrt(-1j * rayleigh / q) * np.exp(0.5j * k * y**2 / q + 1j * k * math.sin(math.radians(angle)) * y)
+    profile = -np.sqrt(-1j * rayleigh / q) * np.exp(0.5j * k * y**2 / q)
     return line_source(equation, axis, at, np.where(np.abs(profile) > 1e-8, profile, 0.0), signal)
 
 
 def mode_source(equation: Maxwell, axis: str, at: float, mode: Mode, signal: npt.ArrayLike) -> Source:
-    """Currents that send a mode of a waveguide along an axis in both directions, with half the amplitude of the signal, and no other field.
+    """Currents that send a mode of a waveguide along an axis in both directions, with +1/2 of the signal as amplitude, and no other field.
 
     They are those of its magnetic field: ∫ J·E of all other modes is 0.
 
@@ -127,4 +124,4 @@ def mode_source(equation: Maxwell, axis: str, at: float, mode: Mode, signal: npt
     Example:
         See `slab_mode`.
     """
-    return line_source(equation, axis, at, mode.magnetic, signal)
+    return line_source(equation, axis, at, -mode.magnetic, signal)

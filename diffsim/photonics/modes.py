@@ -70,7 +70,7 @@ def slab_mode(equation: Maxwell, axis: str, eps: npt.ArrayLike, frequency: float
 
         # A mode that is sent into a slab of glass passes a plane with the power that it had before.
         grid = ds.Grid((60, 120), spacing=0.05)
-        light = ds.solvers.Maxwell(grid, dt=0.034, layer=12, frequency=1.0)
+        light = ds.solvers.Maxwell(grid, dt=0.034, layer=12, layer_frequency=1.0)
         eps = np.where(abs(grid.coordinates(0) - 1.5) < 0.3, 4.0, 1.0)[:, None] * np.ones(grid.shape)
         mode = slab_mode(light, "x", eps[:, 0], frequency=1.0)
         assert isinstance(mode, Mode) and 1.0 < mode.index < 2.0
@@ -108,6 +108,10 @@ def slab_mode(equation: Maxwell, axis: str, eps: npt.ArrayLike, frequency: float
     if not squares[0] > least:
         raise ParameterError(f"order = {order}, expected a guided mode; at frequency {frequency:g} the waveguide has fewer, widen it")
     beta = math.sqrt(squares[0])
+    if 0.5 * beta * along > 1:
+        raise ParameterError(
+            f"{2 * math.pi / (beta * along):.2g} cells a wavelength in the waveguide, expected more than 3; refine the grid"
+        )
     wave_number = 2 / along * math.asin(0.5 * beta * along)
     between = math.cos(0.5 * wave_number * along)  # H half a cell before and behind, in the mean
     if "z" in equation.electric:

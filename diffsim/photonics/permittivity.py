@@ -65,16 +65,17 @@ def permittivity(equation: Maxwell, eps: Medium, samples: int = 8) -> dict[str, 
             for axis, place in enumerate(location)
         ]
         mean, inverse, moment = np.zeros(grid.shape), np.zeros(grid.shape), np.zeros((grid.ndim, *grid.shape))
+        widths = [_width(grid.widths(axis, place), m.shape) for axis, (m, place) in enumerate(zip(middle, location, strict=True))]
         offsets = (np.arange(samples) + 0.5) / samples - 0.5
         for offset in itertools.product(offsets, repeat=grid.ndim):
-            at = [m + o * _width(grid.widths(axis), m.shape) for axis, (m, o) in enumerate(zip(middle, offset, strict=True))]
+            at = [m + o * width for m, o, width in zip(middle, offset, widths, strict=True)]
             values = np.broadcast_to(np.asarray(function(*at), float), grid.shape)
             if not (values > 0).all():
                 raise ParameterError(f"eps has a value of {values.min():g}, expected positive everywhere; correct the function")
             mean += values
             inverse += 1 / values
             for axis, o in enumerate(offset):
-                moment[axis] += o * values
+                moment[axis] += o * values / widths[axis]
         mean, inverse = mean / samples**grid.ndim, inverse / samples**grid.ndim
         component = name.partition("_")[2]
         along = equation.cell.axes.find(component) if component else -1

@@ -361,6 +361,10 @@ class _Call:
         if future.status == "error" and isinstance(future.exception(), KilledWorker):  # `allowed-failures` of dask is low
             self._bury(running)
             return
+        if future.status == "lost":  # with its worker; dask waits for another one of the same address
+            self._cluster.client.cancel([future])
+            self._bury(running)
+            return
         if future.status != "finished":
             self._failed[running.place] = future
             self._waiting = deque(place for place in self._waiting if place < running.place)  # no later one is needed

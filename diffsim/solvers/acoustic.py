@@ -106,8 +106,8 @@ class Acoustic(Equation):
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
-        per_axis(boundary, grid.ndim)
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency)
+        joined = [low.joins for low, _ in per_axis(boundary, grid.ndim)]
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, joined)
         pressure = Variable(boundary, unit="Pa", region=ground)
         self.states = {"p": pressure, "p_prev": pressure} | self.layer.memories("p")
         own = (*self.states, "c", "m", "keep", *self.forcings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,13 +17,31 @@ Layer: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
 """Cells of a layer: one number for all sides, or one an axis, where a pair is that of the low and the high side."""
 
 
-def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency: float | None) -> CPML:
+def layer_of(
+    grid: Grid, dt: float, cells: Layer, speed: float | None, frequency: float | None, joined: Sequence[bool], low: bool = True
+) -> CPML:
     """The layer of a solver's options. A speed and a frequency are needed only if it has cells.
 
+    Args:
+        grid: of the equation.
+        dt: time step, s.
+        cells: at all sides that are not joined to another one, or an entry an axis.
+        speed: largest wave speed.
+        frequency: dominant one.
+        joined: for each axis, whether its ends are joined (a periodic boundary).
+        low: whether the low side of axis 0 has a layer.
+
     Raises:
-        ParameterError: they are missing, or the layer refuses them.
+        ParameterError: they are missing, a joined side has a layer, or the layer refuses them.
     """
     sides = cells_of_sides("layer", cells, grid)
+    if isinstance(cells, (int, np.integer)):
+        sides = tuple((0, 0) if ends else pair for ends, pair in zip(joined, sides, strict=True))
+    for axis, (ends, pair) in enumerate(zip(joined, sides, strict=True)):
+        if ends and any(pair):
+            raise ParameterError(f"axis {axis} is periodic and has a layer of {pair} cells, expected one of both; give it 0 cells")
+    if not low:
+        sides = ((0, sides[0][1]), *sides[1:])
     if not np.any(sides):
         return CPML(grid, dt, 0, 1.0, 1.0)
     if speed is None or frequency is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,13 @@ from diffsim.arguments import flag, instance, positive
 from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
-from diffsim.layers import CPML
+from diffsim.solvers.edges import Layer, layer_of
 from diffsim.solvers.poles import Kind, light_limit, poles_of
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.solvers.yee import Polarisation, Wall, yee
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.stepping.stages import stage
-from diffsim.typing import Array, Natural, Positive
-
-Cells: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
+from diffsim.typing import Array, Positive
 
 
 class Maxwell(Equation):
@@ -49,7 +46,7 @@ class Maxwell(Equation):
             Lorentz poles.
         polarisation: in one and two dimensions "TM", E across the plane (Ez; Hy, Hx), or "TE", H across it (Ey, Ex; Hz); None: "TM".
         layer: cells of absorbing layer (CPML) at each side that is not periodic, or as in `diffsim.layers.CPML`; 0: none.
-        frequency: dominant frequency of the waves, for the layer; None: 20 cells a wavelength.
+        layer_frequency: dominant frequency of the waves in the layer; None: that of 20 cells a wavelength.
         boundary: "pec", a perfect conductor at the outermost faces, or "periodic"; for all sides or one an axis.
         conductivity: whether there is an input `sigma`.
         anisotropic: whether each component of E has a permittivity of its own, given where that component lies.
@@ -73,7 +70,7 @@ class Maxwell(Equation):
 
         # How much of a pulse a slab of glass lets through, and how that depends on each cell of it.
         grid = ds.Grid((300,), spacing=0.02)
-        light = ds.solvers.Maxwell(grid, dt=0.019, layer=15, frequency=1.0)
+        light = ds.solvers.Maxwell(grid, dt=0.019, layer=15, layer_frequency=1.0)
         line = ds.Simulation(light, sources={"Jz": [[1.01]]}, receivers={"Ez": [[5.01]]}, wrt=["eps"])
         t = 0.019 * np.arange(600) - 2.0
         pulse = (np.sin(2 * np.pi * t) * np.exp(-(t**2)))[:, None]
@@ -89,8 +86,8 @@ class Maxwell(Equation):
         grid: Grid,
         dt: float,
         polarisation: Polarisation | None = None,
-        layer: Cells = 0,
-        frequency: Positive | None = None,
+        layer: Layer = 0,
+        layer_frequency: Positive | None = None,
         boundary: Wall | tuple[Wall, ...] = "pec",
         conductivity: bool = False,
         anisotropic: bool = False,
@@ -100,9 +97,10 @@ class Maxwell(Equation):
         self.grid = instance("grid", grid, Grid, "a diffsim.Grid", "write it like diffsim.Grid((100, 200), 0.05)")
         self.dt = positive("dt", dt, "give the time step in units of length over the speed of light")
         self.cell = cell = yee(polarisation, boundary, grid.ndim)
-        cells = tuple(0 if wall == "periodic" else layer for wall in cell.walls) if isinstance(layer, int) else layer
-        wave = 1 / (20 * max(grid.smallest)) if frequency is None else positive("frequency", frequency, "give that of the waves")
-        self.layer = CPML(grid, self.dt, cells, speed=1.0, frequency=wave)
+        wave = 1 / (20 * max(grid.smallest))
+        if layer_frequency is not None:
+            wave = positive("layer_frequency", layer_frequency, "give that of the waves")
+        self.layer = layer_of(grid, self.dt, layer, 1.0, wave, [wall == "periodic" for wall in cell.walls])
         self.lossy, self.anisotropic = flag("conductivity", conductivity), flag("anisotropic", anisotropic)
         self.poles = poles_of(poles, regions, grid)
         self.electric, self.magnetic = cell.electric, cell.magnetic

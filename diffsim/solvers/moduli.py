@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import minimum, sqrt, where
@@ -12,6 +13,11 @@ from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.solvers.stability import check_sign
 from diffsim.typing import Array
+
+STEEPEST = 20
+"""Largest contrast of density within the reach of a difference above order 2."""
+ROUND_OFF = 1e-9
+"""Relative, of moduli: a fluid may have epsilon = delta."""
 
 
 def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -85,8 +91,8 @@ def check_solid(parameters: Mapping[str, Array], surface: bool) -> None:
     matter = rho > 0
     if not matter.any():
         raise ParameterError("density rho is 0 everywhere, expected some matter; correct the data")
-    check_sign("speed of P waves vp", vp, "m/s")
-    check_sign("speed of S waves vs", vs, "m/s", positive=False)
+    check_sign("speed of P waves vp", vp[matter], "m/s")
+    check_sign("speed of S waves vs", vs[matter], "m/s", positive=False)
     ratio = float((vs[matter] / vp[matter]).max())
     if ratio >= 0.75**0.5:
         raise ParameterError(f"vs / vp reaches {ratio:.4g}, expected less than 0.866, where a solid resists compression; correct the data")
@@ -98,6 +104,44 @@ def check_solid(parameters: Mapping[str, Array], surface: bool) -> None:
                 f"epsilon falls to {least[1]:.4g} and (1 + 2 delta) vp² - vs² to {least[0]:.4g} m²/s², expected more than -0.5 and at "
                 "least 0; correct the data"
             )
+        _check_convex(parameters, matter)
+
+
+def _check_convex(parameters: Mapping[str, Array], matter: NDArray[np.bool_]) -> None:
+    """Raise `ParameterError` where some strain of an anisotropic medium gives energy instead of taking it."""
+    p, s = parameters["vp"][matter] ** 2, parameters["vs"][matter] ** 2
+    delta, c11 = parameters["delta"][matter], p * (1 + 2 * parameters["epsilon"][matter])
+    c13 = np.sqrt((p - s) * (p * (1 + 2 * delta) - s)) - s
+    least = c11
+    if "gamma" in parameters:
+        gamma = parameters["gamma"][matter]
+        if gamma.min() <= -0.5:
+            raise ParameterError(f"gamma falls to {gamma.min():.4g}, expected more than -0.5; correct the data")
+        least = c11 - s * (1 + 2 * gamma)
+    if (c13**2 > p * least * (1 + ROUND_OFF)).any():
+        raise ParameterError(
+            "epsilon and delta of some cells are those of no elastic medium: c13² exceeds c33 times the stiffness across the axis, "
+            "expected less; lower delta or raise epsilon (in a fluid delta is at most epsilon)"
+        )
+
+
+def check_contrast(rho: Array, order: int) -> None:
+    """Raise `ParameterError` where densities within the reach of a stencil differ so much that the stable step is below its bound.
+
+    By the eigenvalues of small media, a contrast of 20 raises the largest frequency by 0.6 % at order 4 and 1.5 % at order 8, one of 833
+    by 26 % and 64 %. At order 2 none does.
+    """
+    if order == 2:
+        return
+    from scipy.ndimage import maximum_filter, minimum_filter
+
+    heaviest, lightest = maximum_filter(rho, order + 1), minimum_filter(np.where(rho > 0, rho, np.inf), order + 1)
+    ratio = float((heaviest / lightest)[rho > 0].max())
+    if ratio > STEEPEST:
+        raise ParameterError(
+            f"density rho differs by a factor of {ratio:.4g} within {order // 2} cells, expected at most {STEEPEST} with order "
+            f"{order}; give air as rho = 0 with surface=True, or take order 2"
+        )
 
 
 def largest_eigenvalue(parameters: Mapping[str, Array], numbers: Sequence[float]) -> float:

@@ -85,7 +85,7 @@ class Pole:
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise `ParameterError` if its inputs are not physical, or it has a strength where it does not exist."""
         for name in (self.wp, *self.numbers):
-            check_sign(name, np.asarray(parameters[name]), "over the unit of time", positive=False)
+            check_sign(name, np.asarray(parameters[name]), "per unit of time", positive=False)
         if self.region is not None and np.any(parameters[self.wp][~self.region]):
             raise ParameterError(f"{self.wp} has values outside of the region of pole {self.number}, expected 0 there; widen the region")
 

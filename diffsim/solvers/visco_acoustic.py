@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -96,14 +96,14 @@ class ViscoAcoustic(Equation):
         layer_frequency: Positive | None = None,
     ) -> None:
         check_common(grid, dt)
-        per_axis(boundary, grid.ndim)
+        self._joined = [low.joins for low, _ in per_axis(boundary, grid.ndim)]
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.Q = one_of("Q", Q, ("none", "given")) if isinstance(Q, str) else positive("Q", Q, 'give a number, "given" or "none"')
         if Q != "none" and frequency is None:
             raise ParameterError(f"Q = {Q!r} without a frequency, expected the one at which waves have it; give it in Hz")
         self.frequency = 1.0 if frequency is None else positive("frequency", frequency, "give the one at which waves have Q, in Hz")
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency)
-        medium = tuple(Periodic() if low.joins else EvenImage() for low, _ in per_axis(boundary, grid.ndim))
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, self._joined)
+        medium = tuple(Periodic() if ends else EvenImage() for ends in self._joined)
         pressure = Variable(boundary, unit="Pa")
         self.states = {"p": pressure, "p_prev": pressure}
         self.parameters = {"c": Variable(medium, unit="m/s"), "rho": Variable(medium, unit="kg/m³")}
@@ -145,12 +145,12 @@ class ViscoAcoustic(Equation):
             check_sign("quality factor Q", parameters["Q"], "")
         stiffness, _, _ = self._solid(parameters.get("Q", self.Q))
         modulus = stiffness * parameters["rho"] * parameters["c"] ** 2
-        limit = 2 / math.sqrt(float((modulus * _divergence_bound(parameters["rho"], self.grid, self.order)).max()))
+        limit = 2 / math.sqrt(float((modulus * _divergence_bound(parameters["rho"], self.grid, self.order, self._joined)).max()))
         fastest = float(np.sqrt(modulus / parameters["rho"]).max())
         check_step(self.dt, limit, f"waves of up to {fastest:.4g} m/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
 
 
-def _divergence_bound(rho: Array, grid: Grid, order: int) -> Array:
+def _divergence_bound(rho: Array, grid: Grid, order: int, joined: Sequence[bool]) -> Array:
     """Cell by cell, what bounds the eigenvalues of -K ∇·(1/ρ)∇ when multiplied by K (Gershgorin).
 
     With weights w of δ, Σ_f (Σ_k w_k p_k)² / ρ_f <= Σ_k p_k² Σ_f |w_f| / ρ_f Σ|w|, sharp where ρ is constant.
@@ -159,7 +159,7 @@ def _divergence_bound(rho: Array, grid: Grid, order: int) -> Array:
     total = np.zeros(rho.shape)
     for axis, h in enumerate(grid.smallest):
         along = np.moveaxis(np.asarray(rho, float), axis, 0)
-        padded = np.pad(along, [(reach, reach)] + [(0, 0)] * (rho.ndim - 1), mode="symmetric")
+        padded = np.pad(along, [(reach, reach)] + [(0, 0)] * (rho.ndim - 1), mode="wrap" if joined[axis] else "symmetric")
         faces = 2 / (padded[1:] + padded[:-1])
         rows = np.sum([w * faces[k : k + len(along)] for k, w in enumerate(weights)], axis=0)
         total += np.moveaxis(rows, 0, axis) * weights.sum() / h**2

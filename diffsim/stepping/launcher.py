@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +42,7 @@ from diffsim.stepping.sharing import cost
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
-from diffsim.stepping.wavefront import TOGETHER, Wavefront, WavefrontKernel
+from diffsim.stepping.wavefront import SIZES, TOGETHER, Wavefront, WavefrontKernel
 from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
 from diffsim.typing import Array, IntArray
 
@@ -248,7 +249,8 @@ class Launcher:
         """The measured pace of the program's launches."""
         if program.name not in self._paces:
             threads = backend().threads
-            cycles = self.layout.tile_count * sum(cost(nest.roots or [a.node for a in nest.assigns]) for nest in program.nests)
+            roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
+            cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
             self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads, cycles))
         return self._paces[program.name]
 
@@ -367,10 +369,13 @@ class Launcher:
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
         """How up to `most` steps are computed together, or None if each is computed alone."""
+        if backend().threads is None:
+            return None
         key = program.name, workers
         if key not in self._wavefronts:
-            tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=1)
-            found = [] if backend().threads is None else [Wavefront.of(program, self.fields, workers, steps, tallest) for steps in TOGETHER]
+            tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
+            sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
+            found = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
             self._wavefronts[key] = [each for each in found if each is not None and each.pays(program, self.fields, workers)]
         return next((each for each in self._wavefronts[key] if each.steps <= most), None)
 

@@ -17,6 +17,8 @@ TRIAL = 8
 """Steps of the trial launch with all workers."""
 BRIEF = 1e-3
 """Seconds of a step at whose end no worker waits long for another one that has a core."""
+MOST = 100.0
+"""Largest patience. Steps may seem longer than they are, such as after a pause of the process."""
 UNKNOWN = 10.0
 """Patience of the first launch, which touches memory for the first time."""
 
@@ -50,7 +52,7 @@ class Pace:
     def patience(self, steps: int) -> float:
         """How much longer than usually a worker waits for others, where there is a barrier after so many steps: at long ones, memory
         delays some by more than the usual wait."""
-        return max(1.0, steps * self.seconds / BRIEF) if self.seconds else UNKNOWN
+        return min(MOST, max(1.0, steps * self.seconds / BRIEF)) if self.seconds else UNKNOWN
 
     def note(self, steps: int, seconds: float, left: bool = False) -> None:
         """Note a launch of `steps` steps. `left`: workers abandoned it before its end, perhaps in its first step."""

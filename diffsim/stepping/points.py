@@ -83,7 +83,7 @@ class Points:
     def of_run(self, run: int) -> Points:
         """The points of one of several runs, where each has its own."""
         places, dipole = np.asarray(self.places), self.dipole
-        if places.ndim < 3:
+        if places.ndim != 3:
             return self
         return Points(places[run], self.interpolation, None if dipole is None else np.asarray(dipole)[run])
 
@@ -129,9 +129,9 @@ class PointTable:
 
     @cached_property
     def tallest(self) -> int:
-        """Rows from the first to the last one of a point's cells, at most; at least 1, as between cells."""
+        """Rows from the first to the last one of a point's cells, at most."""
         rows, starts = self.cells[:, 0], self.starts[:-1]
-        return int((np.maximum.reduceat(rows, starts) - np.minimum.reduceat(rows, starts)).max(initial=1))
+        return int((np.maximum.reduceat(rows, starts) - np.minimum.reduceat(rows, starts)).max(initial=0))
 
     def gather(self, values: Array) -> Array:
         """Values at the points, shape (points,), of a field over the cells."""

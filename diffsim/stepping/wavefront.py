@@ -31,6 +31,8 @@ from diffsim.system import last_cache_bytes
 
 TOGETHER = (8, 4, 2)
 """Steps in a sweep: as many as the cache has room for."""
+SIZES = (0, 1, 8)
+"""Rows that receivers are taken to span: in one row, between two, by sincs. So most moves of receivers compile nothing."""
 BLOCK = 8
 """Rows of a stage that a sweep computes before it goes on to the next stage, in two dimensions. A call of a function takes as long as some
 hundred cells."""
@@ -222,7 +224,7 @@ class WavefrontKernel(WorkerKernel):
                         )
                     if self.workers > 1:
                         self._barrier("1")
-            self._rows_in_turn(len(before) and 1)
+            self._rows_in_turn(int(bool(before)))
             with text.block(f"if begin < {NOTHING}"):
                 text("begin = 0")
 
@@ -230,7 +232,7 @@ class WavefrontKernel(WorkerKernel):
         """Two parts of a sweep, that `done` parts precede: the rows of the slab between those that depend on other slabs, a few of each
         stage in turn; then those that were left out, at the first end of the grid and at the end of the slab.
 
-        One loop computes both, because LLVM compiles a function that is called at one place 10 - 15 % faster.
+        One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
         text, wave, rows = self.text, self.wavefront, rows_of_block(self.layout)
         numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
@@ -262,7 +264,7 @@ class WavefrontKernel(WorkerKernel):
 
     def _bounds(self, rows: int, receiver: str = "") -> None:
         """The rows of a stage in the present block, `low` to `high`: between the ends of the slab, then at the first end of the grid, then
-        at the end of the slab. A receiver belongs to its last row; where its first one is beyond an end, it is read there."""
+        at the end of the slab. A receiver belongs to its last row; and one whose first row belongs to an end is read with that end."""
         text, unit = self.text, grain(self.layout)
         text(f"low, high = ti.max(begun, lo + margin{receiver}), ti.min(begun + {rows}, hi // {unit} * {unit} - margin)")
         with text.block("if b == blocks"):
@@ -282,14 +284,14 @@ class WavefrontKernel(WorkerKernel):
     def _read(self, read: Read) -> None:
         """Read the receivers whose last row is one of some rows."""
         given = self._at_step(f"(t + ahead + {read.later})") | {"lo": "low", "hi": "high"}
-        self._call(f"gather_in_rows_{read.number}", partial(self._gather_rows, read), given)
+        self._call(f"gather_{read.number}_in_rows", partial(self._gather_rows, read), given)
 
     def _gather_rows(self, read: Read) -> None:
         gather = self._gather_of(read)
         name = identifier(gather.points)
         with self.text.block(f"for e in range({name}_point_rows[lo], {name}_point_rows[hi])"):
             self.text(f"r = {name}_point_order[e]")
-            self.write_gather(gather, f"{read.number}_in_rows")
+            self.write_gather(gather, str(read.number))
 
     def _gather_of(self, read: Read) -> PointGather:
         gather = self.program.operations[read.number]

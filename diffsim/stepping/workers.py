@@ -65,7 +65,7 @@ def useful_workers(layout: Layout, threads: int, cycles: float = math.inf) -> in
         threads: that there are.
         cycles: for a step, by `sharing.cost`. Where they are few, a barrier takes longer than what another thread saves.
     """
-    worth = max(1, int(min(cycles / LEAST_CYCLES, threads))) if LEAST_CYCLES else threads
+    worth = max(1, int(min(cycles / LEAST_CYCLES, threads)))
     return max(1, min(worth, layout.rows[0] // grain(layout)))
 
 

@@ -66,7 +66,7 @@ def test_a_slab_in_the_box_scatters_what_it_should() -> None:
     """Between periodic sides a plane wave hits a quarter-wave slab: the power before the box is R, that behind the box is 1 - T of it."""
     cells = 40
     h = 1 / cells
-    light = Maxwell(ds.Grid((4, 240), h), 0.68 * h, layer=20, boundary=("periodic", "pec"), frequency=1.0)
+    light = Maxwell(ds.Grid((4, 240), h), 0.68 * h, layer=20, boundary=("periodic", "pec"), layer_frequency=1.0)
     steps = 24 * cells
     t = light.dt * np.arange(steps) - 4.0
     wave = plane_wave(light, "+x", (-1.0, 1.0), (1.0, 5.0), np.sin(2 * np.pi * t) * np.exp(-(t**2) / 2))
@@ -127,7 +127,7 @@ def source_spectrum(light: Maxwell, width: float, steps: int) -> float:
 def test_a_mode_keeps_its_shape(polarisation: str) -> None:
     """Sent into its waveguide, it arrives as itself, its power is the flux, and nothing comes back."""
     grid = ds.Grid((50, 90), 0.05)
-    light = Maxwell(grid, 0.034, polarisation, layer=12, frequency=1.0)
+    light = Maxwell(grid, 0.034, polarisation, layer=12, layer_frequency=1.0)
     eps = np.where(np.abs(grid.coordinates(0) - 1.25) < 0.26, 4.0, 1.0)[:, None] * np.ones(grid.shape)
     mode = slab_mode(light, "x", eps[:, 0], 1.0)
     source = mode_source(light, "x", 1.0, mode, gaussian_pulse(1.0, 2.0, light.dt, 800))
@@ -149,7 +149,7 @@ def test_a_mode_keeps_its_shape(polarisation: str) -> None:
 def test_power_of_a_dipole() -> None:
     """A line current in two dimensions radiates P = ω |I|² / 8 in vacuum, as much through each closed surface; here 2 P by Re E H*."""
     grid, frequency = ds.Grid((61, 61), 0.05), 1.0
-    light = Maxwell(grid, 0.034, layer=12, frequency=frequency)
+    light = Maxwell(grid, 0.034, layer=12, layer_frequency=frequency)
     middle = grid.coordinates(0, 1)[30]
     pulse = gaussian_pulse(frequency, 1.5, light.dt, 500)
     low, high = middle - 0.5, middle + 0.5
@@ -184,7 +184,7 @@ def test_the_absorption_of_a_metal_has_a_gradient() -> None:
     """What a film of a Drude metal absorbs, 1 - R - T, by its plasma frequency and collision rate."""
     grid = ds.Grid((120,), 0.025)
     metal = (np.arange(120) >= 60) & (np.arange(120) < 64)
-    light = Maxwell(grid, 0.02, layer=12, frequency=1.0, poles=("drude",), regions=(metal,))
+    light = Maxwell(grid, 0.02, layer=12, layer_frequency=1.0, poles=("drude",), regions=(metal,))
     watch = Monitors(light, [1.0], before=Plane("x", 1.2), behind=Plane("x", 2.0))
     run = ds.Simulation(light, sources={"Jz": [[0.6125]]}, receivers=watch.receivers, wrt=["wp1", "gamma1"], precision="f64")
     pulse = gaussian_pulse(1.0, 0.8, light.dt, 600).real[:, None]
@@ -210,6 +210,9 @@ def test_a_border_across_a_field_is_averaged_by_its_inverse() -> None:
     inclined = permittivity(light, lambda y, x: np.where(x + y < 4.0, 1.0, 9.0), samples=32)["eps_x"][2, 2]  # at y = 2.5, x = 2
     mean, inverse = 9 - 8 * 0.125, 1 / 9 + 8 / 9 * 0.125
     assert inclined == pytest.approx(1 / (0.5 * inverse + 0.5 / mean), rel=0.03)
+    oblong = Maxwell(ds.Grid((6, 12), (1.0, 0.5)), 0.3, "TE", anisotropic=True)
+    halved = permittivity(oblong, lambda y, x: np.where(x + y < 4.5, 1.0, 9.0), samples=32)["eps_x"][2, 4]  # at y = 2.5, x = 2
+    assert halved == pytest.approx(1 / (0.5 * (1 + 1 / 9) / 2 + 0.5 / 5), rel=0.2)  # the first moments are not quite along the normal
     cell = permittivity(Maxwell(grid, 0.5), np.kron(np.eye(6) + 1.0, np.ones((2, 2))), samples=2)["eps"]
     assert np.allclose(cell, np.eye(6) + 1.0)
 
@@ -225,7 +228,7 @@ def efficiency(cells: int) -> float:
     """Q_sca on a grid with so many cells a wavelength: the power through a square around the box of the plane wave."""
     h, radius, half, ring = 1 / cells, 0.175, 0.5, 0.75
     n = 2 * cells + 40
-    light = Maxwell(ds.Grid((n, n), h, origin=-h * (n / 2 - 0.5)), 0.68 * h, layer=16, anisotropic=True, frequency=1.0)
+    light = Maxwell(ds.Grid((n, n), h, origin=-h * (n / 2 - 0.5)), 0.68 * h, layer=16, anisotropic=True, layer_frequency=1.0)
     steps = 20 * cells
     t = light.dt * np.arange(steps) - 4.0
     wave = plane_wave(light, "+x", (-half, -half), (half, half), np.sin(2 * np.pi * t) * np.exp(-(t**2) / 2))

@@ -33,7 +33,10 @@ def uniform(shape: tuple[int, ...], vp: float, vs: float, rho: float, **thomsen:
 def random_medium(rng: np.random.Generator, equation: Elastic) -> Fields:
     shape = equation.grid.shape
     given = {name: rng.uniform(*(SIZES | THOMSEN)[name], shape) for name in equation.parameters}
-    given["vs"][rng.uniform(size=shape) < 0.1] = 0.0  # lakes
+    lakes = rng.uniform(size=shape) < 0.1
+    given["vs"][lakes] = 0.0
+    if "delta" in given:
+        given["delta"][lakes] = given["epsilon"][lakes]
     if equation.surface:
         given["rho"][rng.uniform(size=shape) < 0.03] = 0.0  # caves
         given["rho"][:3, -4:] = 0.0
@@ -63,13 +66,14 @@ class Kind:
     def equation(self) -> Elastic:
         boundary = tuple("periodic" if a in self.periodic else "zero" for a in "zyx"[-len(self.shape) :])
         spacing = (10.0, 8.0, 9.0)[: len(self.shape)]
-        return Elastic(ds.Grid(self.shape, spacing), 1e-3, layer=self.cells, boundary=boundary, **self.options)
+        return Elastic(ds.Grid(self.shape, spacing), 1e-3, layer=self.cells, boundary=boundary, **LAYER, **self.options)
 
 
 def none(ndim: int) -> tuple[tuple[int, int], ...]:
     return ((0, 0),) * ndim
 
 
+LAYER = {"layer_speed": 3000.0, "layer_frequency": 20.0}
 KINDS = [
     Kind("order 2", (11, 13), {"order": 2, "pressure": True}, none(2)),
     Kind("order 6", (14, 17), {"order": 6}, none(2), "x"),
@@ -421,8 +425,10 @@ def test_the_stable_step_is_sharp(options: dict[str, Any]) -> None:
 def test_three_dimensions_have_the_waves_of_two() -> None:
     """A field that does not vary along y: z and x take the places of y and x, at a surface and in a layer too."""
     rng, options = np.random.default_rng(6), {"surface": True, "anisotropy": True}
-    flat = Elastic(ds.Grid((14, 16), 10.0), 1e-3, layer=((0, 4), (3, 0)), **options)
-    deep = Elastic(ds.Grid((14, 3, 16), 10.0), 1e-3, layer=((0, 4), (0, 0), (3, 0)), boundary=("zero", "periodic", "zero"), **options)
+    flat = Elastic(ds.Grid((14, 16), 10.0), 1e-3, layer=((0, 4), (3, 0)), **LAYER, **options)
+    deep = Elastic(
+        ds.Grid((14, 3, 16), 10.0), 1e-3, layer=((0, 4), (0, 0), (3, 0)), boundary=("zero", "periodic", "zero"), **LAYER, **options
+    )
     medium = random_medium(rng, flat)
     start = {name: rng.standard_normal((14, 16)) * (1e6 if name[0] == "s" else 1.0) for name in ("vy", "vx", "syy", "sxx", "sxy")}
     wide = {name: np.repeat(values[:, None], 3, 1) for name, values in (medium | start).items()}
@@ -472,6 +478,8 @@ def test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source
         ({"vp": 0.0}, "speed of P waves"),
         ({"vs": 2300.0}, "vs / vp reaches 0.92"),
         ({"delta": -0.6}, "to -2.69e\\+06"),
+        ({"epsilon": -0.2, "delta": 0.4}, "no elastic medium"),
+        ({"vs": 0.0, "epsilon": 0.05, "delta": 0.1}, "no elastic medium"),
     ],
 )
 def test_what_is_not_elastic_is_refused(change: dict[str, float], match: str) -> None:
@@ -491,7 +499,8 @@ def test_what_is_not_elastic_is_refused(change: dict[str, float], match: str) ->
         ((20, 20), {"boundary": ("periodic", "zero"), "surface": True}, "axis 0 is periodic"),
         ((20, 20), {"boundary": "periodic", "layer": (0, (0, 4))}, "axis 1 is periodic"),
         ((20, 20), {"boundary": "mirror"}, "boundary"),
-        ((20, 20), {"layer": 10}, "narrow it"),
+        ((20, 20), {"layer": 10, **LAYER}, "narrow it"),
+        ((20, 20), {"layer": 4}, "layer_speed = None and layer_frequency = None, expected"),
     ],
 )
 def test_wrong_arguments_are_refused(grid: tuple[int, ...], options: dict[str, Any], match: str) -> None:

@@ -27,7 +27,7 @@ SETTINGS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 def made(shape: tuple[int, ...], options: dict[str, Any], h: float = 0.1) -> Maxwell:
     """An equation at 0.8 of the stable step of the vacuum; media in these tests have eps of at least 1.3."""
-    return Maxwell(ds.Grid(shape, h), 0.8 * h / math.sqrt(len(shape)), frequency=0.7, **options)
+    return Maxwell(ds.Grid(shape, h), 0.8 * h / math.sqrt(len(shape)), layer_frequency=0.7, **options)
 
 
 def random_inputs(rng: np.random.Generator, equation: Maxwell) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def spectra(n2: np.ndarray, cells: int, at: tuple[int, int], **others: Any) -> t
     h, (before, behind) = 1 / cells, at
     dt, steps = 0.95 * h, 40 * cells
     inputs = {name: others.pop(name) for name in list(others) if name in ("wp1", "gamma1", "sigma")}
-    line = Maxwell(ds.Grid((len(n2),), h), dt, layer=20, frequency=1.0, **others)
+    line = Maxwell(ds.Grid((len(n2),), h), dt, layer=20, layer_frequency=1.0, **others)
     x = line.grid.coordinates(0, 1)
     light = ds.Simulation(line, sources={"Jz": [[x[22]]]}, receivers={"Ez": [[x[before]], [x[behind]]]}, precision="f64")
     t = dt * np.arange(steps) - 4.0
@@ -232,7 +232,7 @@ COMES_BACK = {0: 1e-5, 60: 1e-3}
 def test_plane_waves_do_not_come_back(angle: int) -> None:
     packet, cells = Packet(angle), 20
     grid = packet.grid(cells)
-    light = Maxwell(grid, packet.dt(grid), layer=cells, frequency=1 / WAVELENGTH, boundary=("periodic", "pec"))
+    light = Maxwell(grid, packet.dt(grid), layer=cells, layer_frequency=1 / WAVELENGTH, boundary=("periodic", "pec"))
     ky, kx = (k / math.hypot(*packet.k) for k in packet.k)
 
     def at(name: str, t: float) -> np.ndarray:
@@ -299,7 +299,7 @@ def test_gradients_are_certified_for_other_components(name: str) -> None:
         ({"poles": ("drude",), "regions": ()}, ParameterError, "regions of 0 poles, expected 1"),
         ({"poles": ("drude",), "regions": (np.ones((3, 3), bool),)}, ShapeError, r"expected True or False for each cell of \(8, 9\)"),
         ({"layer": 4}, ParameterError, "layer|cells"),
-        ({"frequency": 0.0}, ParameterError, "frequency = 0.0, expected a positive"),
+        ({"layer_frequency": 0.0}, ParameterError, "layer_frequency = 0.0, expected a positive"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], error: type[DiffsimError], words: str) -> None:

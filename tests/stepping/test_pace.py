@@ -55,6 +55,8 @@ def test_long_steps_get_more_patience() -> None:
     first = pace.patience(1)
     pace.note(4, 0.04, left=True)  # of which the duration is known, though they were not all
     assert pace.patience(1) == 10 and pace.patience(2) == 20 == 2 * first
+    pace.note(TRIAL, 1e4)  # the process was paused
+    assert pace.patience(8) == 100
     for _ in range(40):
         pace.note(TRIAL, 1e-4)
     assert pace.patience(2) == 1

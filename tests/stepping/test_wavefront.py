@@ -50,9 +50,21 @@ SIMULATIONS = {
     **{f"acoustic {name}": lambda boundary=boundary: acoustic((163, 20), boundary) for name, boundary in SIDES.items()},
     "acoustic order 8": lambda: acoustic((164, 24), order=8),
     "acoustic sponge": lambda: acoustic((165, 40), sponge=8),
+    "acoustic sincs": lambda: sincs((163, 20)),
     "acoustic 3-D": lambda: acoustic((51, 9, 10), ("mirror", "zero", "mirror")),
     **{f"heat {name}": lambda boundary=boundary: heat(TALL_PLATE, boundary) for name, boundary in SIDES.items()},
 }
+
+
+def sincs(shape: tuple[int, int]) -> ds.Simulation:
+    """Receivers of eight rows, and dipoles, also where a sweep ends."""
+    middle = 0.5 * shape[1]
+    places = [[row + 0.3, middle] for row in range(5, shape[0] - 6, 3)]
+    return ds.Simulation(
+        Acoustic(ds.Grid(shape, 1.0), 0.1, order=4, boundary="mirror"),
+        sources={"f": ds.Points([[0.5 * shape[0], middle]], "sinc")},
+        receivers={"p": ds.Points(places, "sinc", dipole=(1.0, 0.5))},
+    )
 
 
 def heat(shape: tuple[int, ...], boundary: Any) -> ds.Simulation:
@@ -74,9 +86,9 @@ def found(simulation: ds.Simulation, checkpoint: Any) -> dict[str, Any]:
     }
 
 
-def kinds(simulation: ds.Simulation) -> set[str]:
+def kinds(simulation: Any) -> set[str]:
     """The programs whose steps were computed together."""
-    return {name for (name, _), each in simulation._stepper.launcher._wavefronts.items() if each}
+    return {name for (name, _), each in simulation._compiled.stepper.launcher._wavefronts.items() if each}
 
 
 def require_equal(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
@@ -86,7 +98,7 @@ def require_equal(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         np.testing.assert_array_equal(values, theirs[key], err_msg=key)
 
 
-def together_and_alone(simulation: Callable[[], ds.Simulation], run: Callable[[ds.Simulation], dict[str, Any]]) -> set[str]:
+def together_and_alone(simulation: Callable[[], Any], run: Callable[[Any], dict[str, Any]]) -> set[str]:
     """Compare the bits of steps together and alone. Returns the programs whose steps were computed together."""
     together = simulation()
     ours = run(together)
@@ -222,6 +234,38 @@ def test_states_of_one_level_keep_their_receivers() -> None:
         lambda: ds.Simulation(Chained((201, 9)), receivers={"v": [[3.0, 4.0], [100.5, 2.0]]}), partial(found, checkpoint=3)
     )
     assert "forward" in programs
+
+
+def test_receivers_that_move_are_read_where_they_are() -> None:
+    """From one row to eight rows, which takes another wavefront."""
+    ds.init(precision="f64", threads=THREADS)
+    shape = (163, 20)
+    inputs = {"c": np.full(shape, 2.0), "p": np.random.default_rng(0).standard_normal(shape)}
+
+    def moved() -> ds.Simulation:
+        simulation = ds.Simulation(Acoustic(ds.Grid(shape, 1.0), 0.1, order=4), receivers={"p": [[80.0, 10.0]]})
+        simulation.run(inputs, STEPS)
+        simulation.move(receivers={"p": ds.Points([[80.4, 10.0]], "sinc")})
+        return simulation
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        return {"p": simulation.run(inputs, STEPS).traces["p"]}
+
+    assert "forward" in together_and_alone(moved, run)
+
+
+def test_a_batch() -> None:
+    ds.init(precision="f64", threads=1)
+    shape, random = (9, 40), np.random.default_rng(0)
+    inputs = {"c": np.full(shape, 2.0), "p": random.standard_normal((24, *shape))}
+
+    def batch() -> Any:
+        return ds.Batch(ds.Simulation(Acoustic(ds.Grid(shape, 1.0), 0.1, order=4), receivers={"p": [[3.5, 10.5], [8.0, 3.0]]}), 24)
+
+    def run(made: Any) -> dict[str, Any]:
+        return {"p": made.run(inputs, STEPS).traces["p"]}
+
+    assert "forward" in together_and_alone(batch, run)
 
 
 def test_a_grid_in_the_cache_is_computed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
