@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,9 +34,10 @@ def layer_of(
     Raises:
         ParameterError: they are missing, a joined side has a layer, or the layer refuses them.
     """
-    sides = cells_of_sides("layer", cells, grid)
-    if isinstance(cells, (int, np.integer)):
-        sides = tuple((0, 0) if ends else pair for ends, pair in zip(joined, sides, strict=True))
+    wanted: Any = cells
+    if isinstance(cells, (int, np.integer)) and any(joined):
+        wanted = tuple(0 if ends else cells for ends in joined)
+    sides = cells_of_sides("layer", wanted, grid)
     for axis, (ends, pair) in enumerate(zip(joined, sides, strict=True)):
         if ends and any(pair):
             raise ParameterError(f"axis {axis} is periodic and has a layer of {pair} cells, expected one of both; give it 0 cells")

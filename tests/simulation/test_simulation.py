@@ -133,7 +133,7 @@ def test_a_source_sits_where_it_was_put() -> None:
 
 
 def test_misspelt_tangents_raise() -> None:
-    case = CASES[6]
+    case = next(c for c in CASES if c.name == "heat 2-D")
     simulation = case.simulation()
     inputs = case.inputs(simulation, np.random.default_rng(0))
     with pytest.raises(ds.errors.ParameterError, match="tangents names kapa"):
@@ -151,7 +151,7 @@ def test_misspelt_tangents_raise() -> None:
     ],
 )
 def test_bad_inputs(change: dict[str, float | str], error: type[Exception], message: str) -> None:
-    case = CASES[6]
+    case = next(c for c in CASES if c.name == "heat 2-D")
     simulation = case.simulation()
     inputs = case.inputs(simulation, np.random.default_rng(0))
     for name, value in change.items():

@@ -41,6 +41,7 @@ KEEPING = {
     "sides 2-D",
     "numbers 2-D",
     "regions 2-D",
+    "visco acoustic 2-D",
 }
 """Cases in which something can be kept. In the others there is nothing to compare."""
 

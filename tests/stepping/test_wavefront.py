@@ -88,7 +88,8 @@ def found(simulation: ds.Simulation, checkpoint: Any) -> dict[str, Any]:
 
 def kinds(simulation: Any) -> set[str]:
     """The programs whose steps were computed together."""
-    return {name for (name, _), each in simulation._compiled.stepper.launcher._wavefronts.items() if each}
+    made = simulation._all if isinstance(simulation, ds.Batch) else simulation
+    return {name for (name, _), each in made._compiled.stepper.launcher._wavefronts.items() if each}
 
 
 def require_equal(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
