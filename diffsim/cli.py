@@ -225,7 +225,7 @@ def tune(options: argparse.Namespace) -> int:
     table = Table("registers", *WORK, box=None)
     for width, speeds in found.items():
         table.add_row(f"{width} bytes", *(f"{speeds[name] / 1e9:.2f}" for name in WORK))
-    console.print(f"billions of cells in a second, {now.threads} threads, {now.precision}, {now.engine}:")
+    console.print(f"billions of cells in a second, {plural(now.threads, 'thread')}, {now.precision}, {now.engine}:")
     console.print(table)
     path = keep(now.engine, Tuned(best, date.today().isoformat()))
     why = "as by the rule: no other width is 5 % faster" if best == usual else f"where the rule says {usual}"
