@@ -24,6 +24,7 @@ def results(*arguments: str) -> dict[str, str | float]:
     return json.loads(lines[0].removeprefix("RESULT "))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
 def test_the_number_of_threads_changes_no_bit() -> None:
     assert results("cpu", "1", "f64", "digest") == results("cpu", "2", "f64", "digest")

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import json
 import numpy
@@ -37,6 +39,7 @@ print(json.dumps({name: one == two for name, (one, two) in found.items()}))
 """
 
 
+@pytest.mark.slow
 def test_one_thread_gives_the_bits_of_two() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr[-3000:]
