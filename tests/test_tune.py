@@ -92,7 +92,7 @@ def test_the_command_keeps_what_it_finds_and_forgets_it(
     monkeypatch.setattr(cli, "measured", lambda *_: iter(fast.items()))
     assert cli.main(["tune"]) == 0
     said = capsys.readouterr().out
-    assert f"registers of {OTHER} bytes, where the rule says {usual_register_bytes('taichi')}" in said
+    assert f"registers of {OTHER} bytes, and not for {usual_register_bytes('taichi')}" in said
     assert said.count("2.00") == len(tune.WORK)
     (kept,) = json.loads(file.read_text()).values()
     assert kept["register_bytes"] == OTHER
