@@ -59,6 +59,8 @@ class Monitors:
         ShapeError: a plane outside of the grid.
         ParameterError: no frequency or plane, or an axis that there is not.
 
+    Solutions do not say where their receivers were: those of a simulation with as many receivers elsewhere are taken as they are.
+
     Example:
         See `slab_mode`.
     """
@@ -124,6 +126,12 @@ class Monitors:
 
     def _transform(self, traces: Mapping[str, Any], plane: str, e: str, state: str, late: float) -> Any:
         """The spectrum of a component at the places of a component of E."""
+        wanted, found = len(self.receivers[state]), traces[state].shape[1] if state in traces else 0
+        if found != wanted:
+            raise ShapeError(
+                f"a solution with {found} receivers of {state}, expected the {wanted} of these monitors; build the simulation with "
+                "receivers=monitors.receivers, and no others of these components"
+            )
         values = traces[state][:, self._columns[plane, e, state]]
         t = self.equation.dt * (np.arange(values.shape[0]) + late)
         phase = 2 * math.pi * self.frequencies[:, None] * t

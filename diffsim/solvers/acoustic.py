@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.arguments import positive
-from diffsim.boundary import Boundary, per_axis
+from diffsim.boundary import Boundary
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.grid import Grid
 from diffsim.layers import Sponge
-from diffsim.solvers.edges import Layer, layer_of
+from diffsim.solvers.edges import Layer, layer_of, taken_by
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.equation import Equation, Variable
@@ -46,7 +46,7 @@ class Acoustic(Equation):
         sponge: cells of absorbing sponge at every edge; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
         layer: cells of a perfectly matched layer: one number for all sides, or one an axis, where a pair is that of the low and high side:
-            ((0, 20), 20) for axes (z, x) leaves out the surface.
+            ((0, 20), 20) for axes (z, x). One number leaves out free surfaces and periodic axes.
         layer_speed: the largest wave speed in it, m/s; needed with a layer.
         layer_frequency: the dominant frequency of the waves, Hz; needed with a layer.
         ground: True in the cells of the medium; in the others, the air, p = 0. None: all. So a free surface follows any topography, in
@@ -106,8 +106,7 @@ class Acoustic(Equation):
         check_common(grid, dt, sponge)
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
-        joined = [low.joins for low, _ in per_axis(boundary, grid.ndim)]
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, joined)
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         pressure = Variable(boundary, unit="Pa", region=ground)
         self.states = {"p": pressure, "p_prev": pressure} | self.layer.memories("p")
         own = (*self.states, "c", "m", "keep", *self.forcings)

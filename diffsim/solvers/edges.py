@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.boundary import Boundary, OddImage, per_axis
 from diffsim.errors import ParameterError
 from diffsim.grid import Grid
 from diffsim.layers import CPML
@@ -17,32 +18,44 @@ Layer: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
 """Cells of a layer: one number for all sides, or one an axis, where a pair is that of the low and the high side."""
 
 
-def layer_of(
-    grid: Grid, dt: float, cells: Layer, speed: float | None, frequency: float | None, joined: Sequence[bool], low: bool = True
-) -> CPML:
+PERIODIC, SURFACE = "is periodic", "has a free surface"
+Taken: TypeAlias = Sequence[tuple[str, str]]
+"""What takes the place of a layer, for the low and the high side of each axis; "": nothing."""
+
+
+def taken_by(boundary: Boundary, ndim: int) -> Taken:
+    """What the rules of a pressure take the place of a layer with: a free surface, or the other end of the axis."""
+    return [
+        tuple(PERIODIC if rule.joins else SURFACE if isinstance(rule, OddImage) else "" for rule in pair)  # type: ignore[misc]
+        for pair in per_axis(boundary, ndim)
+    ]
+
+
+def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency: float | None, taken: Taken) -> CPML:
     """The layer of a solver's options. A speed and a frequency are needed only if it has cells.
 
     Args:
         grid: of the equation.
         dt: time step, s.
-        cells: at all sides that are not joined to another one, or an entry an axis.
+        cells: an entry an axis, or one number for all sides whose place is not taken.
         speed: largest wave speed.
         frequency: dominant one.
-        joined: for each axis, whether its ends are joined (a periodic boundary).
-        low: whether the low side of axis 0 has a layer.
+        taken: the sides that have none.
 
     Raises:
-        ParameterError: they are missing, a joined side has a layer, or the layer refuses them.
+        ParameterError: they are missing, a side whose place is taken has a layer, or the layer refuses them.
     """
     wanted: Any = cells
-    if isinstance(cells, (int, np.integer)) and any(joined):
-        wanted = tuple(0 if ends else cells for ends in joined)
+    if isinstance(cells, (int, np.integer)) and any(map(any, taken)):
+        wanted = tuple(tuple(0 if what else cells for what in pair) for pair in taken)
     sides = cells_of_sides("layer", wanted, grid)
-    for axis, (ends, pair) in enumerate(zip(joined, sides, strict=True)):
-        if ends and any(pair):
-            raise ParameterError(f"axis {axis} is periodic and has a layer of {pair} cells, expected one of both; give it 0 cells")
-    if not low:
-        sides = ((0, sides[0][1]), *sides[1:])
+    for axis, (pair, counts) in enumerate(zip(taken, sides, strict=True)):
+        for what, count, side in zip(pair, counts, ("low", "high"), strict=True):
+            if what and count:
+                raise ParameterError(
+                    f"axis {axis} {what} and a layer of {count} cells at its {side} side, expected one of both; give that side 0 cells, "
+                    "or one number for all sides, which leaves it out"
+                )
     if not np.any(sides):
         return CPML(grid, dt, 0, 1.0, 1.0)
     if speed is None or frequency is None:

@@ -16,7 +16,7 @@ from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location
 from diffsim.grid import Grid
-from diffsim.solvers.edges import Layer, layer_of
+from diffsim.solvers.edges import PERIODIC, SURFACE, Layer, layer_of
 from diffsim.solvers.moduli import buoyancy, check_contrast, check_solid, far_from_air, harmonic, largest_eigenvalue, stiffness
 from diffsim.solvers.stability import check_common, check_step, staggered_number
 from diffsim.stepping.equation import Equation, Profile, Variable
@@ -115,7 +115,8 @@ class Elastic(Equation):
         joined = [side == "periodic" for side in outside]
         if self.surface and joined[0]:
             raise ParameterError("axis 0 is periodic and has a surface, expected one of both; leave one out")
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, joined, low=not self.surface)
+        taken = [(PERIODIC,) * 2 if ends else (SURFACE if self.surface and axis == 0 else "", "") for axis, ends in enumerate(joined)]
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken)
         self.axes = "zyx"[-grid.ndim :]
         self.pairs = {"".join(sorted(a + b)): (a, b) for a, b in combinations_with_replacement(self.axes, 2)}
         self.states = {f"v{a}": Variable(outside, self._place(a), "m/s") for a in self.axes}

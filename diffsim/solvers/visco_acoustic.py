@@ -16,7 +16,7 @@ from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order, staggered
 from diffsim.grid import Grid
-from diffsim.solvers.edges import Layer, layer_of
+from diffsim.solvers.edges import Layer, layer_of, taken_by
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.typing import Array, Positive
@@ -102,7 +102,7 @@ class ViscoAcoustic(Equation):
         if Q != "none" and frequency is None:
             raise ParameterError(f"Q = {Q!r} without a frequency, expected the one at which waves have it; give it in Hz")
         self.frequency = 1.0 if frequency is None else positive("frequency", frequency, "give the one at which waves have Q, in Hz")
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, self._joined)
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         medium = tuple(Periodic() if ends else EvenImage() for ends in self._joined)
         pressure = Variable(boundary, unit="Pa")
         self.states = {"p": pressure, "p_prev": pressure}

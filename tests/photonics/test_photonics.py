@@ -253,6 +253,7 @@ def test_a_cylinder_scatters_as_mie_says() -> None:
 
 
 LIGHT = Maxwell(ds.Grid((12, 14), 0.1), 0.06)
+ONE = ds.Solution(traces={"Ez": np.ones((3, 1)), "Hy": np.ones((3, 1))})
 
 
 @pytest.mark.parametrize(
@@ -270,6 +271,8 @@ LIGHT = Maxwell(ds.Grid((12, 14), 0.1), 0.06)
         (lambda: slab_mode(LIGHT, "x", np.ones(14), 1.0), ShapeError, r"expected \(12,\)"),
         (lambda: Monitors(LIGHT, [1.0]), ParameterError, "no plane or no frequency"),
         (lambda: Monitors(LIGHT, [1.0], a=Plane("x", 0.5, 3.0, 4.0)), ShapeError, "plane from 3 to 4"),
+        (lambda: Monitors(LIGHT, [1.0], a=Plane("x", 0.5)).flux(ds.Solution(), "a"), ShapeError, "with 0 receivers of Ez, expected the 12"),
+        (lambda: Monitors(LIGHT, [1.0], a=Plane("x", 0.5)).flux(ONE, "a"), ShapeError, "with 1 receivers of Ez, expected the 12"),
         (lambda: permittivity(LIGHT, np.ones((13, 14))), ShapeError, "expected a multiple"),
         (lambda: permittivity(LIGHT, lambda y, x: 0 * (x + y)), ParameterError, "expected positive everywhere"),
         (lambda: gaussian_beam(LIGHT, "x", 0.5, 0.6, 0.0, 1.0, [1.0]), ParameterError, "waist = 0.0"),
