@@ -29,8 +29,8 @@ class Stretch:
         a: 0 outside the layer.
         b: 1 outside the layer, so that ψ stays what it is, and steps can be undone there.
         per_kappa: 1 / κ.
-        gain: of ∂u/∂x in the rate of ψ, -σ / κ², 1/s.
-        decay: of ψ, σ/κ + α, 1/s; 0 outside the layer.
+        gain: of ∂u/∂x in the rate of ψ, a / dt, 1/s.
+        decay: of ψ in its rate, (1 - b) / dt, 1/s; 0 outside the layer.
     """
 
     a: Profile
@@ -53,7 +53,8 @@ class CPML:
         ∂u/∂x̃ = ∂u/∂x / κ + ψⁿ⁺¹,   ψⁿ⁺¹ = b ψⁿ + a ∂u/∂x,   b = exp(-(σ/κ + α) dt),   a = σ (b - 1) / (κ (σ + κ α))
 
     With ξ from 0 at the inner rim of the layer to 1 at the edge of the grid: σ = σ₀ ξᵐ, κ = 1 + (κ₀ - 1) ξᵐ, α = π f (1 - ξ). A wave that
-    crosses the layer at a right angle, is reflected at the edge and crosses again is damped to `reflection`, which gives σ₀.
+    crosses the layer at a right angle, is reflected at the edge and crosses again is damped to `reflection` R, which gives σ₀. At an angle θ
+    it is damped to R^cos θ: grazing waves need an R so small that at a right angle it would be out of all reach of the grid.
 
         self.layer = CPML(grid, dt, cells=20, speed=3000.0, frequency=25.0)
         self.states = {"p": Variable(), "v": Variable("zero", (1,)), "psi_p": self.layer.memory(0, (1,)), "psi_v": self.layer.memory(0)}
@@ -71,19 +72,20 @@ class CPML:
             is no layer.
         speed: the largest wave speed in the layer, m/s.
         frequency: the dominant frequency of the waves, Hz. Slower ones are damped less, which keeps long runs stable.
-        reflection: R, amplitude that comes back at normal incidence, in the continuum. On a grid, a smaller one needs more cells.
-        grading: m, the power with which σ and κ grow.
+        reflection: R, amplitude that comes back at normal incidence, in the continuum; None: 10⁻ⁿ for a side of n cells. On a grid a
+            smaller one needs more cells.
+        grading: m, the power with which σ and κ grow; None: 1 + 0.15 n, at most 3.
         kappa: κ₀, the largest κ, at least 1. Above 1, waves that graze the layer or fade into it are damped more, and all waves are shorter
             in it by up to this factor, so they need more cells a wavelength.
 
     Raises:
         ParameterError: cells that leave none between them, or numbers out of range.
 
-    Good values: 10 to 20 cells, and what is left out as it is. At 10 cells a wavelength, 20 cells then give back 2e-6 at a right angle,
-    2e-4 at 60° and 1e-2 at 75°.
+    Good values: 10 to 20 cells, and what is left out as it is. At 10 cells a wavelength, 20 cells give back 6e-6
+    at a right angle and less up to 80°, 10 cells 2e-4 and 5e-4 at 80°.
 
     Reference: Roden and Gedney (2000), Convolution PML (CPML): an efficient FDTD implementation of the CFS-PML for arbitrary media, Microw.
-        Opt. Technol. Lett. 27, 334-339; Komatitsch and Martin (2007), An unsplit convolutional perfectly matched layer improved at grazing
+        Opt. Technol. Lett. 27, 334-339, doi:10.1002/1098-2760(20001205)27:5<334::AID-MOP14>3.0.CO;2-A; Komatitsch and Martin (2007), An unsplit convolutional perfectly matched layer improved at grazing
         incidence for the seismic wave equation, Geophysics 72, SM155-SM167, doi:10.1190/1.2757586.
 
     Example:
@@ -121,8 +123,8 @@ class CPML:
         cells: Cells,
         speed: float,
         frequency: float,
-        reflection: float = 1e-6,
-        grading: float = 3.0,
+        reflection: float | None = None,
+        grading: float | None = None,
         kappa: float = 1.0,
     ) -> None:
         self.grid: Grid = instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
@@ -130,8 +132,11 @@ class CPML:
         self.cells = cells_of_sides("cells", cells, grid)
         self.speed = positive("speed", speed, "give the largest wave speed in the layer, m/s")
         self.frequency = positive("frequency", frequency, "give the dominant frequency of the waves, Hz")
-        self.reflection = number("reflection", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-4")
-        self.grading = number("grading", grading, "a number of at least 1", lambda x: 1 <= x < math.inf, "give one such as 2")
+        self.reflection, self.grading = reflection, grading
+        if reflection is not None:
+            self.reflection = number("reflection", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "leave it out")
+        if grading is not None:
+            self.grading = number("grading", grading, "a number of at least 1", lambda x: 1 <= x < math.inf, "give one such as 2")
         self.kappa = number("kappa", kappa, "a number of at least 1", lambda x: 1 <= x < math.inf, "give 1, or up to 7")
         self._stretches = {
             (axis, place): self._stretch(axis, place) for axis, sides in enumerate(self.cells) if any(sides) for place in (0, 1)
@@ -150,7 +155,7 @@ class CPML:
         ndim = self.grid.ndim
         axis = whole("axis", axis, -ndim, ndim - 1, "give the axis of the derivative", ShapeError) % ndim
         place = check_location(Variable("zero", location).location or (0,) * ndim, ndim)[axis]
-        depth, _ = _depths(self.grid, axis, place, self.cells[axis])
+        depth = sum((into for _, into, _ in _sides(self.grid, axis, place, self.cells[axis])), np.zeros(self.grid.shape[axis]))
         layer = (depth > 0).reshape([-1 if each == axis else 1 for each in range(ndim)])
         return Variable("zero", location, region=np.broadcast_to(layer, self.grid.shape))
 
@@ -258,9 +263,10 @@ class CPML:
     def rate(self, derivative: Symbol, axis: int, memory: Symbol) -> tuple[Symbol, Symbol]:
         """The derivative along the stretched coordinate, and the rate of its memory variable: for `diffsim.integrators`.
 
-            ∂u/∂x̃ = ∂u/∂x / κ + ψ,   ψₜ = -(σ/κ + α) ψ - σ/κ² ∂u/∂x
+            ∂u/∂x̃ = ∂u/∂x / κ + ψ,   ψₜ = -d ψ + a / dt ∂u/∂x,   d = (1 - b) / dt
 
-        Arguments and errors are those of `stretch`. Explicit methods need dt (σ/κ + α) below 2 or so; see "decay" of `profile`.
+        For small steps d = σ/κ + α. For any step d dt stays below 1, which keeps explicit methods stable, and a layer of other, smaller rates
+        is a layer still. Arguments and errors are those of `stretch`.
 
         Reference: Gedney and Zhao (2010), An auxiliary differential equation formulation for the complex-frequency shifted PML, IEEE Trans.
             Antennas Propag. 58, 838-847, doi:10.1109/TAP.2009.2037765.
@@ -305,16 +311,19 @@ class CPML:
         return derivative if self.kappa == 1 else _read(derivative, found.per_kappa) * derivative
 
     def _stretch(self, axis: int, place: int) -> Stretch:
-        depth, strongest = _depths(self.grid, axis, place, self.cells[axis])
-        graded = depth**self.grading
-        sigma = -(self.grading + 1) * self.speed * math.log(self.reflection) / 2 * strongest * graded
-        kappa = 1 + (self.kappa - 1) * graded
+        n = self.grid.shape[axis]
+        depth, sigma, kappa = np.zeros(n), np.zeros(n), np.ones(n)
+        for cells, into, thickness in _sides(self.grid, axis, place, self.cells[axis]):
+            grading = min(3.0, 1 + 0.15 * cells) if self.grading is None else self.grading
+            exponent = cells * math.log(10) if self.reflection is None else -math.log(self.reflection)
+            depth += into
+            sigma += (grading + 1) * self.speed * exponent / (2 * thickness) * into**grading
+            kappa += (self.kappa - 1) * into**grading
         alpha = math.pi * self.frequency * (1 - depth)
         inside = depth > 0
         b = np.where(inside, np.exp(-(sigma / kappa + alpha) * self.dt), 1.0)
         a = np.where(inside, sigma * (b - 1) / np.where(inside, kappa * (sigma + kappa * alpha), 1.0), 0.0)
-        gain, decay = -sigma / kappa**2, np.where(inside, sigma / kappa + alpha, 0.0)
-        return Stretch(*(Profile(axis, values, place) for values in (a, b, 1 / kappa, gain, decay)))
+        return Stretch(*(Profile(axis, values, place) for values in (a, b, 1 / kappa, a / self.dt, (1 - b) / self.dt)))
 
 
 def _names(field: str, axis: int) -> tuple[str, str]:
@@ -322,17 +331,17 @@ def _names(field: str, axis: int) -> tuple[str, str]:
     return f"psi_{field}{axis}", f"zeta_{field}{axis}"
 
 
-def _depths(grid: Grid, axis: int, place: int, sides: Pair) -> tuple[Array, Array]:
-    """The depth of each centre or upper face in a layer, 0 at the rim to 1 at the edge of the grid, and 1 / thickness of that layer."""
+def _sides(grid: Grid, axis: int, place: int, sides: Pair) -> list[tuple[int, Array, float]]:
+    """For each side of an axis with a layer its cells, the depth of each centre or upper face in it, 0 at the rim to 1 at the edge of the
+    grid and 0 outside, and its thickness."""
     ends = np.concatenate([[0.0], np.cumsum(grid.widths(axis))])  # a face on the rim is one of them, so its depth is 0 without rounding
     at = ends[1:] if place else 0.5 * (ends[:-1] + ends[1:])
-    depth, per_thickness = np.zeros(len(at)), np.zeros(len(at))
+    found = []
     for cells, into, faces in ((sides[0], ends[sides[0]] - at, ends), (sides[1], at - ends[-1 - sides[1]], ends[::-1])):
         if cells:
-            thickness = abs(faces[cells] - faces[0])
-            depth += (into / thickness).clip(0, 1)
-            per_thickness += np.where(into > 0, 1 / thickness, 0.0)
-    return depth, per_thickness
+            thickness = float(abs(faces[cells] - faces[0]))
+            found.append((cells, (into / thickness).clip(0, 1), thickness))
+    return found
 
 
 def _read(like: Symbol, profile: Profile) -> Symbol:

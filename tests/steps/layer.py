@@ -15,8 +15,8 @@ def figures(
     place: int,
     speed: float,
     frequency: float,
-    reflection: float = 1e-6,
-    grading: float = 3.0,
+    reflection: float | None = None,
+    grading: float | None = None,
     kappa: float = 1.0,
 ) -> dict[str, np.ndarray]:
     """a, b and kappa at n centres (place 0) or upper faces (place 1); outside a = 0 and b = kappa = 1."""
@@ -26,8 +26,9 @@ def figures(
         for width, from_edge in zip(cells, (from_low, n - from_low), strict=True):
             if from_edge < width:
                 xi = 1 - from_edge / width
-                sigma = (grading + 1) * speed * math.log(1 / reflection) / (2 * width * h) * xi**grading
-                k, alpha = 1 + (kappa - 1) * xi**grading, math.pi * frequency * (1 - xi)
+                m = min(3.0, 1.0 + 0.15 * width) if grading is None else grading
+                sigma = (m + 1) * speed * math.log(10.0**width if reflection is None else 1 / reflection) / (2 * width * h) * xi**m
+                k, alpha = 1 + (kappa - 1) * xi**m, math.pi * frequency * (1 - xi)
                 b = math.exp(-(sigma / k + alpha) * dt)
                 out["kappa"][i], out["b"][i], out["a"][i] = k, b, sigma / (sigma * k + k**2 * alpha) * (b - 1)
     return out
