@@ -53,8 +53,8 @@ class CPML:
         ∂u/∂x̃ = ∂u/∂x / κ + ψⁿ⁺¹,   ψⁿ⁺¹ = b ψⁿ + a ∂u/∂x,   b = exp(-(σ/κ + α) dt),   a = σ (b - 1) / (κ (σ + κ α))
 
     With ξ from 0 at the inner rim of the layer to 1 at the edge of the grid: σ = σ₀ ξᵐ, κ = 1 + (κ₀ - 1) ξᵐ, α = π f (1 - ξ). A wave that
-    crosses the layer at a right angle, is reflected at the edge and crosses again is damped to `reflection` R, which gives σ₀. At an angle θ
-    it is damped to R^cos θ: grazing waves need an R so small that at a right angle it would be out of all reach of the grid.
+    crosses the layer at a right angle, is reflected at the edge and crosses again is damped to `reflection`, R, which gives σ₀. At an angle
+    θ it is damped to R^cos θ: grazing waves need an R so small that at a right angle it would be out of all reach of the grid.
 
         self.layer = CPML(grid, dt, cells=20, speed=3000.0, frequency=25.0)
         self.states = {"p": Variable(), "v": Variable("zero", (1,)), "psi_p": self.layer.memory(0, (1,)), "psi_v": self.layer.memory(0)}
@@ -85,8 +85,9 @@ class CPML:
     at a right angle and less up to 80°, 10 cells 2e-4 and 5e-4 at 80°.
 
     Reference: Roden and Gedney (2000), Convolution PML (CPML): an efficient FDTD implementation of the CFS-PML for arbitrary media, Microw.
-        Opt. Technol. Lett. 27, 334-339, doi:10.1002/1098-2760(20001205)27:5<334::AID-MOP14>3.0.CO;2-A; Komatitsch and Martin (2007), An unsplit convolutional perfectly matched layer improved at grazing
-        incidence for the seismic wave equation, Geophysics 72, SM155-SM167, doi:10.1190/1.2757586.
+        Opt. Technol. Lett. 27, 334-339, doi:10.1002/1098-2760(20001205)27:5<334::AID-MOP14>3.0.CO;2-A; Komatitsch and Martin (2007), An
+        unsplit convolutional perfectly matched layer improved at grazing incidence for the seismic wave equation, Geophysics 72,
+        SM155-SM167, doi:10.1190/1.2757586. Here R depends on the cells.
 
     Example:
         import numpy as np
@@ -265,8 +266,8 @@ class CPML:
 
             ∂u/∂x̃ = ∂u/∂x / κ + ψ,   ψₜ = -d ψ + a / dt ∂u/∂x,   d = (1 - b) / dt
 
-        For small steps d = σ/κ + α. For any step d dt stays below 1, which keeps explicit methods stable, and a layer of other, smaller rates
-        is a layer still. Arguments and errors are those of `stretch`.
+        For small steps d = σ/κ + α. For any step d dt stays below 1, which keeps explicit methods stable, and a layer of other, smaller
+        rates is a layer still. Arguments and errors are those of `stretch`.
 
         Reference: Gedney and Zhao (2010), An auxiliary differential equation formulation for the complex-frequency shifted PML, IEEE Trans.
             Antennas Propag. 58, 838-847, doi:10.1109/TAP.2009.2037765.
