@@ -73,5 +73,8 @@ def scene_page(name: str, path: Path, changes: tuple[str, ...]) -> tuple[str, di
         parts += [f"## {picture.title}", f"![{picture.title}]({name}_{file_name(picture)})", picture.caption]
     parts += ["## Acceptance", "| figure | value | limit | verdict |\n|---|---|---|---|"]
     parts[-1] += "".join(f"\n| {line.name} | {number(line.value)} | {line.limit} | {line.verdict} |" for line in outcome.accepted)
+    if outcome.measured:
+        parts += ["## Measured", "| figure | at the start | at the answer |\n|---|---|---|"]
+        parts[-1] += "".join(f"\n| {name} | {start:.3f} | {end:.3f} |" for name, (start, end) in outcome.measured.items())
     parts += ["## The scene", f"```toml\n{path.read_text(encoding='utf-8')}```"]
     return "\n\n".join(parts) + "\n", figures

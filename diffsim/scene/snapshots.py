@@ -33,8 +33,8 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
         state -> its snapshots, in the order of the misfits.
     """
     setup = problem.setup
-    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit))
-    plane = _plane(setup)
+    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit)) or _electric(setup)
+    plane = _plane(problem)
     shape = [n for axis, n in enumerate(setup.grid.shape) if plane is None or axis != plane[0]]
     block = _block(shape, VALUES // (2 * INSTANTS * len(states)))
     every = -(-setup.steps // SEEN)
@@ -52,6 +52,11 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
         )
         for state in states
     }
+
+
+def _electric(setup: Setup) -> tuple[str, ...]:
+    """The components of E that monitors record."""
+    return () if setup.watched is None else tuple(state for state in setup.watched.monitors.receivers if state.startswith("E"))
 
 
 def _chosen(*films: Array) -> list[int]:
@@ -76,13 +81,15 @@ def _film(
     return found
 
 
-def _plane(setup: Setup) -> Plane | None:
-    """In 3-D, the plane across the middle axis through the sources of the shot, else through the receivers; otherwise None."""
+def _plane(problem: Problem) -> Plane | None:
+    """In 3-D, the plane across the middle axis through the sources of the shot, else through free cells, else receivers; otherwise None."""
+    setup = problem.setup
     if setup.grid.ndim < 3:
         return None
-    places = [points for points in (*setup.shots[0].sources.values(), *setup.receivers.values()) if len(points)]
     coordinates = setup.grid.coordinates(1)
-    middle = places[0][:, 1].mean() if places else 0.5 * (coordinates[0] + coordinates[-1])
+    fired, heard = ([points[:, 1] for points in found.values()] for found in (setup.shots[0].sources, setup.receivers))
+    free = [coordinates[np.nonzero(mask)[1]] for mask in problem.free.values() if mask.shape == setup.grid.shape and not mask.all()]
+    middle = next((along for along in (*fired, *free, *heard) if len(along)), coordinates).mean()
     return 1, int(np.argmin(np.abs(coordinates - middle)))
 
 
