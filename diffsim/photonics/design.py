@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import binary_erosion, binary_opening
+from scipy.ndimage import binary_opening, distance_transform_edt
 from scipy.optimize import Bounds
 
 import diffsim.numpy as dnp
@@ -19,6 +19,8 @@ from diffsim.optimize.parametrise import check_theta
 from diffsim.optimize.smoothing import smooth
 from diffsim.typing import Array
 
+RIGHT_ANGLE, BESIDE = 0.5 * (math.sqrt(2) - 1), 1.5
+"""How far an opening by a disc of diameter 1 moves away from the corner of a right angle; and cells that are neighbours are less far apart."""
 ROUND_OFF = 1e-6
 """A field that differs from another one by less than this part of upper - lower is the same."""
 
@@ -187,8 +189,8 @@ class Density:
 def feature_size(solid: npt.NDArray[np.bool_], within: npt.NDArray[np.bool_] | None = None) -> int:
     """The size of the smallest feature of a binary design, in cells: of a bar, and of a gap alike.
 
-    It is the largest diameter d at which an opening by a disc of this diameter leaves both materials as they are, but for cells at their
-    borders: corners are rounded by it, which is no smaller feature.
+    It is the largest diameter of a disc with which an opening leaves both materials as they are, but for corners: what it takes of a right
+    angle, and steps of a cell, count as no features.
 
     Args:
         solid: True where the material is.
@@ -210,20 +212,14 @@ def feature_size(solid: npt.NDArray[np.bool_], within: npt.NDArray[np.bool_] | N
     counts = np.ones(solid.shape, bool) if within is None else within
     largest = min(solid.shape) // 2
     for diameter in range(2, largest + 1):
-        disc = _disc(diameter, solid.ndim)
+        disc, inside = _disc(diameter, solid.ndim), (slice(diameter, -diameter),) * solid.ndim
         for material in (solid, ~solid):
             padded = np.pad(material, diameter, mode="edge")
-            inner = binary_erosion(padded, _disc(3, solid.ndim), border_value=1)
-            lost = padded & ~binary_opening(padded, disc)
-            core = (slice(diameter, -diameter),) * solid.ndim
-            if (_deep(lost, inner)[core] & counts).any():
+            kept = binary_opening(padded, disc)
+            far = distance_transform_edt(~kept) > max(BESIDE, RIGHT_ANGLE * diameter + 0.5) if kept.any() else ~kept
+            if ((padded & far)[inside] & counts).any():
                 return diameter - 1
     return largest
-
-
-def _deep(lost: npt.NDArray[np.bool_], inner: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Lost cells that are no mere corners: those away from the border, and squares of two cells."""
-    return lost & (inner | binary_opening(lost, np.ones((2,) * lost.ndim, bool)))
 
 
 def _disc(diameter: int, ndim: int) -> npt.NDArray[np.bool_]:

@@ -66,7 +66,11 @@ def _judge(
         if accept.within is not None:
             setup = problem.setup
             counts = build_mask(accept.within, setup.alike(of, problem.known), setup.place(of, f"accept[{number}].within"))
-        name, value = f"{accept.quantity.replace('_', ' ')} of {of}", MEASURES[accept.quantity](unknowns[of], counts, problem.setup.grid)
+        name = f"{accept.quantity.replace('_', ' ')} of {of}"
+        if accept.quantity == "distance":
+            value = distance(unknowns[of], counts, problem.setup.place(of, "").grid)
+        else:
+            value = MEASURES[accept.quantity](unknowns[of], counts)
     low = -np.inf if accept.at_least is None else accept.at_least
     high = np.inf if accept.at_most is None else accept.at_most
     limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
@@ -80,7 +84,7 @@ def _transmission(accept: Accept, problem: Problem, measured: Mapping[str, tuple
     return f"transmission of {model.of}", sum(values) / len(values)
 
 
-def correlation(found: UnknownField, counts: Mask, grid: Grid) -> float:
+def correlation(found: UnknownField, counts: Mask) -> float:
     """Correlation of (answer - start) with (truth - start), over the cells that count; 0 if either is constant."""
     answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
     answer, truth = answer - answer.mean(), truth - truth.mean()
@@ -88,21 +92,21 @@ def correlation(found: UnknownField, counts: Mask, grid: Grid) -> float:
     return float(answer @ truth) / size if size else 0.0
 
 
-def relative_error(found: UnknownField, counts: Mask, grid: Grid) -> float:
+def relative_error(found: UnknownField, counts: Mask) -> float:
     """‖answer - truth‖ / ‖start - truth‖ over the cells that count."""
     answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
     size = float(np.linalg.norm(truth))
     return float(np.linalg.norm(answer - truth)) / size if size else float("inf")
 
 
-def total(found: UnknownField, counts: Mask, grid: Grid) -> float:
+def total(found: UnknownField, counts: Mask) -> float:
     """Σ (answer - start) / Σ (truth - start) over the cells that count."""
     answer, truth = (float(_departure(values, found, counts).sum()) for values in (found.answer, found.truth))
     return answer / truth if truth else float("inf")
 
 
 def distance(found: UnknownField, counts: Mask, grid: Grid) -> float:
-    """From the centre of |answer - start| to that of |truth - start|, in units of the grid."""
+    """From the centre of |answer - start| to that of |truth - start|, in units of the grid; infinite if either is 0."""
     places = np.stack([x[counts] for x in np.meshgrid(*map(grid.coordinates, range(grid.ndim)), indexing="ij")])
     answer, truth = (np.abs(_departure(values, found, counts)) for values in (found.answer, found.truth))
     if not answer.any() or not truth.any():
@@ -110,13 +114,12 @@ def distance(found: UnknownField, counts: Mask, grid: Grid) -> float:
     return float(np.linalg.norm(places @ answer / answer.sum() - places @ truth / truth.sum()))
 
 
-MEASURES: Mapping[str, Callable[[UnknownField, Mask, Grid], float]] = {
+MEASURES: Mapping[str, Callable[[UnknownField, Mask], float]] = {
     "correlation": correlation,
     "relative_error": relative_error,
     "total": total,
-    "distance": distance,
 }
-"""Quantity -> its function of an unknown, the cells that count and their grid."""
+"""Quantity -> its function of an unknown and the cells that count."""
 
 
 def _departure(values: Array | None, found: UnknownField, counts: Mask) -> Array:

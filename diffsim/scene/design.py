@@ -137,7 +137,7 @@ def check_design(scene: Description) -> None:
                 raise SceneError(f"maximise[{number}].{key}: expected one of {known}, found {name!r}; {nearest(name, scene.monitors)}")
         if scene.monitors[model.over].measure != "mode":
             raise SceneError(
-                f'objective[{number}].over: expected a monitor with measure = "mode", which tells what goes from what comes back, found '
+                f'maximise[{number}].over: expected a monitor with measure = "mode", which tells what goes from what comes back, found '
                 f"{model.over!r}, which measures all power; change its measure"
             )
     if not scene.maximise:
@@ -177,12 +177,16 @@ def _light(equation: Equation, key: str) -> Maxwell:
     return equation
 
 
-def _axis(equation: Maxwell, axis: str, key: str) -> str:
-    """The letter of an axis in the equation, by its name in the scene."""
+def _axis(equation: Maxwell, axis: str, at: float, key: str) -> str:
+    """The letter in the equation of an axis, by its name in the scene; it refuses a place outside of the grid."""
     if axis not in equation.grid.axes:
         known = equation.grid.axes
         raise SceneError(f"{key}.axis: expected one of {', '.join(known)}, found {axis!r}; {nearest(axis, known)}")
-    return equation.cell.axes[equation.grid.axes.index(axis)]
+    number = equation.grid.axes.index(axis)
+    along = equation.grid.coordinates(number)
+    if not along[0] <= at <= along[-1]:
+        raise SceneError(f"{key}.at: expected {along[0]:g} to {along[-1]:g}, found {at:g}; move it into the grid")
+    return equation.cell.axes[number]
 
 
 def _mode(equation: Maxwell, eps: Array, axis: str, at: float, frequency: float, order: int) -> Mode:
@@ -207,7 +211,7 @@ def sent(scene: Description, equation: Equation, eps: Array, wavelets: Mapping[s
             continue
         key, mode = f"sources.{name}.mode", model.mode
         light = _light(equation, key)
-        axis = _axis(light, mode.axis, key)
+        axis = _axis(light, mode.axis, mode.at, key)
         with prefix_error(key):
             shape = _mode(light, eps, axis, mode.at, mode.frequency, mode.order)
             found[name] = mode_source(light, axis, mode.at, shape, wavelets[name])
@@ -228,7 +232,7 @@ def watched_of(scene: Description, equation: Equation, eps: Array) -> Watched | 
     modes = {}
     planes = {}
     for name, model in scene.monitors.items():
-        axis = _axis(light, model.axis, f"monitors.{name}")
+        axis = _axis(light, model.axis, model.at, f"monitors.{name}")
         with prefix_error(f"monitors.{name}"):
             planes[name] = Plane(axis, model.at, model.low, model.high)
             if model.measure == "mode":
