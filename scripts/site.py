@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ("optimise.iterations=1", "truth.refine=1")
+SMALL = ("optimise.iterations=1", "stage=[]")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -53,10 +53,12 @@ def gallery(scenes: Mapping[str, Path], changes: tuple[str, ...] = ()) -> dict[s
     found: dict[str, str | bytes] = {}
     entries = []
     for name, path in scenes.items():
-        text, figures = scene_page(name, path, changes)
-        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
         scene = Scene.load(path)
-        entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{next(iter(figures))})\n")
+        same = ("truth.refine=1",) if changes and scene.truth is not None else ()
+        text, figures = scene_page(name, path, (*changes, *same))
+        shown = next((file for file in figures if file.startswith("unknown")), next(iter(figures)))
+        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
+        entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{shown})\n")
     note = "\nThe searches of this build were cut short.\n" if changes else ""
     head = "# Gallery\n\nThe scenes that come with diffsim. Each page is made from the scene's file, and from a run of it.\n"
     return found | {"gallery/index.md": "\n".join([head + note, *entries])}

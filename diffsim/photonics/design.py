@@ -20,9 +20,9 @@ from diffsim.optimize.smoothing import smooth
 from diffsim.typing import Array
 
 RIGHT_ANGLE, BESIDE = 0.5 * (math.sqrt(2) - 1), 1.5
-"""How far an opening by a disc of diameter 1 moves away from the corner of a right angle; and cells that are neighbours are less far apart."""
+"""How far an opening by a disc of diameter 1 stays away from a right angle; neighbouring cells are less than the second number apart."""
 ROUND_OFF = 1e-6
-"""A field that differs from another one by less than this part of upper - lower is the same."""
+"""Fields whose values differ by less than this part of the larger of both materials are the same."""
 
 
 def projected(density: Any, radius: float, steepness: float, threshold: float = 0.5) -> Any:
@@ -157,7 +157,7 @@ class Density:
         """
         if np.shape(values) != tuple(self.shape):
             raise ShapeError(f"field: expected shape {tuple(self.shape)}, got {np.shape(values)}; give one value for each cell")
-        near = ROUND_OFF * (self.upper - self.lower)
+        near = ROUND_OFF * max(abs(self.lower), abs(self.upper))
         known = (np.asarray(self.reference, float), np.asarray(self.to_field(self.theta)))
         if not any(np.abs(values - each)[self.mask].max(initial=0.0) <= near for each in known):
             raise ParameterError("field: expected the reference, because the filter cannot be undone, got another field; give that")

@@ -35,6 +35,12 @@ from diffsim.typing import Array
 
 OF_TRUTH = ("correlation", "relative_error", "total", "distance")
 """Acceptance figures that compare the answer with the truth."""
+NEEDS = {
+    "misfit_over_noise": "[[misfit]]",
+    "transmission": "[[maximise]]",
+    "feature_size": 'an unknown with type = "density"',
+}
+"""Acceptance figures of what a scene need not have."""
 MOSTLY = 0.5
 """If more than this part of all cells is land, a message asks for the sign of the depth."""
 
@@ -185,6 +191,10 @@ def _check_names(scene: Description) -> None:
             raise SceneError(f"penalty[{number}].unknown: expected one of {', '.join(scene.unknowns)}, found {penalty.unknown!r}; {remedy}")
     for number, accept in enumerate(scene.accept):
         known_names = _judged(scene, accept.quantity)
+        if not known_names and accept.quantity in NEEDS:
+            raise SceneError(
+                f"accept[{number}].quantity: expected {NEEDS[accept.quantity]}, which {accept.quantity} is of, found none; choose another"
+            )
         if accept.quantity != "loss_reduction" and (accept.of not in known_names if accept.of else len(set(known_names)) > 1):
             found = repr(accept.of) if accept.of else "none"
             raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {found}; name one")

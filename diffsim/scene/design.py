@@ -105,9 +105,9 @@ def measures_of(
     scene: Description, watched: Watched | None, first: Mapping[Where, Array], last: Mapping[Where, Array]
 ) -> dict[str, tuple[float, float]]:
     """The transmission of each objective at each frequency, the mean over shots, from the predictions of the start and of the answer."""
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     for model in scene.maximise:
-        assert watched is not None  # a scene with objectives has monitors
+        assert watched is not None  # a scene that maximises has monitors
         part = transmissions(watched, model)
         ends = []
         for predicted in (first, last):

@@ -84,7 +84,7 @@ class Objective:
                 terms[f"{label} [{number}]" if label in terms else label] = (where,), misfits
         for number, design in enumerate(problem.scene.maximise):
             watched = problem.setup.watched
-            assert watched is not None  # a scene with objectives has monitors
+            assert watched is not None  # a scene that maximises has monitors
             label, part = label_of(design), transmissions(watched, design)
             places = tuple(("traces", state) for state in part.states)
             terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)

@@ -13,6 +13,8 @@ from diffsim.photonics import Monitors, Plane, mode_source, slab_mode
 from diffsim.scene import Outcome, Scene
 from diffsim.scene.objective import Objective
 from diffsim.scene.truth import observe
+from tests.scene.tiny import ACOUSTIC
+from tests.scene.tiny import scene as tiny
 
 EXACT = 1e-12
 STEPS = 170
@@ -120,6 +122,10 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"stage": [{"steepness": {"ep": 1.0}}]}, "stage[0].steepness.ep: expected one of eps, found 'ep'"),
     ({"equation": {"type": "acoustic"}, "monitors": {}}, "[monitors.NAME] together"),
     ({"accept": [{"quantity": "correlation", "at_least": 0.5}]}, "accept[0].quantity: expected [truth], which correlation compares"),
+    (
+        {"accept": [{"quantity": "misfit_over_noise", "at_most": 2.0}]},
+        "accept[0].quantity: expected [[misfit]], which misfit_over_noise is of",
+    ),
     ({"accept": [{"quantity": "transmission", "of": "sent", "at_least": 0.5}]}, "accept[0].of: expected one of out, found 'sent'"),
 ]
 
@@ -173,3 +179,10 @@ def test_power_that_passes_is_measured_in_both_directions() -> None:
     assert shares["out"] == pytest.approx(1.0, abs=0.02) and shares["mode"] == pytest.approx(1.0, abs=0.02)
     assert shares["back"] == pytest.approx(-shares["out"], rel=1e-12)
     assert 1 - parts["1 - transmission of mode back over sent"] < 0.01
+
+
+def test_figures_of_designs_need_one() -> None:
+    for quantity, needed in (("transmission", "[[maximise]]"), ("feature_size", 'an unknown with type = "density"')):
+        with pytest.raises(SceneError) as caught:
+            tiny(ACOUSTIC, accept=[{"quantity": quantity, "at_least": 0.5}]).problem("f64")
+        assert f"accept[0].quantity: expected {needed}, which {quantity} is of, found none" in str(caught.value)
