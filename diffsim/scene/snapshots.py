@@ -34,7 +34,7 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
     """
     setup = problem.setup
     states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit)) or _electric(setup)
-    plane = _plane(problem)
+    plane = _plane(problem, answer)
     shape = [n for axis, n in enumerate(setup.grid.shape) if plane is None or axis != plane[0]]
     block = _block(shape, VALUES // (2 * INSTANTS * len(states)))
     every = -(-setup.steps // SEEN)
@@ -81,16 +81,22 @@ def _film(
     return found
 
 
-def _plane(problem: Problem) -> Plane | None:
-    """In 3-D, the plane across the middle axis through the sources of the shot, else through free cells, else receivers; otherwise None."""
+def _plane(problem: Problem, answer: Mapping[str, Array]) -> Plane | None:
+    """In 3-D, the plane across the middle axis through the sources of the shot, else through the largest change of the answer, else through
+    the receivers; otherwise None."""
     setup = problem.setup
     if setup.grid.ndim < 3:
         return None
     coordinates = setup.grid.coordinates(1)
     fired, heard = ([points[:, 1] for points in found.values()] for found in (setup.shots[0].sources, setup.receivers))
-    free = [coordinates[np.nonzero(mask)[1]] for mask in problem.free.values() if mask.shape == setup.grid.shape and not mask.all()]
-    middle = next((along for along in (*fired, *free, *heard) if len(along)), coordinates).mean()
-    return 1, int(np.argmin(np.abs(coordinates - middle)))
+    changes = [np.abs(np.asarray(answer[name], float) - before) for name, before in problem.start.items()]
+    moved = [
+        coordinates[np.unravel_index(change.argmax(), change.shape)[1]].reshape(1)
+        for change in changes
+        if change.shape == setup.grid.shape and change.any()
+    ]
+    along = next((each for each in (*fired, *moved, *heard) if len(each)), coordinates)
+    return 1, int(np.argmin(np.abs(coordinates - along.mean())))
 
 
 def _block(shape: Sequence[int], most: int) -> int:
