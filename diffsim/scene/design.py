@@ -167,6 +167,15 @@ def medium_of(scene: Description) -> tuple[str, FieldModel]:
     raise SceneError(f"fields.{MEDIUM}: expected the permittivity, of whose waveguides the modes are, found none; add it")
 
 
+def require_light(scene: Description, equation: Equation) -> None:
+    """Refuse modes and monitors of an equation that has none.
+
+    Raises:
+        SceneError: the message names the key.
+    """
+    _light(equation, next((f"sources.{name}.mode" for name, model in scene.sources.items() if model.mode is not None), "monitors"))
+
+
 def _light(equation: Equation, key: str) -> Maxwell:
     """The equation, if it has modes."""
     if not isinstance(equation, Maxwell) or equation.grid.ndim != 2 or MEDIUM not in equation.parameters:

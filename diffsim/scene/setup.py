@@ -11,7 +11,7 @@ from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityErro
 from diffsim.grid import Grid
 from diffsim.photonics import Source
 from diffsim.scene.data import load_dataset
-from diffsim.scene.design import Watched, medium_of, sent, watched_of
+from diffsim.scene.design import Watched, medium_of, require_light, sent, watched_of
 from diffsim.scene.domains import domain, everywhere, lengths, of_source
 from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
@@ -258,6 +258,7 @@ def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mappin
     """The currents of modes, and the monitors."""
     if not scene.monitors and all(model.mode is None for model in scene.sources.values()):
         return {}, None
+    require_light(scene, equation)
     key, model = medium_of(scene)
     eps = build_field(model, Place(equation.grid, base, key))
     return sent(scene, equation, eps, wavelets), watched_of(scene, equation, eps)

@@ -94,6 +94,8 @@ def test_a_design_is_better_and_binary(tmp_path: Path) -> None:
     assert outcome.accepted[0].value == after
     assert not outcome.traces and not outcome.sources and set(outcome.lines) == {"mode of Jz", "monitor sent", "monitor out"}
     assert set(outcome.snapshots) == {"Ez"} and {row.stage for row in outcome.history} == {1, 2}
+    first, second = (next(row.loss for row in outcome.history if row.stage == stage) for stage in (1, 2))
+    assert second < 0.9 * first  # the second stage goes on from the densities of the first
     again = Outcome.load(tmp_path)
     assert again.measured == outcome.measured and np.array_equal(again.lines["mode of Jz"], outcome.lines["mode of Jz"])
     resumed = bend().run(tmp_path, precision="f64", resume=True)
@@ -120,7 +122,10 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"optimise": {"method": "gauss-newton"}, "stage": []}, 'optimise.method: expected "L-BFGS-B" or "adam" with [[maximise]]'),
     ({"stage": [{"lowpass": 1.0}]}, "stage[0]: expected no lowpass and no highpass with [[maximise]]"),
     ({"stage": [{"steepness": {"ep": 1.0}}]}, "stage[0].steepness.ep: expected one of eps, found 'ep'"),
-    ({"equation": {"type": "acoustic"}, "monitors": {}}, "[monitors.NAME] together"),
+    (
+        {"equation": {"type": "acoustic"}},
+        "sources.Jz.mode: expected the equation maxwell on two axes, with one permittivity, found Acoustic on 2",
+    ),
     ({"accept": [{"quantity": "correlation", "at_least": 0.5}]}, "accept[0].quantity: expected [truth], which correlation compares"),
     (
         {"accept": [{"quantity": "misfit_over_noise", "at_most": 2.0}]},
