@@ -123,8 +123,8 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"stage": [{"lowpass": 1.0}]}, "stage[0]: expected no lowpass and no highpass with [[maximise]]"),
     ({"stage": [{"steepness": {"ep": 1.0}}]}, "stage[0].steepness.ep: expected one of eps, found 'ep'"),
     (
-        {"equation": {"type": "acoustic"}},
-        "sources.Jz.mode: expected the equation maxwell on two axes, with one permittivity, found Acoustic on 2",
+        {"equation": {"type": "acoustic"}, "sources": {"f": {"mode": MODE, "wavelet": PACKET}}},
+        "sources.f.mode: expected the equation maxwell on two axes, with one permittivity, found Acoustic on 2",
     ),
     ({"accept": [{"quantity": "correlation", "at_least": 0.5}]}, "accept[0].quantity: expected [truth], which correlation compares"),
     (
