@@ -149,7 +149,7 @@ class Density:
         return dnp.where(self.mask, values, np.asarray(self.reference, float)).astype(self.dtype)
 
     def from_field(self, values: Array) -> npt.NDArray[np.float64]:
-        """The densities at which the search begins. Of another field they are not known, for the filter cannot be undone.
+        """The densities at which the search begins. Those of another field are not known, for the filter cannot be undone.
 
         Raises:
             ShapeError: a field of another shape.
