@@ -182,7 +182,7 @@ class Density:
 
     @property
     def _densities(self) -> npt.NDArray[np.float64]:
-        """Of the reference, over all cells."""
+        """The densities of the reference, over all cells."""
         return np.clip((np.asarray(self.reference, float) - self.lower) / (self.upper - self.lower), 0.0, 1.0)
 
 
