@@ -30,6 +30,7 @@ from diffsim.scene.parts import (
     Gaussian,
     Layers,
     LineOfPoints,
+    Packet,
     PointSet,
     Resampled,
     Ricker,
@@ -205,6 +206,9 @@ def wavelet_values(part: Wavelet, times: Array, key: str) -> Array:
             delay = 1.2 / part.frequency if part.delay is None else part.delay
             a = (np.pi * part.frequency * (times - delay)) ** 2
             values = part.amplitude * (1 - 2 * a) * np.exp(-a)
+        elif isinstance(part, Packet):
+            late = times - (5 * part.width if part.delay is None else part.delay)
+            values = part.amplitude * np.cos(2 * np.pi * part.frequency * late) * np.exp(-0.5 * (late / part.width) ** 2)
         else:
             values = part.amplitude * np.exp(-0.5 * ((times - part.delay) / part.width) ** 2)
     if not np.isfinite(values).all():
