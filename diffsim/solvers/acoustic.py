@@ -35,8 +35,9 @@ class Acoustic(Equation):
 
     Inputs: wave speed `c` (m/s, at cell centres); initial pressures `p` and `p_prev` (one dt earlier; Pa, zero if left out);
     amplitudes of the point sources `f` (Pa/m in one dimension, Pa in two, Pa m in three). `boundary` sets the edges: "zero" reflects with
-    a change of sign, "mirror" without, "periodic" joins opposite edges. A free surface is the rule "odd_image" of a side without a layer: p = 0 on the side itself, half a cell beyond
-    the outermost centres. Through sides with a `layer` (C-PML, the better one) or a `sponge` waves leave.
+    a change of sign, "mirror" without, "periodic" joins opposite edges. A free surface is the rule "odd_image" of a side without a layer:
+    p = 0 on the side itself, half a cell beyond the outermost centres. Through sides with a `layer` (C-PML, the better one) or a `sponge`
+    waves leave.
 
     Args:
         grid: spacing in metres.

@@ -225,7 +225,7 @@ def test_a_metal_reflects_as_drude_says() -> None:
 
 
 COMES_BACK = {0: 1e-5, 60: 1e-3}
-"""Angle -> bound of the amplitude that comes back from 20 cells at ten cells a wavelength; measured 6.3e-6 and 6.1e-4, which is still on its way."""
+"""Angle -> bound of what is left between 20 cells of layer, at ten cells a wavelength; measured 6.3e-6, and 6.1e-4 still on its way."""
 
 
 @pytest.mark.parametrize("angle", COMES_BACK)
