@@ -13,11 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes", "waveguide_bend")]
+LONG = [
+    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "migration", "navier_stokes", "waveguide_bend")
+]
 """Pages whose code takes long."""
 WORKED = [
     ROOT / "docs" / f"{name}.md"
-    for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
+    for name in ("boundary_control", "crank_nicolson", "dg", "migration", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
 ]
 """Worked examples: they state what they print, and draw their figure."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from diffsim.certificate import Line
-from diffsim.scene.assemble import Problem
+from diffsim.scene.assemble import Problem, masking
 from diffsim.scene.fields import build_mask
 from diffsim.scene.model import Mask
 from diffsim.scene.outcome import Compared, UnknownField
@@ -46,7 +46,8 @@ def _judge(
         counts = problem.free[of]
         if accept.within is not None:
             setup = problem.setup
-            counts = build_mask(accept.within, setup.alike(of, problem.known), setup.place(of, f"accept[{number}].within"))
+            known = masking(setup, of, problem.known, problem.start)
+            counts = build_mask(accept.within, known, setup.place(of, f"accept[{number}].within"))
         measure = correlation if accept.quantity == "correlation" else relative_error
         name, value = f"{accept.quantity.replace('_', ' ')} of {of}", measure(unknowns[of], counts)
     low = -np.inf if accept.at_least is None else accept.at_least

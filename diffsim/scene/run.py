@@ -94,7 +94,7 @@ def run_scene(
         problem = assemble(scene, precision, out, workers=crew)
         for line in absorbed(problem.setup, problem.free):
             watcher.note(f"note: {line}")
-        identity = identify(scene, precision)
+        identity = identify(problem.scene, precision)
         if out is not None:
             check_folder(out, identity, resume)
             stack.enter_context(held(out))

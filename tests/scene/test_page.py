@@ -59,6 +59,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Sources": parts.Sources,
     "Wavelet ricker": parts.Ricker,
     "Wavelet pulse": parts.Pulse,
+    "Wavelet file": parts.Sampled,
     "Truth": schema.Truth,
     "Data": schema.Data,
     "Unknowns": schema.UnknownModel,
