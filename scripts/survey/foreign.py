@@ -33,7 +33,7 @@ def yours(model: Model) -> list[str]:
     raw = f', axes = ["x", "z"], shape = [{x.size}, {z.size}]' if of_model == "bin" else ""
     line = "{{start = [{0}, {1}], stop = [{0}, {2}], count = {3}}}"
     shots, receivers = (line.format(at.depth, each[0], each[-1], len(each)) for each in (at.shots, at.receivers))
-    count = round(model.seconds / at.sample) + 1
+    count = int(model.seconds / at.sample + 1e-6) + 1
     order = f', axes = ["shot", "receiver", "time"], shape = [{len(at.shots)}, {len(at.receivers)}, {count}]' if of_records == "bin" else ""
     changes = [
         f"name={model_name(model)}",

@@ -29,6 +29,8 @@ FINER = 1.5
 """Cells of the program along an axis for one of the search."""
 EDGE, BEYOND = 100, 10
 """Cells of the program that absorb at each side but the upper one, and those between them and the model."""
+OPEN = ("equation.boundary=zero", "grid.origin=[0.0, 0.0]", "grid.shape=[97, 241]")
+"""What `--set` changes of `fwi.toml` where there is open water in place of the free surface: a layer above too."""
 PARTS = 4
 """Points of a cell along each axis whose mean is its wave speed."""
 NOISE = 0.02
@@ -50,7 +52,7 @@ class Geometry:
         step = 2 * model.spacing  # three cells of the program
         first, between = 3 * round(0.06 * model.width / step / 3), round(0.88 * model.width / step / (model.shots - 1))
         self.shots = step * (first + between * np.arange(model.shots))
-        self.receivers = np.arange(2 * step, model.width - 2 * step + 1e-6, 2 * step)
+        self.receivers = np.arange(3 * step, model.width - 2 * step + 1e-6, 2 * step)
         self.sample = round(24e3 / model.frequency) * 1e-6
         self.delay = 1.2 / model.frequency
 
@@ -59,9 +61,9 @@ def nodes(first: float, last: float, spacing: float) -> Array:
     return first + spacing * np.arange(round((last - first) / spacing) + 1)
 
 
-def mesh(model: Model, spacing: float, margin: float = 0.0) -> tuple[Array, Array]:
-    """Depths as a column and distances as a row, with a margin at each side but the upper one."""
-    return nodes(0.0, model.depth + margin, spacing)[:, None], nodes(-margin, model.width + margin, spacing)[None, :]
+def mesh(model: Model, spacing: float, margin: float = 0.0, above: float = 0.0) -> tuple[Array, Array]:
+    """Depths as a column and distances as a row, with a margin at each side, and another one above."""
+    return nodes(-above, model.depth + margin, spacing)[:, None], nodes(-margin, model.width + margin, spacing)[None, :]
 
 
 def averaged(speed: Callable[[Array, Array], Array], z: Array, x: Array) -> Array:
@@ -71,20 +73,21 @@ def averaged(speed: Callable[[Array, Array], Array], z: Array, x: Array) -> Arra
     return sum(speed(z + a * dz, x + b * dx) for a in shifts for b in shifts) / PARTS**2
 
 
-def records(model: Model) -> Array:
-    """Shots x samples x receivers, by survey.c."""
+def records(model: Model, surface: bool = True) -> Array:
+    """Shots x samples x receivers, by survey.c; below a free surface, or in open water."""
     at = Geometry(model)
     margin = (EDGE + BEYOND) * at.fine
-    z, x = mesh(model, at.fine, margin)
+    above = 0.0 if surface else margin
+    z, x = mesh(model, at.fine, margin, above)
     c = averaged(lambda z, x: model.speed(np.minimum(z, model.depth), np.clip(x, 0.0, model.width)), z, x)
     every = math.ceil(at.sample * c.max() / (0.5 * at.fine))
     dt = at.sample / every
     steps = round(model.seconds / dt) + 1
     t = (np.arange(steps) + 0.5) * dt - at.delay
     integral = t * np.exp(-((np.pi * model.frequency * t) ** 2))  # of the Ricker wavelet
-    places = [(round(at.depth / at.fine), round((x + margin) / at.fine)) for x in (*at.shots, *at.receivers)]
+    places = [(round((at.depth + above) / at.fine), round((x + margin) / at.fine)) for x in (*at.shots, *at.receivers)]
     given = b"".join(np.ascontiguousarray(part, float).tobytes() for part in (c, integral, np.array(places)))
-    sizes = (*c.shape, at.fine, dt, steps, every, len(at.shots), len(at.receivers), EDGE)
+    sizes = (*c.shape, at.fine, dt, steps, every, len(at.shots), len(at.receivers), EDGE, int(surface))
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([str(compiled(Path(folder))), *map(str, sizes)], input=given, capture_output=True, check=True)
     found = np.frombuffer(done.stdout, np.float32).reshape(len(at.shots), -1, len(at.receivers)).astype(float)
@@ -145,22 +148,24 @@ def write_model(path: Path, values: Array, spacing: float) -> None:
     write_segy(path, values, round(1e3 * spacing), [{segyio.TraceField.CDP: k + 1} for k in range(values.shape[1])])
 
 
-def make(folder: Path, model: Model) -> None:
-    """Write the files of a survey."""
+def make(folder: Path, model: Model, surface: bool = True) -> None:
+    """Write the files of a survey; below a free surface, or in open water, for which `OPEN` changes the scene."""
     folder.mkdir(parents=True, exist_ok=True)
     z, x = mesh(model, model.spacing)
     of_model, of_records = model.files
     write_model(folder / f"true.{of_model}", averaged(model.speed, z, x), model.spacing)
     write_model(folder / f"start.{of_model}", model.start(z, x), model.spacing)
-    write_records(folder / f"records.{of_records}", records(model), Geometry(model))
+    write_records(folder / f"records.{of_records}", records(model, surface), Geometry(model))
     shutil.copy(HERE / "fwi.toml", folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
-    folder: Path = parser.parse_args().folder
-    make(folder, next(iter(MODELS.values())))
+    parser.add_argument("--open", action="store_true", help="open water above, in place of a free surface")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    make(folder, next(iter(MODELS.values())), not given.open)
     print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}")
 
 

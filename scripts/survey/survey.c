@@ -1,9 +1,9 @@
 /* Seismograms of a survey: acoustic waves on a staggered grid, fourth order in space, second in time. No part of diffsim.
 
    dv/dt = -grad p,  dp/dt = -c^2 div v + c^2 s(t) delta(x - x_s),  so p_tt = c^2 (laplace p + s'(t) delta(x - x_s)).
-   The first row is a free surface: p = 0 there, and p is odd and vz even about it. EDGE cells at the three other sides absorb.
+   If SURFACE is 1, the first row is a free surface: p = 0 there, and p is odd and vz even about it. EDGE cells at the other sides absorb.
 
-   Usage: survey NZ NX H DT STEPS EVERY SHOTS RECEIVERS EDGE < input > output
+   Usage: survey NZ NX H DT STEPS EVERY SHOTS RECEIVERS EDGE SURFACE < input > output
    Input (f64): c (NZ x NX), s (STEPS), then pairs of whole numbers (row, column) of the shots and of the receivers.
    Output (f32): p at the receivers after every EVERY steps, shots x samples x receivers. */
 #include <math.h>
@@ -21,12 +21,12 @@ static double *take(size_t count) {
 }
 
 int main(int count, char **given) {
-  if (count != 10) {
-    fprintf(stderr, "survey: expected 9 arguments, got %d\n", count - 1);
+  if (count != 11) {
+    fprintf(stderr, "survey: expected 10 arguments, got %d\n", count - 1);
     return 1;
   }
   const int nz = atoi(given[1]), nx = atoi(given[2]), steps = atoi(given[5]), every = atoi(given[6]);
-  const int shots = atoi(given[7]), receivers = atoi(given[8]), edge = atoi(given[9]);
+  const int shots = atoi(given[7]), receivers = atoi(given[8]), edge = atoi(given[9]), surface = atoi(given[10]);
   const double h = atof(given[3]), dt = atof(given[4]);
   const size_t cells = (size_t)nz * nx;
   const int samples = (steps - 1) / every + 1;
@@ -34,7 +34,7 @@ int main(int count, char **given) {
   double *damp = malloc(cells * sizeof *damp);
   for (int i = 0; i < nz; i++)
     for (int j = 0; j < nx; j++) {
-      int z = nz - 1 - i, x = j < nx - 1 - j ? j : nx - 1 - j, near = z < x ? z : x;
+      int z = surface || nz - 1 - i < i ? nz - 1 - i : i, x = j < nx - 1 - j ? j : nx - 1 - j, near = z < x ? z : x;
       double depth = near < edge ? (edge - near) / (double)edge : 0.0;
       damp[(size_t)i * nx + j] = exp(-0.02 * depth * depth);
     }

@@ -14,6 +14,7 @@ from diffsim.grid import Grid
 from diffsim.scene import Scene
 from diffsim.scene.completed import completed, stable_step
 from diffsim.scene.fields import wavelet_values
+from diffsim.scene.notes import notes_of
 from diffsim.scene.parts import Sampled
 from diffsim.solvers import Acoustic, Elastic, Heat, ViscoAcoustic
 from tests.scene.tiny import ACOUSTIC, HEAT
@@ -159,3 +160,34 @@ def test_dipoles_and_sincs_reach_the_simulation() -> None:
     sources, receivers = setup.placed({"f": np.zeros((1, 2))})["f"], setup.placed({"p": np.zeros((1, 2))})["p"]
     assert sources.interpolation == "sinc" and np.array_equal(sources.dipole, [[1.0, 0.0]])
     assert receivers.interpolation == "linear" and np.array_equal(receivers.dipole, [[0.0, 2.0]])
+
+
+def test_density_and_attenuation_are_known_or_sought() -> None:
+    """A directional source in a medium whose speed, density and quality factor are found together."""
+    made = tables(
+        equation={"type": "visco_acoustic", "order": 4, "Q": "given", "frequency": 40.0, "layer": 3},
+        sources={"q": ACOUSTIC["sources"]["f"] | {"dipole": [0.0, 1.0]}},
+        unknowns={
+            "c": ACOUSTIC["unknowns"]["c"],
+            "rho": {"start": {"constant": 2000.0}, "scale": 100.0},
+            "Q": {"start": {"constant": 30.0}, "transform": "log", "scale": 0.3},
+        },
+    )
+    truth = {"rho": {"constant": 2100.0}, "Q": {"constant": 40.0}}
+    made["truth"]["fields"] |= truth
+    made["accept"] = []
+    outcome = Scene(**made).run(precision="f64")
+    assert all(np.abs(outcome.unknowns[name].gradient_first).max() > 0 for name in ("c", "rho", "Q"))
+    first, last = (sum(parts[k] for parts in outcome.loss_parts.values()) for k in (0, 1))
+    assert last < 0.5 * first
+
+
+def test_receivers_beside_a_source_are_noted() -> None:
+    made = tables(receivers__p={"points": [[40.0, 39.0], [100.0, 110.0]]})
+    (note,) = (line for line in notes_of(Scene(**made).problem("f64")) if line.startswith("misfit"))
+    assert (
+        note.startswith("misfit[0]: receivers of p within a cell of the source in 1 shot (shot 0 is one)")
+        and "offset = [50, 1.0e6]" in note
+    )
+    far = tables(receivers__p=made["receivers"]["p"], misfit=[{"of": "traces", "state": "p", "offset": [20.0, 1e6]}])
+    assert not any(line.startswith("misfit") for line in notes_of(Scene(**far).problem("f64")))
