@@ -191,3 +191,12 @@ def test_receivers_beside_a_source_are_noted() -> None:
     )
     far = tables(receivers__p=made["receivers"]["p"], misfit=[{"of": "traces", "state": "p", "offset": [20.0, 1e6]}])
     assert not any(line.startswith("misfit") for line in notes_of(Scene(**far).problem("f64")))
+
+
+def test_a_coarse_grid_is_noted_with_the_spacing_that_it_needs() -> None:
+    made = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 40.0}))
+    (note,) = (line for line in notes_of(made.problem("f64")) if line.startswith("grid"))
+    assert note.startswith("grid: 2 cells of 10 in the shortest wave of sources.f (2000 m/s at 2.5 times 40 Hz)")
+    assert note.endswith("cells of 5, or a frequency of 20 Hz")
+    fine = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 20.0}))
+    assert not any(line.startswith("grid") for line in notes_of(fine.problem("f64")))
