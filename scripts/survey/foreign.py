@@ -36,7 +36,6 @@ def yours(model: Model) -> list[str]:
     count = int(model.seconds / at.sample + 1e-6) + 1
     order = f', axes = ["shot", "receiver", "time"], shape = [{len(at.shots)}, {len(at.receivers)}, {count}]' if of_records == "bin" else ""
     changes = [
-        f"name={model_name(model)}",
         f"grid.shape=[{z.size - 1}, {x.size}]",
         f"grid.spacing={h}",
         f"grid.origin=[{h / 2}, 0.0]",
@@ -55,10 +54,6 @@ def yours(model: Model) -> list[str]:
         f'data.p={{path = "records.{of_records}", dt = {at.sample}{order}}}',
         f'receivers.p={{lines = [{receivers}], interpolation = "sinc"}}',
     ]
-
-
-def model_name(model: Model) -> str:
-    return next(name for name, each in MODELS.items() if each is model)
 
 
 def errors(outcome: Outcome, model: Model) -> dict[str, float]:
