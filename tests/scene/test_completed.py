@@ -161,7 +161,7 @@ def test_density_and_attenuation_are_known_or_sought() -> None:
     """A directional source in a medium whose speed, density and quality factor are found together, at the time step that follows."""
     made = tables(
         time={"duration": 0.05},
-        equation={"type": "visco_acoustic", "order": 4, "Q": "given", "frequency": 40.0, "layer": 3},
+        equation={"type": "visco_acoustic", "order": 4, "Q": "given", "frequency": 40.0},
         sources={"q": ACOUSTIC["sources"]["f"] | {"dipole": [0.0, 1.0]}},
         unknowns={
             "c": ACOUSTIC["unknowns"]["c"],
