@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ("optimise.iterations=1", "truth.refine=1")
+SMALL = ("optimise.iterations=1", "stage=[]")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -53,10 +53,12 @@ def gallery(scenes: Mapping[str, Path], changes: tuple[str, ...] = ()) -> dict[s
     found: dict[str, str | bytes] = {}
     entries = []
     for name, path in scenes.items():
-        text, figures = scene_page(name, path, changes)
-        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
         scene = Scene.load(path)
-        entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{next(iter(figures))})\n")
+        same = ("truth.refine=1",) if changes and scene.truth is not None else ()
+        text, figures = scene_page(name, path, (*changes, *same))
+        shown = next((file for file in figures if file.startswith("unknown")), next(iter(figures)))
+        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
+        entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{shown})\n")
     note = "\nThe searches of this build were cut short.\n" if changes else ""
     head = "# Gallery\n\nThe scenes that come with diffsim. Each page is made from the scene's file, and from a run of it.\n"
     return found | {"gallery/index.md": "\n".join([head + note, *entries])}
@@ -73,5 +75,8 @@ def scene_page(name: str, path: Path, changes: tuple[str, ...]) -> tuple[str, di
         parts += [f"## {picture.title}", f"![{picture.title}]({name}_{file_name(picture)})", picture.caption]
     parts += ["## Acceptance", "| figure | value | limit | verdict |\n|---|---|---|---|"]
     parts[-1] += "".join(f"\n| {line.name} | {number(line.value)} | {line.limit} | {line.verdict} |" for line in outcome.accepted)
+    if outcome.measured:
+        parts += ["## Measured", "| figure | at the start | at the answer |\n|---|---|---|"]
+        parts[-1] += "".join(f"\n| {name} | {start:.3f} | {end:.3f} |" for name, (start, end) in outcome.measured.items())
     parts += ["## The scene", f"```toml\n{path.read_text(encoding='utf-8')}```"]
     return "\n\n".join(parts) + "\n", figures

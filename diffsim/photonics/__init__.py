@@ -3,6 +3,8 @@
 from diffsim.photonics.beams import gaussian_beam as gaussian_beam
 from diffsim.photonics.beams import line_source as line_source
 from diffsim.photonics.beams import mode_source as mode_source
+from diffsim.photonics.design import Density as Density
+from diffsim.photonics.design import feature_size as feature_size
 from diffsim.photonics.design import projected as projected
 from diffsim.photonics.modes import Mode as Mode
 from diffsim.photonics.modes import slab_mode as slab_mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -75,7 +75,7 @@ class Chart:
 
     Attributes:
         axes: of the grid.
-        views: one in 2-D, three middle planes in 3-D, none in 1-D.
+        views: one in 2-D, three planes across the axes in 3-D, the middle ones unless others are asked for, none in 1-D.
         land: cells where nothing moves; None: there are none.
         sources: forcing -> positions.
         receivers: state -> positions.
@@ -110,6 +110,13 @@ class Chart:
         shown = {state: p for state, p in (receivers or {}).items() if len(p)}
         fired = {forcing: p for forcing, p in (sources or {}).items() if len(p)}
         return cls(axes, _views(axes, planes), land, fired, shown, {state: spread(p, CLOSE) for state, p in shown.items()})
+
+    def through(self, values: npt.NDArray[Any]) -> Chart:
+        """The same with its planes, in 3-D, through the largest magnitude of values over the cells."""
+        sizes = np.abs(np.nan_to_num(np.asarray(values, float)))
+        if len(self.axes) < 3 or not sizes.any():
+            return self
+        return replace(self, views=_views(self.axes, [int(index) for index in np.unravel_index(sizes.argmax(), sizes.shape)]))
 
 
 def spread(positions: Array, count: int) -> list[int]:

@@ -24,8 +24,15 @@ ROBUST, GRAIN = 0.99, 0.999
 """Quantiles at which the colours of gradients and of residuals end."""
 
 
-def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
-    """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start."""
+def unknown(name: str, found: UnknownField, chart: Chart, design: bool = False) -> Picture:
+    """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start.
+
+    Args:
+        name: of the unknown.
+        found: the unknown.
+        chart: the grid.
+        design: whether it is a design, of which there are no data.
+    """
     hidden, free = chart.land, free_cells(chart, found)
     edge = outline(chart, found)
     fields = {"start": found.start, "answer": found.answer}
@@ -33,6 +40,7 @@ def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     if found.truth is not None:
         fields = {"truth": found.truth, **fields}
         first, other, left = "truth", found.truth, "what remains wrong"
+    chart = chart.through(np.where(free, (found.answer if found.truth is None else found.truth) - found.start, 0.0))
     shown = [v if hidden is None else v[~hidden] for v in fields.values()]
     colours = common(name, *shown[:2], zero_is_rest=not np.any(found.start))
     scale = value_scale(found.unit, *(values for title, values in fields.items() if title != "answer" or found.truth is None))
@@ -46,12 +54,18 @@ def unknown(name: str, found: UnknownField, chart: Chart) -> Picture:
     dashed = " The dashed line encloses the cells that may change." if chart.views and edge is not None else ""
     kind = "colour" if chart.views else "vertical"
     *most, last = [title if number else title.capitalize() for number, title in enumerate(fields)]
-    how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}"
-    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {', '.join(most).lower()} and {last}", _found(found, free, how), figure)
+    planes = (
+        f" The planes go through the largest change of the {'answer' if found.truth is None else 'truth'}." if len(chart.views) > 1 else ""
+    )
+    how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}{planes}"
+    text = _found(found, free, how, design)
+    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {', '.join(most).lower()} and {last}", text, figure)
 
 
-def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str) -> str:
+def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str, design: bool) -> str:
     """The caption of an unknown."""
+    if design:
+        return f"Where the search began, the design that it found, and the difference. {how}"
     if found.truth is None:
         change = quantity(_rms((found.answer - found.start)[free]), found.unit)
         return (
@@ -106,6 +120,7 @@ def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture
         last: number of the last iteration.
     """
     free = free_cells(chart, found)
+    chart = chart.through(np.where(free, found.gradient_first, 0.0))
     panels = []
     for title, values in (("at the start (iteration 0)", found.gradient_first), (f"at the answer (iteration {last})", found.gradient_last)):
         colours = diverging(values[free], quantile=ROBUST, cmap=GRADIENT)
@@ -124,6 +139,7 @@ def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture
         ends = f" The colours end where {100 * ROBUST:.0f} % of the cells lie within: near sources and receivers it can be far larger."
     else:
         where, ends = "where it is positive, a larger value makes the loss larger, so the search lowers it there", ""
+    ends += " The planes go through the largest one at the start." if len(chart.views) > 1 else ""
     caption = (
         f"How the loss J answers to {name} in each single cell: {where}. Each panel has its own scale, since {ratio} from the start to the "
         f"answer.{ends}{grey}"

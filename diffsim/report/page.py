@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from diffsim.plot.chart import Chart
-from diffsim.report import curves, instants, maps, setting, tables, traces, values
+from diffsim.report import crosstalk, curves, instants, maps, setting, tables, traces, values
 from diffsim.report.contents import chart_of
 from diffsim.report.picture import Picture
 from diffsim.scene.files import write_aside
@@ -50,7 +50,10 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     chart, last = chart_of(outcome), outcome.history[-1].iteration
     yield setting.setting(outcome, chart)
     for name, found in outcome.unknowns.items():
-        yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart)
+        yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart, bool(outcome.measured))
+    mixed = crosstalk.crosstalk(outcome)
+    if mixed is not None:
+        yield mixed
     for name, found in outcome.unknowns.items():
         yield values.gradient(name, found, last) if found.axes else maps.gradient(name, found, chart, last)
     for name, found in outcome.unknowns.items():
@@ -92,6 +95,7 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         accepted=tables.judged(outcome.accepted),
         certificate=tables.judged(outcome.certificate),
         memory=tables.memory(outcome),
+        measured=tables.measured(outcome),
         parts=tables.parts(outcome),
         circumstances=tables.circumstances(outcome),
         settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",

@@ -49,10 +49,10 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         shown = values if chart.land is None else values[~chart.land]
         scale = value_scale(units.get(name, ""), values)
         panels.append(Panel(title.format(words(name)), values, common(name, _without_tails(shown)), scale, name, chart.land, frees))
-    figure, drawn = draw_panels(chart, panels, LEGEND)
+    figure, drawn = draw_panels(chart if frees is None else chart.through(_middle(frees)), panels, LEGEND)
     handles: list[Line2D] = []
     for view, ax in drawn:
-        handles = draw_points(chart, view, ax)
+        handles = draw_points(chart, view, ax) + _draw_lines(ax, view, outcome.lines)
     if frees is not None and chart.views:
         handles.append(Line2D([], [], color=INK, linestyle="dashed", linewidth=1, label="cells that may change"))
     sides = absorbing(outcome)
@@ -63,6 +63,22 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
         handles.append(Line2D([], [], color=INK, linestyle="dotted", linewidth=1, label="inner edge of the absorbing layer"))
     legend_below(figure, handles)
     return Picture("setting", "The setting", _caption(outcome, chart, frees, instead), figure)
+
+
+def _middle(cells: Cells) -> Cells:
+    """The cell in the middle of some."""
+    found = np.zeros(cells.shape, bool)
+    found[tuple(np.argwhere(cells).mean(axis=0).round().astype(int))] = True
+    return found
+
+
+def _draw_lines(ax: Axes, view: View | None, lines: Mapping[str, Array]) -> list[Line2D]:
+    """Monitors, and modes that are sent. Returns the handles of a legend."""
+    handles: list[Line2D] = []
+    for number, (name, ends) in enumerate(lines.items() if view is not None else ()):
+        assert view is not None
+        handles += ax.plot(*view.points(ends), color=f"C{number + 1}", label=name)
+    return handles
 
 
 def absorbing(outcome: Outcome) -> tuple[tuple[int, int], ...]:
@@ -112,7 +128,8 @@ def _caption(outcome: Outcome, chart: Chart, frees: Cells | None, instead: str) 
     parts += [f"{plural(len(points), 'source')} of {forcing} (stars)." for forcing, points in chart.sources.items()]
     if any(len(close) < len(chart.receivers[state]) for state, close in chart.close.items()):
         parts.append("The records of some receivers that lie far apart are drawn below.")
-    if not chart.receivers:
+    parts += [f"Lines: {', '.join(outcome.lines)}."] * bool(outcome.lines)
+    if not chart.receivers and not outcome.measured:
         parts.append("There are no receivers: the data are fields over all cells.")
     if chart.land is not None:
         parts.append("Grey is land, where H = 0; the line around it is the coast, through which nothing flows.")

@@ -49,6 +49,11 @@ def judged(lines: tuple[Line, ...]) -> list[dict[str, Any]]:
     ]
 
 
+def measured(outcome: Outcome) -> Rows:
+    """What the monitors of a design measured at the start and at the answer."""
+    return [(name, f"{start:.3f}", f"{end:.3f}") for name, (start, end) in outcome.measured.items()]
+
+
 def parts(outcome: Outcome) -> Rows:
     """Each misfit and penalty at the start and at the answer, and its share of the loss there."""
     total = sum(end for _, end in outcome.loss_parts.values())

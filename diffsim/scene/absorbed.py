@@ -52,8 +52,10 @@ def _points(setup: Setup, sides: tuple[Pair, ...]) -> Iterator[str]:
     fired: dict[str, Array] = {}
     for shot in setup.shots:
         for name, places in shot.sources.items():
+            if name in setup.guided:  # modes reach across the grid, and so do monitors
+                continue
             fired[name] = np.unique(np.concatenate([fired.get(name, places[:0]), places]), axis=0)
-    for kind, sets, what in (("sources", fired, "emit"), ("receivers", setup.receivers, "should record")):
+    for kind, sets, what in (("sources", fired, "emit"), ("receivers", {} if setup.watched else setup.receivers, "should record")):
         for name, places in sets.items():
             inside = np.flatnonzero(inside_layer(setup.grid, places, sides))
             if len(inside):

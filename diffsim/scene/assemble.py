@@ -15,15 +15,18 @@ from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser
 from diffsim.messages import name_shown
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+from diffsim.photonics import Density
 from diffsim.scene.checkpoints import decided, policy_of
 from diffsim.scene.completed import completed
+from diffsim.scene.design import check_design
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import Place, build_field, build_mask
 from diffsim.scene.forward import Forward
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
 from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, OwnUnknown, UnknownModel
-from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, prefix_error, require_input
+from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.sizes import require_memory
 from diffsim.scene.stages import check_stages
 from diffsim.scene.suggest import nearest
@@ -33,6 +36,14 @@ from diffsim.typing import Array
 
 START = "start"
 """What a choice of cells of an unknown calls its start."""
+OF_TRUTH = ("correlation", "relative_error", "total", "distance")
+"""Acceptance figures that compare the answer with the truth."""
+NEEDS = {
+    "misfit_over_noise": "[[misfit]]",
+    "transmission": "[[maximise]]",
+    "feature_size": 'an unknown with type = "density"',
+}
+"""Acceptance figures of what a scene need not have."""
 MOSTLY = 0.5
 """If more than this part of all cells is land, a message asks for the sign of the depth."""
 
@@ -111,6 +122,7 @@ def assemble(
     """
     _check_names(scene)
     _check_data(scene)
+    check_design(scene)
     scene = completed(scene)
     require_memory(scene, precision)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns), data=data)
@@ -191,10 +203,23 @@ def _check_names(scene: Description) -> None:
             remedy = nearest(penalty.unknown, scene.unknowns)
             raise SceneError(f"penalty[{number}].unknown: expected one of {', '.join(scene.unknowns)}, found {penalty.unknown!r}; {remedy}")
     for number, accept in enumerate(scene.accept):
-        known_names = list(scene.unknowns) if accept.quantity in ("correlation", "relative_error") else [m.state for m in scene.misfit]
+        known_names = _judged(scene, accept.quantity)
+        if not known_names and accept.quantity in NEEDS:
+            raise SceneError(
+                f"accept[{number}].quantity: expected {NEEDS[accept.quantity]}, which {accept.quantity} is of, found none; choose another"
+            )
         if accept.quantity != "loss_reduction" and (accept.of not in known_names if accept.of else len(set(known_names)) > 1):
             found = repr(accept.of) if accept.of else "none"
             raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {found}; name one")
+
+
+def _judged(scene: Description, quantity: str) -> list[str]:
+    """The names that an acceptance figure may have."""
+    if quantity == "transmission":
+        return [objective.of for objective in scene.maximise]
+    if quantity == "feature_size":
+        return [name for name, unknown in scene.unknowns.items() if unknown.of_class is Density]
+    return [misfit.state for misfit in scene.misfit] if quantity == "misfit_over_noise" else list(scene.unknowns)
 
 
 def _check_data(scene: Description) -> None:
@@ -214,7 +239,7 @@ def _check_data(scene: Description) -> None:
         if misfit.state not in scene.data:
             raise SceneError(f"misfit[{number}].state: expected records in [data.{misfit.state}], or [truth], found neither; add one")
     for number, accept in enumerate(scene.accept):
-        if accept.quantity in ("correlation", "relative_error"):
+        if accept.quantity in OF_TRUTH:
             raise SceneError(
                 f"accept[{number}].quantity: expected [truth], which {accept.quantity} compares the answer with, found none; use "
                 '"loss_reduction" or "misfit_over_noise"'
@@ -224,8 +249,8 @@ def _check_data(scene: Description) -> None:
 def _check_noise(scene: Description, setup: Setup) -> None:
     """Check that the noise of records is known where the acceptance needs it."""
     for number, accept in enumerate(scene.accept):
-        state = accept.of or scene.misfit[0].state
-        if scene.truth is None and accept.quantity == "misfit_over_noise" and setup.data[state].deviation is None:
+        state = accept.of or next((misfit.state for misfit in scene.misfit), "")
+        if scene.data and scene.truth is None and accept.quantity == "misfit_over_noise" and setup.data[state].deviation is None:
             raise SceneError(f"data.{state}.deviation: expected the noise of the records, which accept[{number}] needs, found none; add it")
 
 

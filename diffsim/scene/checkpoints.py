@@ -10,8 +10,9 @@ from diffsim.checkpoint import AUTO_FRACTION, Lossless, Lossy, Policy, parse_mem
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.engine import backend
 from diffsim.errors import PlanError
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.schema import Checkpoint
-from diffsim.scene.setup import Setup, prefix_error
+from diffsim.scene.setup import Setup
 from diffsim.scene.workers import Workers
 from diffsim.system import available_memory
 

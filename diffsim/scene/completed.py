@@ -11,10 +11,11 @@ import numpy as np
 from diffsim.errors import SceneError, StabilityError
 from diffsim.scene.domains import everywhere
 from diffsim.scene.equations import counts_of
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import Place, build_field, sampled
-from diffsim.scene.parts import FieldModel, Pulse, Ricker, Wavelet
+from diffsim.scene.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
 from diffsim.scene.schema import Description
-from diffsim.scene.setup import grids_of, prefix_error
+from diffsim.scene.setup import grids_of
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
 
@@ -93,7 +94,7 @@ def _frequency(scene: Description) -> float:
 
 def dominant(wavelet: Wavelet, key: str) -> float:
     """The dominant frequency of a wavelet, Hz: at the peak of its spectrum; of a pulse, where that peak is 0, one deviation from it."""
-    if isinstance(wavelet, Ricker):
+    if isinstance(wavelet, (Ricker, Packet)):
         return wavelet.frequency
     if isinstance(wavelet, Pulse):
         return 1 / (2 * math.pi * wavelet.width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from diffsim.arguments import plural
+from diffsim.errors import DiffsimError, SceneError
 from diffsim.messages import name_shown, shown
 from diffsim.scene.suggest import nearest
 
@@ -169,3 +171,14 @@ def _unwrapped(kind: Any) -> Any:
             return tuple(members)
         return {get_args(m.model_fields["type"].annotation)[0]: m for m in members if m in models}
     return kind
+
+
+@contextmanager
+def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
+    """Prefix the messages of errors with a key of the scene."""
+    try:
+        yield
+    except SceneError:
+        raise
+    except kind as error:
+        raise SceneError("\n".join(f"{key}: {line}" for line in str(error).splitlines())) from error

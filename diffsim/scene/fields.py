@@ -32,6 +32,7 @@ from diffsim.scene.parts import (
     Gaussian,
     Layers,
     LineOfPoints,
+    Packet,
     PointSet,
     Resampled,
     Ricker,
@@ -232,6 +233,9 @@ def wavelet_values(part: Wavelet, times: Array, key: str) -> Array:
             values = part.amplitude * (1 - 2 * a) * np.exp(-a)
         elif isinstance(part, Sampled):
             values = part.amplitude * _of_file(part, times, key)
+        elif isinstance(part, Packet):
+            late = times - (5 * part.width if part.delay is None else part.delay)
+            values = part.amplitude * np.cos(2 * np.pi * part.frequency * late) * np.exp(-0.5 * (late / part.width) ** 2)
         else:
             values = part.amplitude * np.exp(-0.5 * ((times - part.delay) / part.width) ** 2)
     if not np.isfinite(values).all():

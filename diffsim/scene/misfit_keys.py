@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
-from pydantic import Discriminator, Field, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from diffsim.errors import SceneError
 from diffsim.losses import CorrelationMisfit, EnvelopeMisfit, HuberMisfit, L2Misfit, LogAmplitudeMisfit, WassersteinMisfit
@@ -136,4 +136,4 @@ if TYPE_CHECKING:
     Misfits: TypeAlias = tuple[MisfitModel, ...]
 else:
     AnyMisfit = Annotated[Union[tuple(model_of(*each) for each in MISFITS.packaged.items())], Discriminator("type")]  # noqa: UP007
-    Misfits = Annotated[tuple[SerializeAsAny[AnyMisfit], ...], Field(min_length=1), WrapValidator(_validated)]
+    Misfits = Annotated[tuple[SerializeAsAny[AnyMisfit], ...], WrapValidator(_validated)]

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from diffsim.ad import jvp, vjp
-from diffsim.losses import Misfit
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.number import one_number
-from diffsim.scene.setup import Where, prefix_error
+from diffsim.scene.setup import Where
 from diffsim.simulation import Solution
 from diffsim.typing import Array
 
@@ -22,23 +22,24 @@ class Misfits:
     """The misfits of every shot.
 
     Attributes:
-        terms: label -> the predicted quantity that it compares, and the misfit of each shot.
+        terms: label -> the predicted quantities that it takes, and for each shot a function of them: a misfit, or an objective.
     """
 
-    terms: Mapping[str, tuple[Where, Sequence[Misfit]]]
+    terms: Mapping[str, tuple[tuple[Where, ...], Sequence[Callable[..., Any]]]]
 
     @property
     def places(self) -> set[Where]:
-        """The predicted quantities that have data."""
-        return {where for where, _ in self.terms.values()}
+        """The predicted quantities that the terms take."""
+        return {where for taken, _ in self.terms.values() for where in taken}
 
     def compared(self, solution: Solution) -> dict[Where, Array]:
-        """The part of a solution that has data."""
+        """The part of a solution that the terms take."""
         return part_of(solution, self.places)
 
     def of(self, predicted: Mapping[Where, Any], shot: int) -> dict[str, Any]:
         """Each misfit of one shot."""
-        return values_of("misfit", {label: partial(misfits[shot], predicted[where]) for label, (where, misfits) in self.terms.items()})
+        taken = {label: [predicted[where] for where in places] for label, (places, _) in self.terms.items()}
+        return values_of("misfit", {label: partial(misfits[shot], *taken[label]) for label, (_, misfits) in self.terms.items()})
 
     def seed(self, solution: Solution, shot: int) -> tuple[dict[str, float], Solution]:
         """The misfits of one shot, and the cotangents of their sum."""

@@ -150,5 +150,7 @@ Widths: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_leng
 """Lengths: one number for all axes, or one an axis."""
 Reals: TypeAlias = Annotated[tuple[Real, ...], BeforeValidator(_listed)]
 """Numbers; one may be given without a list."""
+Frequencies: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1), BeforeValidator(_listed)]
+"""Frequencies; one may be given without a list."""
 CellWidths: TypeAlias = Annotated[tuple[NotNegative, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
 """Numbers of cells: one number for all axes, or one an axis; 0 is allowed."""

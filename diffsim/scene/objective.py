@@ -17,10 +17,12 @@ from diffsim.losses import Misfit
 from diffsim.scene.assemble import Problem
 from diffsim.scene.band import Band, filters_of
 from diffsim.scene.curvature import Curvature
+from diffsim.scene.design import Transmission, label_of, transmissions
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.folder import identify
 from diffsim.scene.misfits import Misfits, bend, gradient_of_sum, values_of
 from diffsim.scene.schema import Stage
-from diffsim.scene.setup import Where, prefix_error
+from diffsim.scene.setup import Where
 from diffsim.scene.shot_misfits import misfits_of
 from diffsim.scene.shot_progress import ShotProgress
 from diffsim.scene.shot_runs import gradients, losses
@@ -74,12 +76,18 @@ class Objective:
         band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
         data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
-        terms: dict[str, tuple[Where, list[Misfit]]] = {}
+        terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
                 misfits = band.misfits(where, misfits_of(model, band.observed, problem.setup))
-                terms[f"{label} [{number}]" if label in terms else label] = where, misfits
+                terms[f"{label} [{number}]" if label in terms else label] = (where,), misfits
+        for number, design in enumerate(problem.scene.maximise):
+            watched = problem.setup.watched
+            assert watched is not None  # a scene that maximises has monitors
+            label, part = label_of(design), transmissions(watched, design)
+            places = tuple(("traces", state) for state in part.states)
+            terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)
         self.misfits = Misfits(terms)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:

@@ -194,6 +194,8 @@ class Outcome:
         background_units: their units.
         sources: forcing -> positions, shape (sources, axes).
         receivers: state -> positions, shape (receivers, axes).
+        lines: monitors, and modes that are sent -> both ends of their line, shape (2, axes).
+        measured: what the monitors of a design's objectives measured, by name, at the start and at the answer.
         times: of the run, seconds; traces whose data are records have times of their own.
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
@@ -247,6 +249,8 @@ class Outcome:
     snapshots: Mapping[str, Snapshots] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: Mapping[str, Array] = field(default_factory=dict)
+    measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def losses(self) -> tuple[float, float]:
@@ -299,6 +303,7 @@ class Outcome:
                 "memory": Memory(**tree["memory"]),
                 "snapshots": {n: _snapshots(s) for n, s in tree.get("snapshots", {}).items()},
                 "names": {n: tuple(names) for n, names in tree.get("names", {}).items()},
+                "measured": {n: tuple(p) for n, p in tree.get("measured", {}).items()},
                 "notes": tuple(tree.get("notes", ())),
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
             }

@@ -206,7 +206,24 @@ class Sampled(Model):
         return located(path, info)
 
 
-Wavelet: TypeAlias = Annotated[Ricker | Pulse | Sampled, Field(discriminator="type")]
+class Packet(Model):
+    """A wave packet, amplitude · cos(2π frequency (t - delay)) exp(-½ (t - delay)²/width²).
+
+    Attributes:
+        frequency: in the middle of the spectrum, Hz.
+        width: standard deviation of the envelope, s.
+        delay: time of the peak, s; None: 5 widths, so that it starts near 0.
+        amplitude: the peak.
+    """
+
+    type: Literal["packet"]
+    frequency: Positive
+    width: Positive
+    delay: Real | None = None
+    amplitude: Real = 1.0
+
+
+Wavelet: TypeAlias = Annotated[Ricker | Pulse | Packet | Sampled, Field(discriminator="type")]
 
 
 class FieldModel(Model):
@@ -309,13 +326,40 @@ class PointSet(Model):
         return self
 
 
+class GuidedMode(Model):
+    """A mode of a waveguide, sent both ways from a line across it.
+
+    Attributes:
+        axis: along which the waveguide runs.
+        at: of the line along that axis.
+        frequency: of the mode, 1/grid.
+        order: 0 for the fundamental mode.
+    """
+
+    axis: Name
+    at: Real
+    frequency: Positive
+    order: CountOrNone = 0
+
+
 class Sources(PointSet):
-    """Point sources of a forcing.
+    """Sources of a forcing: points, or a mode of a waveguide.
 
     Attributes:
         wavelet: amplitude in time, of every source.
         fire: "together" in one shot, or "in turn": a shot for each source, over which the loss sums.
+        mode: in place of points, the currents that send a mode of the waveguide at the start of the search.
     """
 
     wavelet: Wavelet
     fire: Literal["together", "in turn"] = "together"
+    mode: GuidedMode | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Sources:
+        given = bool(self.points or self.lines)
+        if given == (self.mode is not None):
+            raise ValueError(f"expected points, lines or a mode, found {'both' if given else 'none'}; give one of them")
+        if self.mode is not None and self.fire == "in turn":
+            raise ValueError('expected a mode to fire "together", for its currents belong together, found "in turn"; drop fire')
+        return self

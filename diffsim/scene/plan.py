@@ -7,7 +7,7 @@ from dataclasses import replace
 from diffsim.checkpoint import Plan, StoreAll
 from diffsim.scene.assemble import Problem
 from diffsim.scene.checkpoints import deciding_key
-from diffsim.scene.setup import prefix_error
+from diffsim.scene.explain import prefix_error
 from diffsim.simulation import plan_for
 
 

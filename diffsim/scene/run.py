@@ -19,6 +19,7 @@ from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.cluster import Processes, opened
+from diffsim.scene.design import measures_of
 from diffsim.scene.domains import NUMBER, everywhere
 from diffsim.scene.ending import ending
 from diffsim.scene.folder import (
@@ -111,7 +112,8 @@ def _run(
     """Run the scene in a folder that this process has locked."""
     scene, seconds = problem.scene, {}
     truth = true_fields(scene, problem.setup)
-    watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
+    if not scene.maximise:
+        watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     observed = observe(scene, problem.setup, problem.workers)
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)
@@ -179,12 +181,16 @@ def _outcome(
         )
         for name in answer
     }
-    compared = {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
+    compared = {} if scene.maximise else {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
+    measured = measures_of(scene, setup.watched, first.predicted, last.predicted)
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
     sources = {
         name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points
         for name, points in setup.shots[0].sources.items()
     }
+    lines = {f"mode of {name}": sources.pop(name)[[0, -1]] for name in setup.guided}
+    if setup.watched is not None:
+        lines |= {f"monitor {name}": ends for name, ends in setup.watched.ends.items()}
     simulation = setup.simulation
     background = {name: values for name, values in problem.known.items() if everywhere(setup.equation, name)}
     return Outcome(
@@ -196,7 +202,9 @@ def _outcome(
         background=background,
         background_units={name: setup.unit(name) for name in background},
         sources=sources,
-        receivers=dict(setup.receivers),
+        receivers={} if setup.watched else dict(setup.receivers),
+        lines=lines,
+        measured=measured,
         times=setup.times(),
         traces={state: pair for (kind, state), pair in compared.items() if kind == "traces"},
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
@@ -204,7 +212,7 @@ def _outcome(
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
         history=found.history,
         stopped=ending(scene, found.reason, found.history, compared.values(), simulation.precision),
-        accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns)),
+        accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured)),
         certificate=certificate,
         schedule=repr(problem.schedule),
         memory=Memory(simulation.predicted_bytes(problem.schedule), simulation.allocated_bytes(), peak_memory()),

@@ -21,6 +21,7 @@ from pydantic import (
 from diffsim.checkpoint.schedule import AUTO, KINDS
 from diffsim.messages import name_shown, shown
 from diffsim.optimize import Parametrisation
+from diffsim.photonics import Density
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.equations import EquationModel
 from diffsim.scene.misfit_keys import Misfits
@@ -31,6 +32,7 @@ from diffsim.scene.model import (
     CountOrNone,
     FileName,
     Flag,
+    Frequencies,
     Model,
     Name,
     NotNegative,
@@ -53,12 +55,15 @@ from diffsim.scene.suggest import nearest
 from diffsim.scene.typed import TypedModel, each_of, keys_made, model_of_table
 
 PARAMETRISATIONS = Family(
-    "a parametrisation", "diffsim.parametrisations", {"cells": Parametrisation}, methods=("to_field", "from_field", "bounds")
+    "a parametrisation",
+    "diffsim.parametrisations",
+    {"cells": Parametrisation, "density": Density},
+    methods=("to_field", "from_field", "bounds"),
 )
 """The parametrisations that scenes name by a word."""
 SHARED = ("type", "of", "start", "mask")
 """Keys of an unknown with any parametrisation."""
-GIVEN = ("shape", "dtype", "mask", "reference")
+GIVEN = ("shape", "dtype", "mask", "reference", "density")
 """Arguments of a parametrisation that the scene gives: shape and type of the field, the free cells, the start of the search."""
 
 ROUND_OFF = 1e-6
@@ -222,6 +227,52 @@ class Data(Model):
         return self
 
 
+class Monitor(Model):
+    """A plane through which the power of a mode, or all power, is measured.
+
+    Attributes:
+        axis: across which it lies.
+        at: where along it.
+        low: least coordinate along the plane; None: the grid's.
+        high: the greatest one.
+        measure: "mode": the power of a mode of the waveguide at the start of the search; "power": all that passes.
+        order: of the mode, 0 for the fundamental one.
+        towards: where the power goes.
+    """
+
+    axis: Name
+    at: Real
+    low: Real | None = None
+    high: Real | None = None
+    measure: Literal["mode", "power"] = "mode"
+    order: CountOrNone = 0
+    towards: Literal["greater", "smaller"] = "greater"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Monitor:
+        if self.measure == "mode" and (self.low is not None or self.high is not None):
+            raise ValueError('expected low and high with measure = "power", for a mode reaches across the grid, found a mode; drop them')
+        return self
+
+
+class Maximise(Model):
+    """What a design is to make large.
+
+    Attributes:
+        type: "transmission".
+        of: the monitor behind the design.
+        over: the monitor before it, which measures a mode.
+        frequency: one or several, 1/grid; the mean counts.
+        weight: of 1 - transmission in the loss.
+    """
+
+    type: Literal["transmission"]
+    of: Name
+    over: Name
+    frequency: Frequencies
+    weight: NotNegative = 1.0
+
+
 class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
@@ -341,6 +392,7 @@ class Stage(Model):
         lowpass: data and predictions are filtered: corner frequency above which the gain falls, Hz.
         highpass: corner frequency below which the gain falls, Hz.
         smooth: unknown -> standard deviation of the smoothing of its theta, in cells; else that of the unknown.
+        steepness: unknown with a density -> steepness of its projection; else that of the unknown.
         method: None: that of `optimise`.
         iterations: at most; None: those of `optimise`.
         tolerance: None: that of `optimise`.
@@ -349,6 +401,7 @@ class Stage(Model):
     lowpass: Positive | None = None
     highpass: Positive | None = None
     smooth: dict[Name, CellWidths] = Field(default_factory=dict)
+    steepness: dict[Name, Positive] = Field(default_factory=dict)
     method: MethodName | None = None
     iterations: Count | None = None
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] | None = None
@@ -443,13 +496,19 @@ class Accept(Model):
             "misfit_over_noise": root mean square of the residual over that of the noise; 1 is a perfect fit.
             "correlation": of (answer - start) with (truth - start).
             "relative_error": ‖answer - truth‖ / ‖start - truth‖; 1 is as far as the start.
-        of: the unknown, or for "misfit_over_noise" the state; not needed if there is only one.
+            "total": the sum over cells of answer - start, over that of truth - start.
+            "distance": of the centre of |answer - start| from that of |truth - start|, in units of the grid.
+            "transmission": of an objective, the mean over its frequencies.
+            "feature_size": cells of the smallest bar or gap of a density.
+        of: the unknown, for "misfit_over_noise" the state, for "transmission" the monitor; not needed if there is only one.
         within: the cells that count; None: the free cells.
         at_least: least value that passes.
         at_most: greatest value that passes.
     """
 
-    quantity: Literal["loss_reduction", "misfit_over_noise", "correlation", "relative_error"]
+    quantity: Literal[
+        "loss_reduction", "misfit_over_noise", "correlation", "relative_error", "total", "distance", "transmission", "feature_size"
+    ]
     of: Name | None = None
     within: Where | None = None
     at_least: Real | None = None
@@ -483,10 +542,12 @@ class Description(Model):
     fields: dict[Name, FieldModel] = Field(default_factory=dict)
     sources: dict[Name, Sources] = Field(default_factory=dict)
     receivers: dict[Name, PointSet] = Field(default_factory=dict)
+    monitors: dict[Name, Monitor] = Field(default_factory=dict)
     truth: Truth | None = None
     data: dict[Name, Data] = Field(default_factory=dict)
     unknowns: Unknowns
-    misfit: Misfits
+    misfit: Misfits = ()
+    maximise: tuple[Maximise, ...] = ()
     penalty: Penalties = ()
     optimise: Optimise = Optimise()
     stage: tuple[Stage, ...] = ()
@@ -512,7 +573,22 @@ class Description(Model):
         )
 
     @model_validator(mode="after")
+    def _one_loss(self) -> Description:
+        if bool(self.misfit) == bool(self.maximise):
+            found = "both" if self.misfit else "neither"
+            raise ValueError(f"expected [[misfit]], which compares with data, or [[maximise]] for a design, found {found}; give one")
+        if bool(self.monitors) != bool(self.maximise):
+            raise ValueError("expected [monitors.NAME] together with [[maximise]], found one without the other; add or drop one")
+        if self.maximise:
+            given = [name for name in ("truth", "data", "receivers", "uncertainty") if getattr(self, name)]
+            if given:
+                raise ValueError(f"expected no {given[0]} with [[maximise]], for a design has no data, found it; drop {given[0]}")
+        return self
+
+    @model_validator(mode="after")
     def _has_data(self) -> Description:
+        if self.maximise:
+            return self
         if self.truth is None and not self.data:
             raise ValueError("expected [truth], [data.STATE] or both, found neither; add what the answer is to be compared with")
         return self

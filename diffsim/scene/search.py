@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, minimise
+from diffsim.optimize import Adam, Batches, GaussNewton, Iteration, Journal, NonFiniteError, Result, Stacked, minimise
 from diffsim.optimize.method import Method, Reason
 from diffsim.optimize.minimise import METHODS
+from diffsim.photonics import Density
 from diffsim.scene.assemble import Problem
 from diffsim.scene.curvature import Curvature
 from diffsim.scene.files import write_aside
@@ -25,7 +26,7 @@ from diffsim.scene.precondition import weights_of
 from diffsim.scene.progress import Watcher
 from diffsim.scene.schema import Stage
 from diffsim.scene.shots import digest_of
-from diffsim.scene.stages import restarted, start_of
+from diffsim.scene.stages import built, continued, restarted, start_of
 from diffsim.scene.together import SECONDS, most_together
 from diffsim.scene.truth import Observed
 from diffsim.scene.workers import HERE
@@ -83,20 +84,27 @@ class Search:
         """
         stages = self._problem.scene.stages()
         fields: Mapping[str, Array] = self._problem.start
+        unknowns = self._problem.unknowns
         with Interrupt() as interrupt:
             for number, stage in enumerate(stages, 1):
                 weights = weights_of(self._problem, fields)
-                same = number == 1 and not stage.smooth and not weights
-                problem = self._problem if same else self._restarted(fields, stage, weights)
+                same = number == 1 and not stage.smooth and not stage.steepness and not weights
+                problem = self._problem if same else self._restarted(unknowns, fields, stage, weights)
                 objective = Objective(problem, self._observed, self._watcher.gradient, stage)
                 if len(stages) > 1:
                     self._watcher.phase(f"{problem.scene.name}: stage {number} of {len(stages)}{_band(stage)}, first gradient")
                 result = self._minimised(number, stage, problem, objective, interrupt)
                 fields = problem.unknowns.split(result.x)
+                unknowns = continued(self._problem.unknowns, problem.unknowns, result.x)
                 if number < len(stages):
                     self._count(objective)
         self._watcher.phase(f"{problem.scene.name}: judging the answer")
         at_start = objective if same else Objective(self._problem, self._observed, None, stage)
+        if any(isinstance(part, Density) and part.binary for part in problem.unknowns.parts.values()):
+            finished = built(problem.unknowns, result.x)
+            fields = finished.split(result.x)
+            self._count(objective)
+            objective = Objective(replace(problem, unknowns=finished), self._observed, None, stage)
         first, last = at_start.evaluate(self._problem.theta), objective.evaluate(result.x)
         self._count(objective)
         return Found(fields, first, last, objective.misfit_of(last), tuple(self._history), result.reason, self._seconds, self._peak)
@@ -115,9 +123,9 @@ class Search:
             objective.problem = replace(problem, forward=forward)
             self._problem = replace(self._problem, forward=forward)
 
-    def _restarted(self, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
+    def _restarted(self, unknowns: Stacked, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array]) -> Problem:
         """The problem of a stage that starts from these fields."""
-        unknowns = restarted(self._problem.unknowns, fields, stage, weights)
+        unknowns = restarted(unknowns, fields, stage, weights)
         return replace(self._problem, unknowns=unknowns, start=start_of(unknowns, fields))
 
     def _minimised(self, number: int, stage: Stage, problem: Problem, objective: Objective, interrupt: Interrupt) -> Result:

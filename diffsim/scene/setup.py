@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from diffsim.errors import DiffsimError, ParameterError, SceneError, ShapeError, StabilityError
+from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.grid import Grid
 from diffsim.layers import CPML, Sponge
 from diffsim.layers.cells import Pair
+from diffsim.photonics import Source
 from diffsim.scene.data import load_dataset
+from diffsim.scene.design import Watched, medium_of, require_light, sent, watched_of
 from diffsim.scene.domains import domain, everywhere, lengths, of_source
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel, Sources
@@ -71,6 +73,8 @@ class Setup:
         strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
         ways: forcings and states -> how their values between cells are taken, where not linearly.
         inner: the scene's own grid without the cells around it for a layer; None: there are none.
+        watched: the monitors, whose points are receivers; None: there are none.
+        guided: forcings that send a mode.
     """
 
     base: Grid
@@ -83,6 +87,8 @@ class Setup:
     strengths: Mapping[str, int]
     ways: Mapping[str, Way] = field(default_factory=dict)
     inner: Grid | None = None
+    watched: Watched | None = None
+    guided: frozenset[str] = frozenset()
 
     @property
     def grid(self) -> Grid:
@@ -183,17 +189,6 @@ class Setup:
             yield self.simulation.run(every, self.steps)
 
 
-@contextmanager
-def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
-    """Prefix the messages of errors with a key of the scene."""
-    try:
-        yield
-    except SceneError:
-        raise
-    except kind as error:
-        raise SceneError("\n".join(f"{key}: {line}" for line in str(error).splitlines())) from error
-
-
 def build_grid(model: GridModel) -> Grid:
     """The scene's grid."""
     shape, ndim = model.shape, len(model.shape)
@@ -285,23 +280,43 @@ def build_setup(
         for name in given:
             if name not in known:
                 raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
-    positions = {name: build_points(model, place.under(f"sources.{name}")) for name, model in scene.sources.items()}
+    wavelets = {n: wavelet_values(m.wavelet, dt * np.arange(steps), f"sources.{n}.wavelet") for n, m in scene.sources.items()}
+    guided, watched = _guided(scene, equation, base, wavelets)
+    positions = {
+        name: guided[name].places[name] if name in guided else build_points(model, place.under(f"sources.{name}"))
+        for name, model in scene.sources.items()
+    }
     receivers = {name: build_points(model, place.under(f"receivers.{name}")) for name, model in scene.receivers.items()}
     data = _read(scene, equation, base, receivers, positions) if data is None else data
     receivers |= {name: recorded.positions for name, recorded in data.items()}
-    shots = _shots(scene.sources, positions, dt * np.arange(steps))
+    receivers |= {} if watched is None else watched.monitors.receivers
+    shots = _shots(scene.sources, positions, wavelets, {name: source.amplitudes[name] for name, source in guided.items()})
     ways = _ways(scene)
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
             with prefix_error(f"{kind}.{name}", ShapeError):
-                if name not in ways or ways[name].interpolation == "linear":  # the rules of the sides tell where others may lie
+                # the rules of the sides tell where those of sincs may lie, and modes and monitors have places of their own
+                wide = name in ways and ways[name].interpolation == "sinc"
+                if not wide and name not in guided and (watched is None or kind == "sources"):
                     point_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
         sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
         simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
-    return Setup(base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), ways, inner)
+    return Setup(
+        base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), ways, inner, watched, frozenset(guided)
+    )
+
+
+def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mapping[str, Array]) -> tuple[dict[str, Source], Watched | None]:
+    """The currents of modes, and the monitors."""
+    if not scene.monitors and all(model.mode is None for model in scene.sources.values()):
+        return {}, None
+    require_light(scene, equation)
+    key, model = medium_of(scene)
+    eps = build_field(model, Place(equation.grid, base, key))
+    return sent(scene, equation, eps, wavelets), watched_of(scene, equation, eps)
 
 
 def _placed(places: Mapping[str, Array], ways: Mapping[str, Way]) -> dict[str, Points]:
@@ -333,6 +348,8 @@ def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, 
     """Forcing -> its number of points, if the amplitudes of these are unknown."""
     found = {}
     for name, model in scene.unknowns.items():
+        if name in scene.sources and scene.sources[name].mode is not None:
+            raise SceneError(f"unknowns.{name}: expected a source with points, found a mode, whose currents are known; leave it out")
         if model.of is not None and name not in positions:
             raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {model.of!r}; drop it")
         if model.of == "amplitudes":
@@ -423,14 +440,16 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
         setup.equation.check(given)
 
 
-def _shots(models: Mapping[str, Sources], positions: Mapping[str, Array], times: Array) -> tuple[Shot, ...]:
+def _shots(
+    models: Mapping[str, Sources], positions: Mapping[str, Array], wavelets: Mapping[str, Array], guided: Mapping[str, Array]
+) -> tuple[Shot, ...]:
+    """The shots, where the currents of modes have amplitudes of their own."""
     in_turn = next((name for name, model in models.items() if model.fire == "in turn"), None)
     count = len(positions[in_turn]) if in_turn else 1
-    wavelets = {name: wavelet_values(model.wavelet, times, f"sources.{name}.wavelet") for name, model in models.items()}
     out = []
     for number in range(count):
         which = {name: slice(number, number + 1) if name == in_turn else slice(None) for name in positions}
         here = {name: points[which[name]] for name, points in positions.items()}
         amplitudes = {name: np.repeat(wavelets[name][:, None], len(points), axis=1) for name, points in here.items()}
-        out.append(Shot(here, amplitudes, which))
+        out.append(Shot(here, amplitudes | dict(guided), which))
     return tuple(out)

@@ -61,6 +61,7 @@ def shares(scene: Description, precision: str) -> list[Share]:
     item = NUMBER if precision == "f64" else NUMBER // 2
     ndim, steps, cells = len(scene.grid.shape), scene.time.count, math.prod(scene.grid.shape)
     shots, sources, receivers = shots_of(scene), points_of(scene.sources), points_of(scene.receivers)
+    receivers |= {f"{name} of the monitors": 3 * max(scene.grid.shape) for name in scene.monitors}
     at_once = sum(n if scene.sources[name].fire == "together" else 1 for name, n in sources.items())
     length = "time.duration" if scene.time.steps is None else "time.steps"
     alone = given_times(scene)

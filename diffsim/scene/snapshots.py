@@ -33,8 +33,8 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
         state -> its snapshots, in the order of the misfits.
     """
     setup = problem.setup
-    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit))
-    plane = _plane(setup)
+    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit)) or _electric(setup)
+    plane = _plane(problem, answer)
     shape = [n for axis, n in enumerate(setup.grid.shape) if plane is None or axis != plane[0]]
     block = _block(shape, VALUES // (2 * INSTANTS * len(states)))
     every = -(-setup.steps // SEEN)
@@ -52,6 +52,11 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
         )
         for state in states
     }
+
+
+def _electric(setup: Setup) -> tuple[str, ...]:
+    """The components of E that monitors record."""
+    return () if setup.watched is None else tuple(state for state in setup.watched.monitors.receivers if state.startswith("E"))
 
 
 def _chosen(*films: Array) -> list[int]:
@@ -76,14 +81,22 @@ def _film(
     return found
 
 
-def _plane(setup: Setup) -> Plane | None:
-    """In 3-D, the plane across the middle axis through the sources of the shot, else through the receivers; otherwise None."""
+def _plane(problem: Problem, answer: Mapping[str, Array]) -> Plane | None:
+    """In 3-D, the plane across the middle axis through the sources of the shot, else through the largest change of the answer, else through
+    the receivers; otherwise None."""
+    setup = problem.setup
     if setup.grid.ndim < 3:
         return None
-    places = [points for points in (*setup.shots[0].sources.values(), *setup.receivers.values()) if len(points)]
     coordinates = setup.grid.coordinates(1)
-    middle = places[0][:, 1].mean() if places else 0.5 * (coordinates[0] + coordinates[-1])
-    return 1, int(np.argmin(np.abs(coordinates - middle)))
+    fired, heard = ([points[:, 1] for points in found.values()] for found in (setup.shots[0].sources, setup.receivers))
+    changes = [np.abs(np.asarray(answer[name], float) - before) for name, before in problem.start.items()]
+    moved = [
+        coordinates[np.unravel_index(change.argmax(), change.shape)[1]].reshape(1)
+        for change in changes
+        if change.shape == setup.grid.shape and change.any()
+    ]
+    along = next((each for each in (*fired, *moved, *heard) if len(each)), coordinates)
+    return 1, int(np.argmin(np.abs(coordinates - along.mean())))
 
 
 def _block(shape: Sequence[int], most: int) -> int:

@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from diffsim.errors import ParameterError, SceneError
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
+from diffsim.photonics import Density
 from diffsim.scene.band import filters_of
 from diffsim.scene.domains import everywhere
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.schema import Description, Stage
-from diffsim.scene.setup import Setup, prefix_error
+from diffsim.scene.setup import Setup
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
 
@@ -48,6 +50,12 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
                 raise SceneError(f"{key}.smooth.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
             if not isinstance(unknowns.parts[name], Parametrisation):
                 raise SceneError(f"{key}.smooth.{name}: expected an unknown with a value a cell, found regions; leave it out")
+        for name in stage.steepness:
+            if name not in scene.unknowns:
+                known = ", ".join(scene.unknowns)
+                raise SceneError(f"{key}.steepness.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
+            if not isinstance(unknowns.parts[name], Density):
+                raise SceneError(f'{key}.steepness.{name}: expected an unknown with type = "density", found another; leave it out')
         with prefix_error(key):
             filters_of(scene, stage, setup)
             restarted(unknowns, start, stage)
@@ -55,13 +63,42 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
 
 def restarted(unknowns: Stacked, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array] | None = None) -> Stacked:
     """The unknowns with these fields as the start of the search, the smoothing of a stage, and weights of their variables."""
-    found = {name: _restarted(part, fields[name], stage.smooth.get(name)) for name, part in unknowns.parts.items()}
+    found = {
+        name: part.at(part.theta, stage.steepness.get(name))
+        if isinstance(part, Density)
+        else _restarted(part, fields[name], stage.smooth.get(name))
+        for name, part in unknowns.parts.items()
+    }
     return Stacked({name: _weighted(part, (weights or {}).get(name)) for name, part in found.items()})
 
 
 def start_of(unknowns: Stacked, fields: Mapping[str, Array]) -> dict[str, Array]:
     """The actual start of a stage: these fields, moved off the bounds where a transform is infinite there."""
-    return {name: part.to_field(part.from_field(_inside(part, fields[name]))) for name, part in unknowns.parts.items()}
+    return {
+        name: part.to_field(part.theta if isinstance(part, Density) else part.from_field(_inside(part, fields[name])))
+        for name, part in unknowns.parts.items()
+    }
+
+
+def continued(first: Stacked, last: Stacked, theta: Array) -> Stacked:
+    """The unknowns of the first stage, with the densities that a stage found.
+
+    Args:
+        first: the unknowns as the scene has them.
+        last: those of the stage.
+        theta: the answer of the stage.
+    """
+    return Stacked({name: part.at(theta[last.slices[name]]) if isinstance(part, Density) else part for name, part in first.parts.items()})
+
+
+def built(unknowns: Stacked, theta: Array) -> Stacked:
+    """The unknowns with binary densities, where the scene asks for them."""
+    return Stacked(
+        {
+            name: part.built(theta[unknowns.slices[name]]) if isinstance(part, Density) and part.binary else part
+            for name, part in unknowns.parts.items()
+        }
+    )
 
 
 def _restarted(part: Unknown, field: Array, smooth: tuple[float, ...] | None) -> Unknown:

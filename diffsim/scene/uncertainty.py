@@ -20,12 +20,13 @@ from diffsim.optimize.journal import Evaluation
 from diffsim.optimize.priors import Prior
 from diffsim.scene.assemble import Problem
 from diffsim.scene.curvature import CellCurvature
+from diffsim.scene.explain import prefix_error
 from diffsim.scene.folder import UNCERTAINTY, Identity
 from diffsim.scene.interrupt import Interrupt
 from diffsim.scene.misfits import Misfits, bend
 from diffsim.scene.mutes import kept
 from diffsim.scene.progress import Watcher
-from diffsim.scene.setup import Where, prefix_error
+from diffsim.scene.setup import Where
 from diffsim.scene.shot_misfits import ShotMisfit
 from diffsim.scene.shots import digest_of
 from diffsim.scene.truth import Observed
@@ -174,7 +175,7 @@ class Likelihood:
     def __init__(self, problem: Problem, observed: Observed) -> None:
         self._observed = observed
         self._weights: dict[Where, Array] = {}
-        terms: dict[str, tuple[Where, list[ShotMisfit]]] = {}
+        terms: dict[str, tuple[tuple[Where, ...], list[ShotMisfit]]] = {}
         for of, state in sorted({(misfit.of, misfit.state) for misfit in problem.scene.misfit}):
             data, weight = observed.of(of, state), _weight(problem, observed, (of, state))
             there = np.isfinite(data)
@@ -182,7 +183,7 @@ class Likelihood:
             sampling = observed.sampling.get(state) if of == "traces" else None
             shots = [L2Misfit(*each) for each in zip(data, self._weights[of, state], there, strict=True)]
             silent = observed.recorded(of, state) is not None and sampling is None  # no sample is within the run
-            terms[f"{of} of {state}"] = (of, state), [ShotMisfit(None if silent else shot, sampling) for shot in shots]
+            terms[f"{of} of {state}"] = ((of, state),), [ShotMisfit(None if silent else shot, sampling) for shot in shots]
         self.misfits = Misfits(terms)
 
     def over(self, misfit: float, predicted: Mapping[Where, Array]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from diffsim.expr.graph import reads
+from diffsim.expr.derive import vjp
 from diffsim.simulation.checks import check_names
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.fields import Placed
@@ -55,5 +55,8 @@ def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | N
     known = (*coefficients.inputs, *initial.inputs, *sources, *series)
     check_names("wrt", known if wrt is None else wrt, known, "inputs")
     wanted = tuple(name for name in known if wrt is None or name in wrt)
-    active = {c for c, node in coefficients.outputs.items() if reads([node]).keys() & set(wanted)} | series.keys() & set(wanted)
+    # a coefficient such as a mask reads an input but has no derivative for it
+    graph = coefficients.graph
+    active = {c for c, node in coefficients.outputs.items() if vjp(graph, {node: graph.const(1)}, set(wanted).__contains__)}
+    active |= series.keys() & set(wanted)
     return Traced(coefficients, initial, trace_step(equation, coefficients.placed, sources, active)), wanted

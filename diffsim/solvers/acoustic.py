@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from diffsim.arguments import positive
 from diffsim.boundary import Boundary
+from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.grid import Grid
@@ -33,9 +34,10 @@ class Acoustic(Equation):
         (1 + d) pⁿ⁺¹ = 2 pⁿ - (1 - d) pⁿ⁻¹ + (c dt)² (∇²ₕ pⁿ + fⁿ),   d = σ dt / 2
 
     Inputs: wave speed `c` (m/s, at cell centres); initial pressures `p` and `p_prev` (one dt earlier; Pa, zero if left out);
-    amplitudes of the point sources `f`. `boundary` sets the edges: "zero" reflects with a change of sign, "mirror" without, "periodic"
-    joins opposite edges. A free surface is the rule "odd_image" of a side without a layer: p = 0 on the side itself, half a cell beyond
-    the outermost centres. Through sides with a `layer` (C-PML, the better one) or a `sponge` waves leave.
+    amplitudes of the point sources `f` (Pa/m in one dimension, Pa in two, Pa m in three). `boundary` sets the edges: "zero" reflects with
+    a change of sign, "mirror" without, "periodic" joins opposite edges. A free surface is the rule "odd_image" of a side without a layer:
+    p = 0 on the side itself, half a cell beyond the outermost centres. Through sides with a `layer` (C-PML, the better one) or a `sponge`
+    waves leave.
 
     Args:
         grid: spacing in metres.
@@ -43,7 +45,7 @@ class Acoustic(Equation):
             c_max dt / dx <= 0.707 (order 2), 0.612 (4), 0.575 (6), 0.555 (8).
         order: order of the Laplacian, 2 to 12.
         boundary: values outside the grid, see `diffsim.Variable`.
-        sponge: cells of absorbing sponge at every edge; 0 for none.
+        sponge: cells of absorbing sponge at every edge, in place of a layer; 0 for none.
         sponge_speed: wave speed the sponge is tuned for, m/s.
         layer: cells of a perfectly matched layer: one number for all sides, or one an axis, where a pair is that of the low and high side:
             ((0, 20), 20) for axes (z, x). One number leaves out free surfaces and periodic axes.
@@ -108,6 +110,8 @@ class Acoustic(Equation):
         positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
+        if sponge and any(map(any, self.layer.cells)):
+            raise ParameterError(f"a sponge of {sponge} cells and a layer, expected one of both; leave the sponge out")
         pressure = Variable(boundary, unit="Pa", region=ground)
         self.states = {"p": pressure, "p_prev": pressure} | self.layer.memories("p")
         own = (*self.states, "c", "m", "keep", *self.forcings)

@@ -21,6 +21,7 @@ from diffsim.stepping.residuals import Recorded, recorded_programs
 from diffsim.stepping.rolling import rolled
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
+from diffsim.stepping.streams import with_sums_apart
 from diffsim.stepping.trace import TracedStep
 
 
@@ -63,10 +64,11 @@ class Programs:
             yield from (self.recorded.forward, self.recorded.adjoint)
 
     def _refined(self, program: Program) -> Program:
-        """Improve a program: keep values that nests would compute several times a cell, and compute less in the interior."""
+        """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, and sums
+        apart."""
         workers = backend().on_host
         if workers:
-            program = with_interiors(program, self.step, self._regional(), self._dtype)
+            program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
         return rolled(program, self.step.graph, workers)
 
     @property

@@ -6,7 +6,7 @@ differentiated when the cotangents of all its users are known. Parts of one rank
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
@@ -21,6 +21,9 @@ from diffsim.stepping.trace import TracedStep
 
 SHORTER = 0.95
 """Common factors of a cotangent are factored out if less than this part of its operations remains. Other expressions may share products."""
+
+Weighted = tuple[Node, dict[Offset, float]]
+"""An expression at a cell, and the weights that it has at offsets from there."""
 
 Box = tuple[tuple[int, int], ...]
 """Cells of a computation: how far beyond the first and the last cell of the grid, along each axis."""
@@ -188,15 +191,25 @@ class Reverse:
             for core, weight in linear_terms(graph, node).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
         terms: list[tuple[float, Node]] = []
-        for core, weights in cores.values():
-            pointwise = not any(any(o) for offsets in reads([core]).values() for o in offsets)
-            if inline is not None and pointwise and len(weights) > 1 and operations([core]):
-                inline[f"product {core.id}"] = core
-                core = graph.read(f"product {core.id}", self.zero)
+        for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():
             for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
                 terms.append((weights[offset], graph.shift(core, tuple(-o for o in offset))))
         plain, short = unfactored(graph, terms), factored(graph, terms)
         return short if cost([short]) < SHORTER * cost([plain]) else plain
+
+    def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
+        """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""
+        graph = self.graph
+        sums: dict[tuple[tuple[Offset, float], ...], list[Node]] = {}
+        for core, weights in cores:
+            if len(weights) > 1 and operations([core]) and not any(any(o) for offsets in reads([core]).values() for o in offsets):
+                sums.setdefault(tuple(sorted(weights.items())), []).append(core)
+            else:
+                yield core, weights
+        for key, products in sums.items():
+            whole = graph.sum(products)
+            inline[f"product {whole.id}"] = whole
+            yield graph.read(f"product {whole.id}", self.zero), dict(key)
 
 
 def _within(inner: Box, outer: Box) -> bool:

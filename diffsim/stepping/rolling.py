@@ -18,15 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.engine import reads_unaligned
-from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, operations, ordered, reads
+from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.sharing import Classes, cost, operation_cost
+from diffsim.stepping.streams import rows_together
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
-LONGEST_BODY = 200
-"""Operations in a loop body above which fewer rows are computed together."""
 FOREVER = 1 << 28
 
 
@@ -58,21 +56,6 @@ def _storing(ndim: int) -> int:
 def _reading(offset: Offset) -> int:
     """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
     return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
-
-
-def rows_together(program: Program, nest: Nest) -> int:
-    """Rows that a nest without kept values computes together on a CPU, so that shared rows are loaded once.
-
-    More rows save loads and cost registers. Measured on acoustics at 1024 x 1024, one thread, Gpoints/s with blocks of 1, 2
-    and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8. Unaligned reads come from memory and need no registers:
-    order 8 with 2 and 4 rows 2.4, 2.5.
-    """
-    nodes = [a.node for a in nest.assigns]
-    far = max((abs(o[-2]) for found in program.reads(nodes).values() for o in found if len(o) > 1), default=0)
-    block = 1 if far == 0 else 4 if far <= 2 or reads_unaligned() else 2
-    while block > 1 and block * operations(nodes) > LONGEST_BODY:
-        block //= 2
-    return block
 
 
 def rolled(program: Program, graph: Graph, blocks: bool) -> Program:

@@ -40,8 +40,8 @@ from diffsim.stepping.kernel import (
     weighted,
 )
 from diffsim.stepping.program import Assign, Box, Group, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
-from diffsim.stepping.rolling import rows_together
 from diffsim.stepping.stored import StoredFields
+from diffsim.stepping.streams import rows_together
 
 TALLEST_BLOCK = 4
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")

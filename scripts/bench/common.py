@@ -34,7 +34,7 @@ from diffsim.system import REGISTER_VARIABLE
 
 HERE = Path(__file__).resolve().parent
 COMPILE = ("gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
-LIBRARY = "DIFFSIM_BENCH_LIBRARY"
+LIBRARY, STAGGERED = "DIFFSIM_BENCH_LIBRARY", "DIFFSIM_BENCH_STAGGERED"
 """Environment variable with the path of the compiled C version."""
 NARROW = 32
 """Bytes of the registers in the cases that do not take the widest."""
@@ -157,9 +157,10 @@ def build_folder() -> Iterator[None]:
     if shutil.which(COMPILE[0]) is None:
         raise SystemExit(f"the benchmarks compile a C version to compare with, but {COMPILE[0]} was not found; install it")
     with tempfile.TemporaryDirectory(prefix="diffsim-bench-") as folder:
-        library = Path(folder) / "reference.so"
-        subprocess.run([*COMPILE, "-o", str(library), str(HERE / "reference.c")], check=True)
-        os.environ.update({LIBRARY: str(library), "TI_OFFLINE_CACHE_FILE_PATH": folder, "QD_OFFLINE_CACHE_FILE_PATH": folder})
+        for variable, name in ((LIBRARY, "reference"), (STAGGERED, "staggered")):
+            os.environ[variable] = str(Path(folder) / f"{name}.so")
+            subprocess.run([*COMPILE, "-o", os.environ[variable], str(HERE / f"{name}.c")], check=True)
+        os.environ.update({"TI_OFFLINE_CACHE_FILE_PATH": folder, "QD_OFFLINE_CACHE_FILE_PATH": folder})
         yield
 
 

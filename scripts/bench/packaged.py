@@ -16,7 +16,7 @@ from pathlib import Path
 
 from common import machine, median, ratios
 
-SCENES = {"heat_mri": 20, "tsunami": 1, "acoustic_crosswell": 2}
+SCENES = {"heat_mri": 20, "tsunami": 1, "acoustic_crosswell": 2, "waveguide_bend": 4, "metal_film": 2, "earthquake": 2}
 """How many gradients a turn takes the median of."""
 TURNS, WARM_UP = 10, 3
 HERE = Path(__file__).resolve().parents[2]

@@ -37,7 +37,8 @@ class Row:
 
     def write(self, path: Path, threads: int) -> None:
         """Write the problem as peers read it."""
-        arrays = {"acoustic": _acoustic, "diffusion": _diffusion, "product": _product}[self.settings["kind"]](self.settings)
+        kinds = {"acoustic": _acoustic, "diffusion": _diffusion, "elastic": _elastic, "maxwell": _maxwell, "product": _product}
+        arrays = kinds[self.settings["kind"]](self.settings)
         np.savez(path, settings=json.dumps(self.settings | {"threads": threads}), **arrays)  # type: ignore[arg-type]
 
 
@@ -55,6 +56,14 @@ def rows(quick: bool) -> list[Row]:
             out.append(Row(f"acoustic-{order}-{what}", line, settings, ROUND_OFF))
         settings = {"kind": "diffusion", "n": middle, "steps": long, "dx": heat.DX, "dt": heat.DT} | common
         out.append(Row(f"diffusion-{what}", f"diffusion {middle}², {long} steps: {title}", settings, ROUND_OFF))
+        if what != "slots":
+            for kind, name, more in (
+                ("elastic", "elastic waves, order 4", {"dx": DX, "dt": 9e-4, "frequency": 15.0}),
+                ("maxwell", "Maxwell, Ez", {"dx": 0.05, "dt": 0.034, "frequency": 1.0}),
+            ):
+                few = min(steps, middle)
+                settings = {"kind": kind, "n": middle, "order": 4, "steps": few} | more | common
+                out.append(Row(f"{kind}-{what}", f"{name}, {middle}², {few} steps: {title}", settings, ROUND_OFF))
         if what != "stored":
             settings = {"kind": "acoustic", "n": 64, "order": 4, "steps": small_steps, "dx": DX, "dt": DT, "frequency": FREQUENCY} | common
             out.append(Row(f"small-{what}", f"acoustic 64², order 4, {small_steps} steps: {title}", settings, LONG_ROUND_OFF))
@@ -69,6 +78,26 @@ def _acoustic(settings: dict[str, Any]) -> dict[str, np.ndarray]:
     row, first, step, count = receivers_of(n)
     receivers = np.array([(row, first + step * r) for r in range(count)])
     return {"speed": speed_of(n), "wavelet": wavelet_of(settings["steps"]), "source": np.array([[n // 2, n // 2]]), "receivers": receivers}
+
+
+def _elastic(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    vp = speed_of(settings["n"])
+    return {"vp": vp, "vs": 0.55 * vp, "rho": 310 * vp**0.25} | _shot(settings)
+
+
+def _maxwell(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {"eps": speed_of(settings["n"]) / 1500} | _shot(settings)
+
+
+def _shot(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """A Ricker wavelet in the middle, and receivers far enough from the edges that no echo from there comes in time."""
+    n, phase = settings["n"], (np.pi * settings["frequency"] * settings["dt"] * np.arange(settings["steps"]) - 3.5) ** 2
+    receivers = np.array([(n // 3, n // 4 + 4 * r) for r in range(n // 8)])
+    return {
+        "wavelet": ((1 - 2 * phase) * np.exp(-phase)).astype(np.float32),
+        "source": np.array([[n // 2, n // 2]]),
+        "receivers": receivers,
+    }
 
 
 def _diffusion(settings: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -12,9 +12,11 @@ import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.photonics import (
+    Density,
     Monitors,
     Plane,
     Source,
+    feature_size,
     gaussian_beam,
     gaussian_pulse,
     line_source,
@@ -224,6 +226,57 @@ def test_a_design_becomes_binary() -> None:
     assert np.allclose(projected(np.array([[0.0, 1.0]]), 0.0, 3.0, 0.4), [[0.0, 1.0]])
 
 
+FREE = np.zeros((14, 16), bool)
+FREE[4:10, 5:12] = True
+GUIDE = np.where(np.arange(14)[:, None] // 3 == 2, 4.0, 1.0) * np.ones((14, 16))
+DENSITY = Density((14, 16), np.float64, FREE, GUIDE, 1.0, 4.0, radius=1.2, steepness=6.0)
+
+
+def test_a_density_joins_what_is_there() -> None:
+    """It is the projected density of all cells; those that are not free keep their values, and act through the filter."""
+    rho = np.random.default_rng(4).random(DENSITY.size)
+    whole = (GUIDE - 1) / 3
+    whole[FREE] = rho
+    expected = np.where(FREE, 1 + 3 * projected(whole, 1.2, 6.0), GUIDE)
+    assert np.allclose(DENSITY.to_field(rho), expected, atol=1e-14)
+    bar = np.random.default_rng(5).standard_normal(GUIDE.shape)
+    gradient = ds.grad(lambda theta: (bar * DENSITY.to_field(theta)).sum())(rho)
+    direction, h = np.random.default_rng(6).standard_normal(rho.size), 1e-6
+    ends = [(bar * DENSITY.to_field(rho + sign * h * direction)).sum() for sign in (1, -1)]
+    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-7)
+
+
+def test_a_density_goes_on_where_a_stage_ended() -> None:
+    start = DENSITY.from_field(GUIDE)
+    assert np.array_equal(start, ((GUIDE - 1) / 3)[FREE]) and np.array_equal(DENSITY.from_field(DENSITY.to_field(start)), start)
+    rho = np.random.default_rng(4).random(DENSITY.size)
+    later = DENSITY.at(rho, 32.0)
+    assert later.steepness == 32.0 and np.array_equal(later.from_field(later.to_field(rho)), rho)
+    built = later.built(rho).to_field(rho)
+    assert np.array_equal(built, np.where(FREE, np.where(later.to_field(rho) > 2.5, 4.0, 1.0), GUIDE))
+    assert (ds.grad(lambda theta: later.built(rho).to_field(theta).sum())(rho) == 0).all()
+    with pytest.raises(ParameterError, match="the filter cannot be undone"):
+        DENSITY.from_field(GUIDE + 0.1)
+
+
+@pytest.mark.parametrize("width", [2, 3, 5, 8])
+def test_the_smallest_feature_is_the_width_of_a_bar_or_of_a_gap(width: int) -> None:
+    solid = np.zeros((40, 40), bool)
+    solid[12 : 12 + width] = True
+    assert feature_size(solid) == feature_size(~solid) == feature_size(solid.T) == width
+    corner = solid.copy()
+    corner[12:, 20 : 20 + width] = True
+    assert feature_size(corner) == width
+    solid[2, 3] = True  # a speck
+    assert feature_size(solid) == 1 and feature_size(solid, np.arange(40)[:, None] > 6 + np.zeros(40)) == width
+
+
+def test_the_smallest_feature_of_a_disc_is_its_diameter() -> None:
+    y, x = np.mgrid[:60, :60] - 30
+    for radius in (4, 7):
+        assert abs(feature_size(y**2 + x**2 <= radius**2) - (2 * radius + 1)) <= 2
+
+
 def efficiency(cells: int) -> float:
     """Q_sca on a grid with so many cells a wavelength: the power through a square around the box of the plane wave."""
     h, radius, half, ring = 1 / cells, 0.175, 0.5, 0.75
@@ -277,6 +330,10 @@ ONE = ds.Solution(traces={"Ez": np.ones((3, 1)), "Hy": np.ones((3, 1))})
         (lambda: permittivity(LIGHT, lambda y, x: 0 * (x + y)), ParameterError, "expected positive everywhere"),
         (lambda: gaussian_beam(LIGHT, "x", 0.5, 0.6, 0.0, 1.0, [1.0]), ParameterError, "waist = 0.0"),
         (lambda: projected(np.ones((2, 2)), 1.0, 0.0), ParameterError, "steepness = 0.0"),
+        (lambda: Density((14, 16), float, FREE, GUIDE, 4.0, 1.0), ParameterError, "expected lower < upper"),
+        (lambda: Density((14, 16), float, FREE, GUIDE, 1.0, 3.0), ParameterError, "got 1 to 4"),
+        (lambda: Density((14, 16), float, FREE, GUIDE, 1.0, 4.0, steepness=-1.0), ParameterError, "steepness = -1"),
+        (lambda: DENSITY.from_field(GUIDE[1:]), ShapeError, r"expected shape \(14, 16\)"),
     ],
 )
 def test_wrong_arguments(call: Any, error: type[DiffsimError], words: str) -> None:

@@ -192,7 +192,39 @@ def driven() -> Outcome:
     )
 
 
-KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block, driven)
+def design() -> Outcome:
+    """2-D, without data: a mode is sent, and measured by two monitors."""
+    shape = (14, 16)
+    axes = tuple(Axis(name, "µm", 0.1 * np.arange(n)) for name, n in zip("yx", shape, strict=True))
+    times = np.arange(31) * 0.05
+    mask = np.zeros(shape, bool)
+    mask[4:10, 5:11] = True
+    binary = np.where(bump(shape) > 0.5, 4.0, 1.0)
+    return outcome(
+        axes,
+        {"eps": replace(found(shape, 1.0, 3.0, "1", mask), answer=binary, truth=None)},
+        times,
+        equation="maxwell",
+        lines={"mode of Jz": np.array([[0.0, 0.2], [1.3, 0.2]]), "monitor out": np.array([[1.2, 0.0], [1.2, 1.5]])},
+        measured={"transmission of out over sent, frequency 1": (0.0125, 0.9321)},
+        loss_parts={"1 - transmission of out over sent": (0.9875, 0.0679)},
+        snapshots={"Ez": seen(shape, times[10::10], "1")},
+    )
+
+
+def bodies() -> Outcome:
+    """2-D: two unknowns whose truths are bumps at different places."""
+    shape = (20, 24)
+    axes = tuple(Axis(name, "m", 5.0 * np.arange(n)) for name, n in zip("zx", shape, strict=True))
+    start, high, low = np.zeros(shape), bump(shape, 0.3, 0.1), bump(shape, 0.7, 0.1)
+    unknowns = {
+        "vp": UnknownField(start, 2 * high + low, -high, 0 * high, high, None, "m/s"),
+        "vs": UnknownField(start, -low, -low, 0 * low, low, None, "m/s"),
+    }
+    return outcome(axes, unknowns, np.arange(3.0), equation="elastic")
+
+
+KINDS: tuple[Callable[[], Outcome], ...] = (coast, crosswell, image, line, block, driven, design, bodies)
 FIGURES = {
     "coast": {
         "setting",
@@ -209,6 +241,8 @@ FIGURES = {
     "image": {"setting", "unknown_T", "unknown_kappa", "gradient_T", "gradient_kappa", "final_T", "loss"},
     "line": {"setting", "snapshots_eta", "unknown_eta0", "gradient_eta0", "traces_eta", "spectrum_eta", "final_eta", "loss"},
     "block": {"setting", "snapshots_p", "unknown_c", "gradient_c", "traces_p", "residuals_p", "spectrum_p", "loss"},
+    "design": {"setting", "snapshots_Ez", "unknown_eps", "gradient_eps", "loss"},
+    "bodies": {"setting", "unknown_vp", "unknown_vs", "crosstalk", "gradient_vp", "gradient_vs", "loss"},
     "driven": {f"{kind}_{name}" for kind in ("unknown", "gradient") for name in ("lamp", "air", "edge", "held")}
     | {"setting", "traces_T", "spectrum_T", "loss"},
 }

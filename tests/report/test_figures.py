@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from diffsim.plot import gathers, style, units
 from diffsim.plot.chart import Chart, place_name, spread
-from diffsim.report import instants, maps, setting, traces
+from diffsim.report import crosstalk, instants, maps, setting, traces
 from diffsim.report import values as report_values
 from diffsim.report.contents import chart_of
 from diffsim.scene.outcome import Outcome
@@ -208,6 +208,46 @@ def test_middle_planes_of_a_block() -> None:
     assert [view.where for view in views] == ["z = 40 m", "y = 50 m", "x = 60 m"]
     x, y = views[1].points(outcome.receivers["p"])
     np.testing.assert_array_equal((x, y), ([90.0, 90.0], [30.0, 50.0]))
+
+
+def test_planes_go_through_the_largest_change() -> None:
+    outcome = outcomes.block()
+    found = outcome.unknowns["c"]
+    truth = np.full_like(found.truth, 1500.0)
+    truth[2, 7, 3] = 1300.0
+    picture = maps.unknown("c", replace(found, truth=truth), chart_of(outcome))
+    shown = [ax.get_title(loc="left") for ax in picture.figure.axes if ax.get_title(loc="left")]
+    assert [title.splitlines()[-1] for title in shown[:3]] == ["z = 20 m", "y = 70 m", "x = 30 m"]
+    assert "planes go through the largest change of the truth" in picture.caption
+    assert chart_of(outcome).through(np.zeros(truth.shape)).views == chart_of(outcome).views
+
+
+def test_crosstalk_is_a_matrix_of_cosines() -> None:
+    """Of what was found (rows) with the truths (columns): with its own, 2 / √5, of both signs, and with the other one's."""
+    picture = crosstalk.crosstalk(outcomes.bodies())
+    assert picture is not None
+    (image,) = picture.figure.axes[0].images
+    apart = crosstalk.cosines([outcomes.bodies().unknowns["vp"].truth], [outcomes.bodies().unknowns["vs"].truth])[0, 0]
+    assert apart < 1e-2
+    np.testing.assert_allclose(image.get_array(), [[2 / math.sqrt(5), 1 / math.sqrt(5)], [0.0, -1.0]], atol=2e-2)
+    assert "the largest is 0.45, of vp with the truth of vs" in picture.caption and "vp 0.89, vs -1.00" in picture.caption
+
+
+def test_truths_that_look_alike_have_no_crosstalk() -> None:
+    outcome = outcomes.bodies()
+    same = {name: replace(found, truth=outcome.unknowns["vp"].truth) for name, found in outcome.unknowns.items()}
+    assert crosstalk.crosstalk(replace(outcome, unknowns=same)) is None
+    assert crosstalk.crosstalk(replace(outcome, unknowns={"vp": outcome.unknowns["vp"]})) is None
+
+
+def test_monitors_of_a_design_are_lines() -> None:
+    outcome = outcomes.design()
+    picture = setting.setting(outcome, chart_of(outcome))
+    drawn = {line.get_label(): line.get_xydata() for line in picture.figure.axes[0].lines}
+    np.testing.assert_allclose(drawn["monitor out"], [[0.0, 1.2], [1.5, 1.2]])
+    assert "Lines: mode of Jz, monitor out." in picture.caption and "no receivers" not in picture.caption
+    found = maps.unknown("eps", outcome.unknowns["eps"], chart_of(outcome), design=True)
+    assert "the design that it found" in found.caption and "records" not in found.caption
 
 
 def test_traces_are_those_of_the_middle_shot_in_good_units() -> None:

@@ -116,7 +116,7 @@ PROBLEMS = [
     ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected a number greater than or equal to 0", "correct the value"),
     ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected true or false, found 1", "correct the value"),
     ({"accept__0": {"quantity": "correlation"}}, "accept[0]: expected at_least or at_most, found neither", "give a limit"),
-    ({"misfit": []}, "misfit: expected", "at least 1 item"),
+    ({"misfit": []}, "scene: expected [[misfit]]", "give one"),
     ({"truth__noise": float("nan")}, "truth.noise: expected", "found nan"),
 ]
 

@@ -145,7 +145,11 @@ def test_their_code_belongs_to_the_identity_of_a_run(kind: type, monkeypatch: py
 @pytest.mark.parametrize(
     ("unknown", "penalty", "expected"),
     [
-        ({"type": "cell"}, None, "unknowns.T.type: expected one of cells, or a class such as mypackage.module:Class, found 'cell'; did"),
+        (
+            {"type": "cell"},
+            None,
+            "unknowns.T.type: expected one of cells, density, or a class such as mypackage.module:Class, found 'cell'; did",
+        ),
         ({"type": 3}, None, "unknowns.T.type: expected text, found 3"),
         (
             {"type": Level},

@@ -17,6 +17,7 @@ from diffsim.boundary import KINDS
 from diffsim.cli import main
 from diffsim.grid import Grid
 from diffsim.losses import SmoothedTotalVariation, Tikhonov
+from diffsim.photonics import Density
 from diffsim.scene import Scene, misfit_keys, parts, penalty_keys, rule_keys, rules, scene_files, schema
 from diffsim.scene.data import DATASETS
 from diffsim.scene.equations import PACKAGED, model_of
@@ -60,9 +61,14 @@ MODELS: dict[str, type[BaseModel]] = {
     "Wavelet ricker": parts.Ricker,
     "Wavelet pulse": parts.Pulse,
     "Wavelet file": parts.Sampled,
+    "Wavelet packet": parts.Packet,
+    "Mode": parts.GuidedMode,
     "Truth": schema.Truth,
     "Data": schema.Data,
     "Unknowns": schema.UnknownModel,
+    "Monitors": schema.Monitor,
+    "Maximise": schema.Maximise,
+    "Density": schema.unknown_of("density", Density),
     "Misfit": misfit_keys.MisfitModel,
     "Moveout": misfit_keys.Moveout,
     "Misfit huber": misfit("huber"),
@@ -81,6 +87,7 @@ MODELS: dict[str, type[BaseModel]] = {
 }
 """Section of the page -> the part of the schema whose keys its table lists."""
 ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}
+ELSEWHERE["Density"] = schema.UnknownModel
 ELSEWHERE |= {heading: misfit_keys.MisfitModel for heading in MODELS if heading.startswith("Misfit ")}
 """Section -> a part that its own is made of, whose keys another section lists."""
 PLAIN = {misfit(name).__name__ for name in ("l2", "cross_correlation")}
@@ -174,7 +181,7 @@ def test_tables_are_those_of_the_schema(heading: str) -> None:
     model, found = MODELS[heading], rows(heading)
     if model is rules.RuleModel:
         found = {key: row for key, row in found.items() if key not in keys_of_the_rules()}
-    others = ELSEWHERE[heading].model_fields if heading in ELSEWHERE else {}
+    others = set(ELSEWHERE[heading].model_fields if heading in ELSEWHERE else ()) - set(getattr(model, "options", ()))
     assert list(found) == [key for key in model.model_fields if key not in others]
     properties = model.model_json_schema()
     for key, (words, unit, given, meaning) in found.items():
@@ -219,7 +226,7 @@ def test_rules_of_the_page_are_those_of_python() -> None:
 
 def test_every_part_of_the_schema_has_its_table() -> None:
     names = {"Description", "Resampled", "MisfitModel", *Description.model_json_schema()["$defs"]}
-    assert {model.__name__ for model in MODELS.values()} | PLAIN == names
+    assert {model.__name__ for model in MODELS.values()} | PLAIN == names | {MODELS["Density"].__name__}  # one of the unknowns
 
 
 def test_types_of_misfits_are_those_of_the_page() -> None:

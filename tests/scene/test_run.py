@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from diffsim.errors import SceneError
+from diffsim.grid import Grid
 from diffsim.optimize import NonFiniteError
 from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run
-from diffsim.scene.accept import correlation, relative_error
+from diffsim.scene.accept import correlation, distance, relative_error, total
 from diffsim.scene.folder import check_folder, claim_folder, identify
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import UnknownField
@@ -190,6 +191,26 @@ def test_acceptance_measures():
     assert relative_error(found(0.5 * (start + truth)), counts) == pytest.approx(0.5)
     half = np.arange(16).reshape(4, 4) < 8
     assert relative_error(found(np.where(half, truth, 99.0)), half) == 0
+    assert total(found(0.5 * (start + truth)), counts) == pytest.approx(0.5)
+    assert total(found(2 * truth - start), counts) == pytest.approx(2)
+
+
+def test_distances_are_those_of_centres() -> None:
+    """In units of the grid, whatever the signs; of changes from the start."""
+    grid, start = Grid((9, 12), (2.0, 3.0)), np.full((9, 12), 5.0)
+
+    def bump(row: int, column: int, size: float) -> np.ndarray:
+        values = start.copy()
+        values[row, column] += size
+        return values
+
+    def found(answer: np.ndarray) -> UnknownField:
+        return UnknownField(start, answer, start, start, bump(3, 4, 1.0))
+
+    counts = np.ones(start.shape, bool)
+    assert distance(found(bump(3, 4, -0.2)), counts, grid) == 0
+    assert distance(found(bump(5, 5, 7.0)), counts, grid) == pytest.approx(5.0)  # 2 cells of 2 m and one of 3 m
+    assert distance(found(start), counts, grid) == np.inf
 
 
 ACCEPTED = [

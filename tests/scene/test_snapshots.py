@@ -75,6 +75,15 @@ def test_in_three_dimensions_the_plane_holds_the_source():
     np.testing.assert_allclose(seen.answer[-1], whole[:, 4], rtol=1e-6, atol=1e-6 * np.abs(whole).max())
 
 
+def test_without_sources_the_plane_holds_the_largest_change_else_the_receivers():
+    problem = scene(ACOUSTIC, **{**DEEP, "sources": {}}).problem("f64")
+    changed = problem.start["c"].copy()
+    changed[1, 5, 2] -= 80.0
+    changed[1, 2, 2] += 60.0
+    assert snapshots._plane(problem, {"c": changed}) == (1, 5)
+    assert snapshots._plane(problem, problem.start) == (1, 1)
+
+
 @pytest.mark.parametrize("shape", [(12_499,), (12_501,), (1000, 3), (3000, 4000), (200, 300)])
 def test_snapshots_are_small(shape):
     most = VALUES // (2 * INSTANTS)

@@ -93,7 +93,7 @@ def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPat
     found = {}
     for unaligned in False, True:
         monkeypatch.setattr("diffsim.stepping.workers.reads_unaligned", lambda unaligned=unaligned: unaligned)
-        monkeypatch.setattr("diffsim.stepping.rolling.reads_unaligned", lambda unaligned=unaligned: unaligned)
+        monkeypatch.setattr("diffsim.stepping.streams.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: 4)
         found[unaligned] = outputs(case, "f64")[0]
     assert found[True].keys() == found[False].keys()

@@ -70,3 +70,27 @@ class Stored(ds.Equation):
 def test_conditions_are_not_stored(whole: bool, what: str) -> None:
     with pytest.raises(TraceError, match=rf"^{what} expected numbers, got a condition; write where\(condition, 1\.0, 0\.0\)"):
         ds.Simulation(Stored(whole))
+
+
+class Fluid(ds.Equation):
+    """Heat in a fluid around solids, which a coefficient knows by their conductivity alone."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid(SHAPE, 1.0), 0.1
+        self.states = {"T": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror"), "q": ds.Variable("mirror")}
+
+    def coefficients(self, k: Any, q: Any) -> dict[str, Any]:
+        return {"fluid": ds.expr.where(ds.expr.minimum(k, k.shifted(0, 1)) > 0.5, 1.0, 0.0), "k": k, "q": q * ds.expr.sign(k)}
+
+    def step(self, T: Any, fluid: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"T": T + self.dt * fluid * (k * ds.expr.laplacian(T) + q)}
+
+
+@pytest.mark.parametrize(("wrt", "active"), [(["k"], {"k"}), (["k", "q"], {"k", "q"}), (["q"], {"q"}), (["T"], set())])
+def test_a_coefficient_that_only_compares_an_input_has_no_cotangent(wrt: list[str], active: set[str]) -> None:
+    rng = np.random.default_rng(3)
+    simulation = ds.Simulation(Fluid(), wrt=wrt, precision="f64")
+    assert simulation._step.active == active
+    inputs = {"T": rng.normal(size=SHAPE), "k": rng.uniform(0.2, 0.9, SHAPE), "q": rng.normal(size=SHAPE)}
+    assert ds.certify(simulation, lambda solution: 0.5 * (solution.final["T"] ** 2).sum(), inputs, steps=4, seed=2).passed

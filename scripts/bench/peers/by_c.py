@@ -2,7 +2,9 @@
 # [tool.diffsim-bench]
 # title = "C"
 # own = true
-# notes = "Written by hand (scripts/bench/reference.c), `gcc -O3 -march=native -ffast-math -fopenmp`; checkpoints as diffsim's."
+# notes = """
+# Written by hand (reference.c and staggered.c in scripts/bench), `gcc -O3 -march=native -ffast-math -fopenmp`; checkpoints as \
+# diffsim's."""
 # ///
 """The hand-written C version; its driver has the schedule of its checkpoints from diffsim."""
 
@@ -17,14 +19,13 @@ from exchange import Cannot, Problem, Results, serve
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from reference import Diffusion, Wave, threads_awake
+from staggered import Elastic, Light
 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
     given, speed, wavelet = problem.settings, problem["speed"], problem["wavelet"]
-    (row, column), points = problem["source"][0], problem["receivers"]
-    receivers = (int(points[0, 0]), int(points[0, 1]), int(points[1, 1] - points[0, 1]), len(points))
-    wave = Wave(speed.shape, given["order"], problem.threads, given["dt"] / given["dx"], (int(row), int(column)), receivers)
-    observed = np.zeros((problem.steps + 1, len(points)), np.float32)
+    wave = Wave(speed.shape, given["order"], problem.threads, given["dt"] / given["dx"], *_places(problem))
+    observed = np.zeros((problem.steps + 1, len(problem["receivers"])), np.float32)
 
     def forward() -> Results:
         with threads_awake(problem.threads):
@@ -36,6 +37,37 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
             return {"gradient": wave.gradient(speed, wavelet, observed, problem.slots or None)}
 
     return gradient if problem.gradient else forward
+
+
+def elastic(problem: Problem) -> Callable[[], Results]:
+    return _staggered(problem, Elastic, ("vp", "vs", "rho"))
+
+
+def maxwell(problem: Problem) -> Callable[[], Results]:
+    return _staggered(problem, Light, ("eps",))
+
+
+def _staggered(problem: Problem, kind: type[Elastic] | type[Light], names: tuple[str, ...]) -> Callable[[], Results]:
+    if problem.slots:
+        raise Cannot("no checkpoints are written")
+    given, medium = problem.settings, [problem[name] for name in names]
+    run = kind(medium[0].shape, problem.threads, given["dx"], given["dt"], *_places(problem))
+
+    def forward() -> Results:
+        with threads_awake(problem.threads):
+            return {"traces": run.run(*medium, problem["wavelet"])}
+
+    def gradient() -> Results:
+        with threads_awake(problem.threads):
+            return run.gradient(*medium, problem["wavelet"])
+
+    return gradient if problem.gradient else forward
+
+
+def _places(problem: Problem) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
+    """The cell of the source, and of the receivers row, first column, step and count."""
+    (row, column), points = problem["source"][0], problem["receivers"]
+    return (int(row), int(column)), (int(points[0, 0]), int(points[0, 1]), int(points[1, 1] - points[0, 1]), len(points))
 
 
 def diffusion(problem: Problem) -> Callable[[], Results]:
@@ -52,4 +84,4 @@ def diffusion(problem: Problem) -> Callable[[], Results]:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion})
+    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell})

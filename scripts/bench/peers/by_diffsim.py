@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from exchange import Problem, Results, serve
 
 import diffsim
 import diffsim.numpy as dnp
 from diffsim.checkpoint import StoreAll
-from diffsim.solvers import Acoustic, Heat
+from diffsim.solvers import Acoustic, Elastic, Heat, Maxwell
 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
@@ -37,6 +38,43 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
     def gradient() -> Results:
         solution, pullback = simulation.vjp(inputs, steps, checkpoint=problem.slots or StoreAll(steps))
         return {"gradient": pullback(diffsim.Solution(traces={"p": solution.traces["p"]}))["c"]}
+
+    return gradient if problem.gradient else forward
+
+
+def elastic(problem: Problem) -> Callable[[], Results]:
+    diffsim.init(threads=problem.threads)
+    given, names = problem.settings, ("vp", "vs", "rho")
+    waves = Elastic(diffsim.Grid(problem["vp"].shape, given["dx"]), given["dt"])
+    return _staggered(problem, waves, names, "fy", "vy", (0.5, 0.0))
+
+
+def maxwell(problem: Problem) -> Callable[[], Results]:
+    diffsim.init(threads=problem.threads)
+    given = problem.settings
+    return _staggered(problem, Maxwell(diffsim.Grid(problem["eps"].shape, given["dx"]), given["dt"]), ("eps",), "Jz", "Ez", (0.5, 0.5))
+
+
+def _staggered(
+    problem: Problem, equation: diffsim.Equation, names: tuple[str, ...], forcing: str, state: str, displaced: tuple[float, float]
+) -> Callable[[], Results]:
+    """Sources and receivers lie where the state is stored, `displaced` cells from the centres."""
+    dx, steps, move = problem.settings["dx"], problem.steps, np.array(displaced)
+    simulation = diffsim.Simulation(
+        equation,
+        sources={forcing: (problem["source"] + move) * dx},
+        receivers={state: (problem["receivers"] + move) * dx},
+        wrt=names,
+    )
+    inputs = {name: problem[name] for name in names} | {forcing: problem["wavelet"][:, None]}
+
+    def forward() -> Results:
+        return {"traces": simulation.run(inputs, steps).traces[state]}
+
+    def gradient() -> Results:
+        solution, pullback = simulation.vjp(inputs, steps, checkpoint=problem.slots or StoreAll(steps))
+        found = pullback(diffsim.Solution(traces={state: solution.traces[state]}))
+        return {name: found[name] for name in names}
 
     return gradient if problem.gradient else forward
 
@@ -75,4 +113,4 @@ def product(problem: Problem) -> Callable[[], Results]:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion, "product": product})
+    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell, "product": product})

@@ -5,11 +5,11 @@
 # title = "PyTorch, Deepwave"
 # index = "https://download.pytorch.org/whl/cpu"
 # notes = """
-# Acoustics by Deepwave (its compiled propagator, no absorbing layer), the rest by PyTorch's operations. With 20 slots: 20 equal \
-# segments, by Deepwave's `checkpoint_segments` and `torch.utils.checkpoint`. One more step than the others: a trace is read at the \
-# start of Deepwave's step."""
+# Acoustic and elastic waves by Deepwave (its compiled propagators, no absorbing layer), the rest by PyTorch's operations. With 20 \
+# slots: 20 equal segments, by Deepwave's `checkpoint_segments` and `torch.utils.checkpoint`. One more step than the others: a trace \
+# is read at the start of Deepwave's step."""
 # ///
-"""PyTorch: Deepwave's propagator for acoustics, eager operations for the rest. Denormal numbers are flushed, as diffsim does."""
+"""PyTorch: Deepwave's propagators for waves, eager operations for the rest. Denormal numbers are flushed, as diffsim does."""
 
 from __future__ import annotations
 
@@ -59,6 +59,42 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
         speed = torch.tensor(problem["speed"], requires_grad=True)
         (0.5 * (propagated(speed)[-1] ** 2).sum()).backward()
         return {"gradient": speed.grad.numpy()}
+
+    return gradient if problem.gradient else forward
+
+
+def elastic(problem: Problem) -> Callable[[], Results]:
+    """A force acts on the velocity of Deepwave's next step. Receivers lie apart from the source, so records do not tell the difference."""
+    started(problem)
+    warnings.filterwarnings("ignore", category=deepwave.ZeroWidthFaceWarning)
+    given, names = problem.settings, ("vp", "vs", "rho")
+    amplitudes = torch.tensor(np.append(np.float32(0), problem["wavelet"]) / np.float32(given["dx"] ** 2))[None, None]
+    sources, receivers = torch.tensor(problem["source"])[None], torch.tensor(problem["receivers"])[None]
+
+    def propagated(vp: Any, vs: Any, rho: Any) -> Any:
+        return deepwave.elastic(
+            rho * (vp**2 - 2 * vs**2),
+            rho * vs**2,
+            1 / rho,
+            given["dx"],
+            given["dt"],
+            source_amplitudes_y=amplitudes,
+            source_locations_y=sources,
+            receiver_locations_y=receivers,
+            accuracy=given["order"],
+            pml_width=0,
+            pml_freq=given["frequency"],
+            checkpoint_segments=problem.slots or None,
+        ).receiver_amplitudes_y
+
+    def forward() -> Results:
+        with torch.no_grad():
+            return {"traces": propagated(*(torch.tensor(problem[name]) for name in names))[0].T.numpy()}
+
+    def gradient() -> Results:
+        medium = [torch.tensor(problem[name], requires_grad=True) for name in names]
+        (0.5 * (propagated(*medium) ** 2).sum()).backward()
+        return {name: values.grad.numpy() for name, values in zip(names, medium, strict=True)}
 
     return gradient if problem.gradient else forward
 
@@ -114,4 +150,4 @@ def started(problem: Problem) -> None:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion, "product": product})
+    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "product": product})
