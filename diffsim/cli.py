@@ -30,10 +30,10 @@ from diffsim.engine import ENGINES, Tuned, chosen, init, keep, name_of, usual_re
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
-from diffsim.scene.absorbed import absorbed
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
 from diffsim.scene.model import file_name
+from diffsim.scene.notes import notes_of
 from diffsim.scene.outcome import Outcome
 from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
@@ -92,7 +92,7 @@ def plan(options: argparse.Namespace) -> int:
     problem = scene.problem()
     found = plan_of(problem)
     print(found)
-    for line in absorbed(problem.setup, problem.free):
+    for line in notes_of(problem):
         print(f"\nnote: {line}")
     shots = len(problem.setup.shots)
     if shots > 1 and found.chosen.seconds is not None:

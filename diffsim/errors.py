@@ -27,7 +27,15 @@ class ShapeError(DiffsimError, ValueError):
 
 
 class StabilityError(DiffsimError, ValueError):
-    """The time step exceeds the stability limit of the explicit scheme."""
+    """The time step exceeds the stability limit of the explicit scheme.
+
+    Attributes:
+        limit: the largest stable time step; None: it is not known.
+    """
+
+    def __init__(self, message: str, limit: float | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class ParameterError(DiffsimError, ValueError):

@@ -15,11 +15,13 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BOOK = [ROOT / "docs" / f"validation_{family}.md" for family in ("acoustic", "elastic", "maxwell")]
 """The validation book: they state what they print, draw their figure and certify gradients, as worked examples do."""
-LONG = [ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "navier_stokes", "waveguide_bend")] + BOOK
+LONG = [
+    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "migration", "navier_stokes", "waveguide_bend")
+] + BOOK
 """Pages whose code takes long."""
 WORKED = [
     ROOT / "docs" / f"{name}.md"
-    for name in ("boundary_control", "crank_nicolson", "dg", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
+    for name in ("boundary_control", "crank_nicolson", "dg", "migration", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
 ] + BOOK
 """Worked examples: they state what they print, and draw their figure."""
 

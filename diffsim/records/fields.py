@@ -11,7 +11,8 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
 from diffsim.records.netcdf import NetcdfFile
-from diffsim.records.read import ARRAYS, SEGY, require_file
+from diffsim.records.raw import RawFile
+from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
 from diffsim.records.records import require_rising
 from diffsim.records.segy import read_section
 from diffsim.records.terrain import read_ascii_grid, read_geotiff
@@ -42,8 +43,14 @@ class Gridded:
     where: str
 
 
-def read_field(path: str | Path, key: str | None = None, coordinates: Sequence[str] = (), axes: Sequence[str] = ()) -> Gridded:
-    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF or ASCII grid file.
+def read_field(
+    path: str | Path,
+    key: str | None = None,
+    coordinates: Sequence[str] = (),
+    axes: Sequence[str] = (),
+    shape: Sequence[int] | None = None,
+) -> Gridded:
+    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file.
 
     Args:
         path: the file. Its extension says the format.
@@ -51,6 +58,7 @@ def read_field(path: str | Path, key: str | None = None, coordinates: Sequence[s
         coordinates: names of the variables of coordinates, one for each axis; none: those that belong to the axes, where the file says so.
         axes: names of the axes of the grid. A variable whose axes have the names of `coordinates`, or else these, in another order is
             transposed.
+        shape: of the numbers of a `.bin` file, which are of 4 bytes each.
 
     Returns:
         The values in the order of the axes, with coordinates that rise. GeoTIFF and ASCII grid files have the axes (y, x), the rows from
@@ -71,9 +79,11 @@ def read_field(path: str | Path, key: str | None = None, coordinates: Sequence[s
     """
     path = Path(path)
     kind = path.suffix.lower()
-    require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID))
+    require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     if kind in ARRAYS:
         return _upright(_of_variables(ARRAYS[kind](path), key, tuple(coordinates), tuple(axes)))
+    if kind in RAW:
+        return Gridded(RawFile(path, shape=None if shape is None else tuple(shape)).read("values").values, None, "", path_shown(path))
     if kind in SEGY:
         return Gridded(read_section(path), None, "", path_shown(path))
     values, places = read_geotiff(path, key) if kind in GEOTIFF else read_ascii_grid(path)

@@ -11,6 +11,7 @@ from diffsim.records.csv_files import read_csv
 from diffsim.records.hdf5 import Hdf5File
 from diffsim.records.netcdf import NetcdfFile
 from diffsim.records.numpy_files import NumpyFile
+from diffsim.records.raw import RawFile
 from diffsim.records.records import Layout, Records
 from diffsim.records.segy import read_segy
 from diffsim.records.variables import Variables, records_of
@@ -23,10 +24,11 @@ ARRAYS: dict[str, Callable[[Path], Variables]] = {
 """Extension -> what opens files of named arrays."""
 SEGY = (".sgy", ".segy")
 CSV = (".csv", ".tsv", ".txt")
+RAW = (".bin",)
 
 
 def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Records, ...]:
-    """Read records from a NumPy, HDF5, NetCDF, CSV or SEG-Y file.
+    """Read records from a NumPy, HDF5, NetCDF, CSV, SEG-Y or `.bin` file.
 
     Args:
         path: the file. Its extension says the format.
@@ -49,11 +51,13 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
     """
     path, layout = Path(path), layout or Layout()
     kind = path.suffix.lower()
-    require_file(path, (*ARRAYS, *CSV, *SEGY))
+    require_file(path, (*ARRAYS, *CSV, *SEGY, *RAW))
     if kind in CSV:
         return read_csv(path, layout)
     if kind in SEGY:
         return read_segy(path, layout)
+    if kind in RAW:
+        return records_of(RawFile(path, shape=layout.shape), layout)
     return records_of(ARRAYS[kind](path), layout)
 
 

@@ -153,6 +153,9 @@ class Layout:
         unit: of the values; None: as the file says.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples, s, where a file has no times.
+        order: of the axes "shot", "time" and "receiver" of the values of a NumPy, HDF5 or `.bin` file; None: as these, and without shots
+            where there is one.
+        shape: of the values of a `.bin` file, in their order.
 
     Example:
         import numpy as np
@@ -174,6 +177,8 @@ class Layout:
     unit: str | None = None
     time_unit: str | None = None
     dt: float | None = None
+    order: tuple[str, ...] | None = None
+    shape: tuple[int, ...] | None = None
 
 
 def even_spacing(times: Array) -> float | None:

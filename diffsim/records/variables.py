@@ -25,6 +25,8 @@ NAMES = 10
 """Most names in a message."""
 MISSING, PACKING, UNSIGNED = ("_FillValue", "missing_value"), ("scale_factor", "add_offset"), "_Unsigned"
 """Attributes of packed numbers: those that stand for a missing one, factor and sum, and whether integers are unsigned."""
+ORDER = ("shot", "time", "receiver")
+"""Axes of records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     values_name = layout.values or "values"
     found = pick(variables, values_name)
     times, clock = _times(variables, layout)
-    values = _samples_first(found, clock, f"{where}, {name_shown(values_name)}")
+    values = _samples_first(found, clock, f"{where}, {name_shown(values_name)}", order=layout.order)
     if times is None:
         assert layout.dt is not None
         times = layout.dt * np.arange(values.shape[1])
@@ -174,7 +176,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     if samples != len(times):
         raise DataError(
             f"{where}: expected {len(times)} samples, one for each time, found values of shape {found.values.shape}, which should be "
-            "(samples, receivers) or (shots, samples, receivers); transpose or crop them"
+            "(samples, receivers) or (shots, samples, receivers); say another order by axes, or crop them"
         )
     spread = {
         what: None if name is None else _spread(_samples_first(pick(variables, name), clock, name, values.shape), values.shape, where, name)
@@ -217,12 +219,27 @@ def _times(variables: Variables, layout: Layout) -> tuple[Array | None, str]:
         raise DataError(f"{variables.where}, {name_shown(name)}: {error}") from None
 
 
-def _samples_first(found: Variable, clock: str, what: str, shape: tuple[int, ...] | None = None) -> Array:
+def _ordered(values: Array, order: tuple[str, ...], what: str) -> Array:
+    """Values with the axes (shots, samples, receivers), or (samples, receivers), from those in another order."""
+    if sorted(order) not in (sorted(ORDER), sorted(ORDER[1:])):
+        raise DataError(
+            f"{what}: expected axes with {', '.join(ORDER)}, found {', '.join(order)}; name each once, shot only if there are some"
+        )
+    if values.ndim != len(order) or 0 in values.shape:
+        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {values.shape}; correct axes")
+    return np.transpose(values, [order.index(name) for name in ORDER if name in order])
+
+
+def _samples_first(
+    found: Variable, clock: str, what: str, shape: tuple[int, ...] | None = None, order: tuple[str, ...] | None = None
+) -> Array:
     """Values with the axes (shots, samples, receivers)."""
     values = found.values
     if shape is not None and values.ndim < 2:  # one number for each receiver
         return values.reshape(1, 1, -1)
-    if values.ndim not in (1, 2, 3) or 0 in values.shape:
+    if order is not None and shape is None:
+        values = _ordered(values, order, what)
+    elif values.ndim not in (1, 2, 3) or 0 in values.shape:
         raise DataError(f"{what}: expected the axes (samples, receivers) or (shots, samples, receivers), found {values.shape}; reshape it")
     if values.ndim == 1:
         values = values[:, None]

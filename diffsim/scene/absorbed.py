@@ -9,12 +9,10 @@ import numpy.typing as npt
 
 from diffsim.arguments import plural
 from diffsim.grid import Grid
-from diffsim.layers import CPML, Sponge
 from diffsim.layers.cells import Pair
 from diffsim.scene.domains import everywhere
 from diffsim.scene.model import Mask
-from diffsim.scene.setup import Setup
-from diffsim.stepping.equation import Equation
+from diffsim.scene.setup import Setup, layer_of
 from diffsim.typing import Array
 
 MOST_NUMBERS = 5
@@ -32,13 +30,6 @@ def absorbed(setup: Setup, free: Mapping[str, Mask]) -> list[str]:
     """
     sides = layer_of(setup.equation)
     return [] if not np.any(sides) else [*_points(setup, sides), *_cells(setup, free, sides)]
-
-
-def layer_of(equation: Equation) -> tuple[Pair, ...]:
-    """Cells of the widest absorbing layer that the equation keeps as an attribute, at the low and the high side of each axis."""
-    found = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
-    found.append(((0, 0),) * equation.grid.ndim)
-    return tuple((int(low), int(high)) for low, high in np.max(found, axis=0))
 
 
 def inside_layer(grid: Grid, points: Array, sides: tuple[Pair, ...]) -> npt.NDArray[np.bool_]:

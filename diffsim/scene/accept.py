@@ -9,7 +9,7 @@ import numpy as np
 from diffsim.certificate import Line
 from diffsim.grid import Grid
 from diffsim.photonics import Density, feature_size
-from diffsim.scene.assemble import Problem
+from diffsim.scene.assemble import Problem, masking
 from diffsim.scene.design import names_of
 from diffsim.scene.fields import build_mask
 from diffsim.scene.model import Mask
@@ -65,7 +65,8 @@ def _judge(
         counts = problem.free[of]
         if accept.within is not None:
             setup = problem.setup
-            counts = build_mask(accept.within, setup.alike(of, problem.known), setup.place(of, f"accept[{number}].within"))
+            known = masking(setup, of, problem.known, problem.start)
+            counts = build_mask(accept.within, known, setup.place(of, f"accept[{number}].within"))
         name = f"{accept.quantity.replace('_', ' ')} of {of}"
         if accept.quantity == "distance":
             value = distance(unknowns[of], counts, problem.setup.place(of, "").grid)

@@ -17,6 +17,7 @@ from diffsim.messages import name_shown
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
 from diffsim.scene.checkpoints import decided, policy_of
+from diffsim.scene.completed import completed
 from diffsim.scene.design import check_design
 from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import Place, build_field, build_mask
@@ -33,6 +34,8 @@ from diffsim.scene.workers import HERE, Workers
 from diffsim.stepping.points import point_table
 from diffsim.typing import Array
 
+START = "start"
+"""What a choice of cells of an unknown calls its start."""
 OF_TRUTH = ("correlation", "relative_error", "total", "distance")
 """Acceptance figures that compare the answer with the truth."""
 NEEDS = {
@@ -120,6 +123,7 @@ def assemble(
     _check_names(scene)
     _check_data(scene)
     check_design(scene)
+    scene = completed(scene)
     require_memory(scene, precision)
     setup = build_setup(scene, precision, wrt=tuple(scene.unknowns), data=data)
     for name in scene.unknowns:
@@ -144,7 +148,11 @@ def assemble(
     for name, model in scene.unknowns.items():
         key = f"unknowns.{name}"
         place = setup.place(name, f"{key}.mask")
-        chosen = np.ones(place.grid.shape, bool) if model.mask is None else build_mask(model.mask, setup.alike(name, known), place)
+        chosen = setup.within(name)
+        if model.mask is not None:
+            chosen &= build_mask(model.mask, masking(setup, name, known, start), place)
+            if not chosen.any():
+                raise SceneError(f"{key}.mask: expected at least one cell that is not around the grid, found none; widen it")
         with prefix_error(key):
             try:
                 parts[name], free[name] = _parametrised(model, start[name], chosen, dtype, place.under(f"{key}.regions"))
@@ -163,6 +171,11 @@ def assemble(
     check_stages(scene, setup, unknowns, start)
     policy = policy_of(scene.checkpoint, folder, workers)
     return Problem(scene, Forward(setup, known), start, free, unknowns, penalties, policy, decided(policy, setup, workers), workers)
+
+
+def masking(setup: Setup, name: str, known: Mapping[str, Array], start: Mapping[str, Array]) -> dict[str, Array]:
+    """The fields that a choice of cells of an unknown may refer to: the known ones with the same domain, and its own start."""
+    return {**setup.alike(name, known), START: start[name]}
 
 
 def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:

@@ -20,6 +20,7 @@ from diffsim.checkpoint import Checkpoint
 from diffsim.engine import backend
 from diffsim.errors import SceneError
 from diffsim.scene.assemble import Problem, assemble
+from diffsim.scene.completed import completed
 from diffsim.scene.domains import everywhere
 from diffsim.scene.objective import Objective
 from diffsim.scene.schema import Description
@@ -49,6 +50,7 @@ def certify(scene: Description, on_line: Callable[[Line], None] | None = None) -
 
 
 def _checked(scene: Description) -> _Checked:
+    scene = completed(scene)
     run = scene.time.count
     steps = scene.certificate.steps or run
     if steps > run:

@@ -91,6 +91,12 @@ class SolverModel(Model):
         """The rules of sides in the scene, by option."""
         return {name: model for name in self.words if (model := getattr(self, name)) is not None}
 
+    def widest(self) -> int:
+        """The most cells that an option counts, such as those of a layer."""
+        return max(
+            (count for name in self.of.in_cells if name in type(self).model_fields for count in counts_of(getattr(self, name))), default=0
+        )
+
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
         """The equation.
 
@@ -151,6 +157,11 @@ def _unit(name: str, equation: Equation) -> str:
         for unit in [state.unit]
     }
     return next(iter(sorted(given)), "")
+
+
+def counts_of(value: Any) -> list[int]:
+    """The integers in a number of cells, or in several."""
+    return [each for part in value for each in counts_of(part)] if isinstance(value, (tuple, list)) else [int(value)] * (value is not None)
 
 
 def _scaled(value: Any, finer: float) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
+from scipy.interpolate import CubicSpline, RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import DataError, SceneError
@@ -18,6 +18,8 @@ from diffsim.messages import cut, path_shown
 from diffsim.records.checks import TURN
 from diffsim.records.fields import read_field
 from diffsim.records.numpy_files import MemberError, load_array
+from diffsim.records.read import read_records
+from diffsim.records.records import Layout
 from diffsim.records.units import factor
 from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import NUMBER
@@ -34,6 +36,7 @@ from diffsim.scene.parts import (
     PointSet,
     Resampled,
     Ricker,
+    Sampled,
     Wavelet,
     Where,
 )
@@ -58,6 +61,7 @@ class Place:
         key: key of the field in the scene, for messages.
         beyond: the grid may reach past given numbers by this many of their cells. There the end values continue.
         unit: of the field; "": none is known, and numbers out of files are taken as they are.
+        inner: the cells of `base` without those around it for a layer, where numbers out of files continue; None: there are none around.
     """
 
     grid: Grid
@@ -65,6 +69,12 @@ class Place:
     key: str
     beyond: float = BEYOND
     unit: str = ""
+    inner: Grid | None = None
+
+    @property
+    def given(self) -> Grid:
+        """The grid over whose cells files hold numbers."""
+        return self.inner or self.base
 
     def mesh(self) -> list[Array]:
         """Coordinates of the cells, one array an axis, ready to broadcast."""
@@ -149,25 +159,40 @@ def dataset(part: DataSet, place: Place) -> Array:
 
 
 def file(part: DataFile, place: Place) -> Array:
-    base, suffix = place.base, Path(part.path).suffix.lower()
+    given, suffix = place.given, Path(part.path).suffix.lower()
+    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
+        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
     if coordinates is None:
-        if place.grid == base:
+        if place.grid == given:
             return _converted(part, values, place)
-        coordinates = tuple(base.coordinates(axis) for axis in range(base.ndim))
+        coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
     return _converted(part, _resample(values, coordinates, part, place), place)
+
+
+def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape in the order of the axes of a file."""
+    return tuple(shape[own.index(axis)] for axis in axes or own)
+
+
+def _turned(values: Array, axes: tuple[str, ...] | None, own: tuple[str, ...]) -> Array:
+    """Values in the order of the grid's axes."""
+    return values if axes is None or values.ndim != len(axes) else np.transpose(values, [axes.index(axis) for axis in own])
 
 
 def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:
     """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
-    base = place.base
+    base = place.given
     try:
-        found = read_field(part.path, part.key, part.coordinates, base.axes)
+        shape = part.shape or _in_file(part.axes, base.axes, base.shape)
+        found = read_field(part.path, part.key, part.coordinates, base.axes, shape)
         unit = part.unit or found.unit
         values = found.values * (factor(unit, place.unit) if unit and place.unit else 1.0)
+        if found.coordinates is None:
+            values = _turned(values, part.axes, base.axes)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
     if part.fill is not None:
@@ -206,6 +231,8 @@ def wavelet_values(part: Wavelet, times: Array, key: str) -> Array:
             delay = 1.2 / part.frequency if part.delay is None else part.delay
             a = (np.pi * part.frequency * (times - delay)) ** 2
             values = part.amplitude * (1 - 2 * a) * np.exp(-a)
+        elif isinstance(part, Sampled):
+            values = part.amplitude * _of_file(part, times, key)
         elif isinstance(part, Packet):
             late = times - (5 * part.width if part.delay is None else part.delay)
             values = part.amplitude * np.cos(2 * np.pi * part.frequency * late) * np.exp(-0.5 * (late / part.width) ** 2)
@@ -214,6 +241,31 @@ def wavelet_values(part: Wavelet, times: Array, key: str) -> Array:
     if not np.isfinite(values).all():
         raise SceneError(f"{key}: expected finite amplitudes at all times, found {values[~np.isfinite(values)][0]}; correct its numbers")
     return values
+
+
+def sampled(part: Sampled, key: str) -> tuple[Array, Array]:
+    """Times and amplitudes of a wavelet from a file, on the clock of the run.
+
+    Raises:
+        SceneError: the file has none, or several; names the key.
+    """
+    try:
+        found = read_records(part.path, Layout(dt=part.dt))
+    except DataError as error:
+        raise SceneError(f"{key}.path: {error}") from None
+    traces = sum(records.values.shape[1] for records in found)
+    where, values = found[0].where, found[0].values[:, 0]
+    if traces != 1 or len(values) < 2:
+        raise SceneError(f"{key}.path: expected one trace of two samples or more in {where}, found {traces} of {len(values)}; cut it")
+    if not np.isfinite(values).all():
+        raise SceneError(f"{key}.path: expected finite numbers in {where}, found gaps; fill them")
+    return found[0].times - part.start, values
+
+
+def _of_file(part: Sampled, times: Array, key: str) -> Array:
+    own, values = sampled(part, key)
+    inside = (times >= own[0]) & (times <= own[-1])
+    return np.where(inside, CubicSpline(own, values)(np.clip(times, own[0], own[-1])), 0.0)
 
 
 BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
@@ -245,9 +297,11 @@ def build_field(model: FieldModel, place: Place) -> Array:
 
 def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
-    key, path, shape = place.key, Path(part.path), place.base.shape
+    key, path, own = place.key, Path(part.path), place.given
+    shape = _in_file(part.axes, own.axes, own.shape)
+    turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
     try:
-        loaded = load_array(path, part.key, partial(_require_shape, shape, place.base.axes[0] == TIME))
+        loaded = load_array(path, part.key, partial(_require_shape, shape, own.axes[0] == TIME, turned))
     except MemberError as error:
         raise SceneError(f"{key}.key: {error}") from None
     except DataError as error:
@@ -260,17 +314,31 @@ def read_array(part: DataFile, place: Place) -> Array:
             "fill the gaps"
         )
     with np.errstate(over="ignore"):  # from extended precision
-        return loaded.astype(float)
+        return _turned(loaded.astype(float), part.axes, own.axes)
 
 
-def _require_shape(shape: tuple[int, ...], longer: bool, where: str, found: tuple[int, ...], fortran: bool) -> tuple[int, ...]:
-    """Refuse an array of another shape; if `longer`, more entries along the first axis are accepted, and not read."""
+def _require_shape(
+    shape: tuple[int, ...], longer: bool, turned: tuple[str, ...], where: str, found: tuple[int, ...], fortran: bool
+) -> tuple[int, ...]:
+    """Refuse an array of another shape; if `longer`, more entries along the first axis are accepted, and not read.
+
+    Args:
+        shape: the one expected.
+        longer: whether the array may have more entries along the first axis.
+        turned: names of the axes in the opposite order, for a message; empty: it would be no remedy.
+        where: the file.
+        found: its shape.
+        fortran: whether it is in Fortran order.
+    """
     more = longer and len(found) == len(shape) and found[0] > shape[0] and found[1:] == shape[1:]
     if found != shape and not more:
         claimed = cut(str(tuple(int(n) for n in found)) if max(map(abs, found), default=0) < 10**18 else f"{len(found)} axes")
         if longer:
             raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
-        raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; resample it, or change grid.shape")
+        remedy = "resample it by spacing, or change grid.shape"
+        if turned and found == shape[::-1]:
+            remedy = f"its axes are in another order: axes = [{', '.join(map(repr, turned))}]".replace("'", '"')
+        raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; {remedy}")
     if more and fortran and len(shape) > 1:
         raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")
     return shape
@@ -338,7 +406,7 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
     wanted = []
     for axis, given in enumerate(coordinates):
         asked = grid.coordinates(axis)
-        _require_covered(asked, given, part, place, grid.axes[axis])
+        _require_covered((place.inner or grid).coordinates(axis), given, part, place, grid.axes[axis])
         if len(given) < LEAST[part.method]:
             raise SceneError(
                 f'{place.key}.method: expected at least {LEAST[part.method]} numbers along {grid.axes[axis]} for "{part.method}", found '
@@ -346,7 +414,7 @@ def _resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pl
             )
         wanted.append(np.clip(asked, given[0], given[-1]))
     if part.method == "mean":
-        found = _means(values, coordinates, grid, part.extend is not None)
+        found = _means(values, coordinates, grid, part.extend is not None or place.inner is not None)
     else:
         found = RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
     bad = np.argwhere(~np.isfinite(found))

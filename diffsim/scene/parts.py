@@ -124,6 +124,8 @@ class DataFile(Resampled):
         coordinates: names of the variables of coordinates, one an axis.
         spacing: distance of the file's numbers, in the grid's units, for a file without coordinates.
         origin: coordinates of the first of them; None: 0.
+        axes: names of the grid's axes in the order of the file; None: that of the grid.
+        shape: of a `.bin` file, in the order of the file; None: that of the grid.
         unit: of its numbers; None: as the file says, else that of the field.
         fill: what stands where the file has no number; None: such a place is refused.
     """
@@ -133,6 +135,8 @@ class DataFile(Resampled):
     coordinates: tuple[Name, ...] = ()
     spacing: Widths | None = None
     origin: Point | None = None
+    axes: tuple[Name, ...] | None = None
+    shape: tuple[Count, ...] | None = None
     unit: Name | None = None
     fill: Real | None = None
 
@@ -180,6 +184,28 @@ class Pulse(Model):
     amplitude: Real = 1.0
 
 
+class Sampled(Model):
+    """A wavelet from a file of records, which holds one trace. Between samples it is a cubic spline, and 0 outside of them.
+
+    Attributes:
+        path: the file; relative to the folder of the scene file.
+        dt: time between samples where the file has no times, s.
+        start: time of the file at which the run starts, s.
+        amplitude: a factor.
+    """
+
+    type: Literal["file"]
+    path: PathName
+    dt: Positive | None = None
+    start: Real = 0.0
+    amplitude: Real = 1.0
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: str, info: ValidationInfo) -> str:
+        return located(path, info)
+
+
 class Packet(Model):
     """A wave packet, amplitude · cos(2π frequency (t - delay)) exp(-½ (t - delay)²/width²).
 
@@ -197,7 +223,7 @@ class Packet(Model):
     amplitude: Real = 1.0
 
 
-Wavelet: TypeAlias = Annotated[Ricker | Pulse | Packet, Field(discriminator="type")]
+Wavelet: TypeAlias = Annotated[Ricker | Pulse | Packet | Sampled, Field(discriminator="type")]
 
 
 class FieldModel(Model):
@@ -285,11 +311,13 @@ class PointSet(Model):
         points: one by one.
         lines: many at once.
         interpolation: between cells, see `diffsim.Points`.
+        dipole: direction of each, see `diffsim.Points`; None: they have none.
     """
 
     points: tuple[Point, ...] = ()
     lines: tuple[LineOfPoints, ...] = ()
     interpolation: Literal["linear", "sinc"] = "linear"
+    dipole: Point | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> PointSet:

@@ -108,6 +108,8 @@ def _layout(model: Data, grid: Grid) -> Layout:
         unit=model.unit,
         time_unit=model.time_unit,
         dt=model.dt,
+        order=model.axes,
+        shape=model.shape,
     )
 
 

@@ -15,7 +15,6 @@ from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings, tuned
 from diffsim.grid import AXES, Axis, Grid
-from diffsim.scene.absorbed import absorbed
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
@@ -36,6 +35,7 @@ from diffsim.scene.folder import (
     what_starts_anew,
 )
 from diffsim.scene.mutes import shares
+from diffsim.scene.notes import notes_of
 from diffsim.scene.objective import Evaluation
 from diffsim.scene.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
 from diffsim.scene.plan import plan_of
@@ -93,9 +93,9 @@ def run_scene(
     with ExitStack() as stack:
         crew = stack.enter_context(opened(workers, shots_of(scene)))
         problem = assemble(scene, precision, out, workers=crew)
-        for line in absorbed(problem.setup, problem.free):
+        for line in notes_of(problem):
             watcher.note(f"note: {line}")
-        identity = identify(scene, precision)
+        identity = identify(problem.scene, precision)
         if out is not None:
             check_folder(out, identity, resume)
             stack.enter_context(held(out))
@@ -224,7 +224,7 @@ def _outcome(
         gradient=taken,
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
-        notes=tuple(absorbed(setup, problem.free)),
+        notes=tuple(notes_of(problem)),
         names={name: recorded.names for name, recorded in setup.data.items() if recorded.names},
     )
 

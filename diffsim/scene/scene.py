@@ -74,7 +74,7 @@ class Scene(Description):
     def objective(self, precision: str | None = None) -> Objective:
         """The loss with its gradient, on new synthetic data."""
         problem = self.problem(precision)
-        return Objective(problem, observe(self, problem.setup))
+        return Objective(problem, observe(problem.scene, problem.setup))
 
     def value_and_grad(self, theta: Array | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         """The loss and its gradient with respect to the optimiser's variables; at the start if theta is None.

@@ -81,6 +81,7 @@ class GridModel(Model):
         origin: coordinates of the centre of the first cell.
         span: coordinates of the centres of the first and the last cell of each axis.
         like: a data set whose region the grid spans.
+        around: the absorbing layer lies around these cells; False: within them.
     """
 
     shape: tuple[Count, ...] = Field(min_length=1, max_length=3)
@@ -90,6 +91,7 @@ class GridModel(Model):
     origin: Point | None = None
     span: tuple[tuple[Real, Real], ...] | None = None
     like: Name | None = None
+    around: Flag = False
 
     @model_validator(mode="after")
     def _one_way(self) -> GridModel:
@@ -115,12 +117,12 @@ class Time(Model):
     """Time steps.
 
     Attributes:
-        dt: length of a step, s.
+        dt: length of a step, s; None: it follows from the stable one.
         steps: number of steps. Give this or `duration`.
         duration: duration, s, rounded up to whole steps.
     """
 
-    dt: Positive
+    dt: Positive | None = None
     steps: Count | None = None
     duration: Positive | None = None
 
@@ -128,7 +130,9 @@ class Time(Model):
     def _one_length(self) -> Time:
         if (self.steps is None) == (self.duration is None):
             raise ValueError("expected either steps or duration, found " + ("both" if self.steps else "neither") + "; give one of them")
-        if self.duration is not None and self.duration / self.dt > MOST:
+        if self.dt is None and self.duration is None:
+            raise ValueError("expected duration where dt is left out, found steps; give dt, or duration")
+        if self.duration is not None and self.dt is not None and self.duration / self.dt > MOST:
             raise ValueError(f"expected at most {MOST:g} steps, found a duration of {self.duration / self.dt:g} of them; raise dt")
         return self
 
@@ -138,7 +142,13 @@ class Time(Model):
         if self.steps is not None:
             return self.steps
         assert self.duration is not None
-        return max(1, math.ceil(self.duration / self.dt - ROUND_OFF))
+        return max(1, math.ceil(self.duration / self.step - ROUND_OFF))
+
+    @property
+    def step(self) -> float:
+        """Length of a step, s, once it is known; see `diffsim.scene.completed`."""
+        assert self.dt is not None
+        return self.dt
 
 
 class Truth(Model):
@@ -166,6 +176,9 @@ class Data(Model):
         times: name of the variable or column of times.
         receiver: name of the column of receivers of a CSV file in long form, and in `stations`.
         stations: a CSV file with the coordinates of the receivers.
+        interpolation: between cells, for receivers that the files place; see `diffsim.Points`.
+        axes: order of the file's axes "shot", "time" and "receiver"; None: as these, without shots for one.
+        shape: of a `.bin` file, an entry for each of its axes.
         unit: of the values; None: as the file says, else that of the state.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples where a file has no times, s.
@@ -183,6 +196,9 @@ class Data(Model):
     times: Name | None = None
     receiver: Name | None = None
     stations: PathName | None = None
+    interpolation: Literal["linear", "sinc"] = "linear"
+    axes: tuple[Literal["shot", "time", "receiver"], ...] | None = None
+    shape: tuple[Count, ...] | None = None
     unit: Name | None = None
     time_unit: Name | None = None
     dt: Positive | None = None

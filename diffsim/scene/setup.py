@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.grid import Grid
+from diffsim.layers import CPML, Sponge
+from diffsim.layers.cells import Pair
 from diffsim.photonics import Source
 from diffsim.scene.data import load_dataset
 from diffsim.scene.design import Watched, medium_of, require_light, sent, watched_of
 from diffsim.scene.domains import domain, everywhere, lengths, of_source
 from diffsim.scene.explain import prefix_error
 from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
+from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel, Sources
 from diffsim.scene.recorded import Recorded, Shots, read_data
 from diffsim.scene.schema import Description, GridModel, Truth
@@ -46,6 +50,14 @@ class Shot:
     points: Mapping[str, slice]
 
 
+@dataclass(frozen=True)
+class Way:
+    """How the values of a field at places between cells are taken; see `diffsim.Points`."""
+
+    interpolation: Literal["linear", "sinc"] = "linear"
+    dipole: tuple[float, ...] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Setup:
     """An equation on a grid with its sources and receivers.
@@ -59,7 +71,8 @@ class Setup:
         receivers: state -> positions.
         data: state -> its records from files.
         strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
-        wide: forcings and states whose values between cells are taken by sincs, not linearly.
+        ways: forcings and states -> how their values between cells are taken, where not linearly.
+        inner: the scene's own grid without the cells around it for a layer; None: there are none.
         watched: the monitors, whose points are receivers; None: there are none.
         guided: forcings that send a mode.
     """
@@ -72,7 +85,8 @@ class Setup:
     receivers: Mapping[str, Array]
     data: Mapping[str, Recorded]
     strengths: Mapping[str, int]
-    wide: frozenset[str] = frozenset()
+    ways: Mapping[str, Way] = field(default_factory=dict)
+    inner: Grid | None = None
     watched: Watched | None = None
     guided: frozenset[str] = frozenset()
 
@@ -96,7 +110,8 @@ class Setup:
             key: its key in the scene.
         """
         beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
-        return Place(self._domain(self.equation, self.steps, name), self._domain(*self.own, name), key, beyond, self.unit(name))
+        inner = self.inner if everywhere(self.equation, name) else None
+        return Place(self._domain(self.equation, self.steps, name), self._domain(*self.own, name), key, beyond, self.unit(name), inner)
 
     def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
         if name in equation.forcings:
@@ -119,6 +134,16 @@ class Setup:
         """The known inputs with the same domain as the input `name`."""
         here = self.place(name, "").grid
         return {other: values for other, values in known.items() if self.place(other, "").grid == here}
+
+    def within(self, name: str) -> Mask:
+        """True at the values of an input over the scene's own grid that are not of cells around it."""
+        grid = self.place(name, "").base
+        found = np.ones(grid.shape, bool)
+        if self.inner is not None and everywhere(self.equation, name):
+            for axis, x in enumerate(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True)):
+                (first, last), h = self.inner.coordinates(axis)[[0, -1]], self.inner.spacing[axis]
+                found &= (x > first - 0.5 * h) & (x < last + 0.5 * h)
+        return found
 
     def shaped(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs in the shapes of the simulation, where a number has no axes."""
@@ -156,7 +181,7 @@ class Setup:
 
     def placed(self, places: Mapping[str, Array]) -> dict[str, Points]:
         """Positions with their interpolation."""
-        return _placed(places, self.wide)
+        return _placed(places, self.ways)
 
     def predict(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[Solution]:
         """Solve every shot forward, or each of these."""
@@ -189,6 +214,33 @@ def build_grid(model: GridModel) -> Grid:
         return Grid(shape, spacing, [first for first, _ in span], model.axes)
 
 
+def grids_of(scene: Description) -> tuple[Grid, Grid | None]:
+    """The scene's own grid, and that without the cells around it for a layer; None: there are none around."""
+    inner = build_grid(scene.grid)
+    if not scene.grid.around:
+        return inner, None
+    with prefix_error("equation"):
+        room = [(scene.equation.widest(),) * 2] * inner.ndim  # so that the layer fits a grid that is smaller than itself
+        sides = layer_of(scene.equation.build(wider(inner, room), 1.0))
+    if not np.any(sides):
+        raise SceneError("grid.around: expected an equation with a layer or a sponge, found none; give one, or drop around")
+    return wider(inner, sides), inner
+
+
+def wider(grid: Grid, sides: Sequence[tuple[int, int]]) -> Grid:
+    """A grid with more cells at the low and the high side of each axis."""
+    shape = [low + n + high for n, (low, high) in zip(grid.shape, sides, strict=True)]
+    origin = [first - low * h for first, h, (low, _) in zip(grid.origin, grid.spacing, sides, strict=True)]
+    return Grid(shape, grid.spacing, origin, grid.axes)
+
+
+def layer_of(equation: Equation) -> tuple[Pair, ...]:
+    """Cells of the widest absorbing layer that the equation keeps as an attribute, at the low and the high side of each axis."""
+    found = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
+    found.append(((0, 0),) * equation.grid.ndim)
+    return tuple((int(low), int(high)) for low, high in np.max(found, axis=0))
+
+
 def refined(grid: Grid, factor: float) -> Grid:
     """A grid of `factor` times as many cells along each axis, covering the same region."""
     shape = [round(n * factor) for n in grid.shape]
@@ -209,15 +261,15 @@ def build_setup(
         truth: the truth of the scene, to make data; None: the scene's own grid.
         data: state -> records, read before; None: they are read here.
     """
-    base = build_grid(scene.grid)
-    grid, dt, steps, finer = base, scene.time.dt, scene.time.count, 1.0
+    base, inner = grids_of(scene)
+    grid, dt, steps, finer = base, scene.time.step, scene.time.count, 1.0
     if truth is not None:
         finer, steps = truth.refine, fine_steps(scene, truth)
         grid = refined(base, finer)
         dt = dt * scene.time.count / steps  # both runs end at the same time
     with prefix_error("equation"):
         equation = scene.equation.build(grid, dt, finer)
-        own = (scene.equation.build(base, scene.time.dt, 1.0) if truth is not None else equation), scene.time.count
+        own = (scene.equation.build(base, scene.time.step, 1.0) if truth is not None else equation), scene.time.count
     place = Place(grid, base, "sources")
     states = equation.states
     for kind, given, known in (
@@ -239,19 +291,22 @@ def build_setup(
     receivers |= {name: recorded.positions for name, recorded in data.items()}
     receivers |= {} if watched is None else watched.monitors.receivers
     shots = _shots(scene.sources, positions, wavelets, {name: source.amplitudes[name] for name, source in guided.items()})
-    wide = frozenset(name for name, model in {**scene.sources, **scene.receivers}.items() if model.interpolation == "sinc")
+    ways = _ways(scene)
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
             with prefix_error(f"{kind}.{name}", ShapeError):
                 # the rules of the sides tell where those of sincs may lie, and modes and monitors have places of their own
-                if name not in wide and name not in guided and (watched is None or kind == "sources"):
+                wide = name in ways and ways[name].interpolation == "sinc"
+                if not wide and name not in guided and (watched is None or kind == "sources"):
                     point_table(base, (0,) * base.ndim, points, what=kind[:-1])
     for name in wrt:
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
-        sources, heard = (_placed(places, wide) for places in (shots[0].sources, receivers))
+        sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
         simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
-    return Setup(base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), wide, watched, frozenset(guided))
+    return Setup(
+        base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), ways, inner, watched, frozenset(guided)
+    )
 
 
 def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mapping[str, Array]) -> tuple[dict[str, Source], Watched | None]:
@@ -264,8 +319,29 @@ def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mappin
     return sent(scene, equation, eps, wavelets), watched_of(scene, equation, eps)
 
 
-def _placed(places: Mapping[str, Array], wide: Collection[str]) -> dict[str, Points]:
-    return {name: Points(points, "sinc" if name in wide else "linear") for name, points in places.items()}
+def _placed(places: Mapping[str, Array], ways: Mapping[str, Way]) -> dict[str, Points]:
+    return {name: Points(points, way.interpolation, way.dipole) for name, points in places.items() for way in [ways.get(name, Way())]}
+
+
+def _ways(scene: Description) -> dict[str, Way]:
+    """How values between cells are taken, of forcings and states."""
+    found = {name: Way(model.interpolation, model.dipole) for name, model in {**scene.sources, **scene.receivers}.items()}
+    for name, model in scene.data.items():
+        if name not in scene.receivers:
+            found[name] = Way(model.interpolation)
+        elif model.interpolation != "linear":
+            raise SceneError(
+                f"data.{name}.interpolation: expected none beside receivers.{name}, which places them, found {model.interpolation!r}; "
+                f"give it in [receivers.{name}]"
+            )
+    for name, way in found.items():
+        if way.dipole is not None and len(way.dipole) != len(scene.grid.shape):
+            kind = "sources" if name in scene.sources else "receivers"
+            raise SceneError(
+                f"{kind}.{name}.dipole: expected {len(scene.grid.shape)} numbers, one an axis of the grid, found {len(way.dipole)}; "
+                "add or drop some"
+            )
+    return found
 
 
 def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, int]:
@@ -289,7 +365,7 @@ def _read(
     for name, model in scene.data.items():
         with prefix_error(f"data.{name}"):
             unit, points = equation.states[name].unit, receivers.get(name)
-            found[name] = read_data(model, unit, base, points, shots, scene.time.dt, scene.time.count)
+            found[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count)
     return found
 
 

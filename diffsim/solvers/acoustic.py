@@ -89,6 +89,7 @@ class Acoustic(Equation):
 
     forcings = ("f",)
     in_cells = ("sponge", "layer")
+    speed = "c"
 
     def __init__(
         self,

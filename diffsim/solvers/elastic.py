@@ -89,6 +89,7 @@ class Elastic(Equation):
     """
 
     in_cells = ("layer",)
+    speed = "vp"
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ def check_step(dt: float, limit: float, why: str, unit: str = " s") -> None:
     if not dt > 0:
         raise ParameterError(f"dt = {dt:g}{unit}, expected a positive time step")
     if dt > limit:
-        raise StabilityError(f"dt = {dt:.4g}{unit} exceeds the stable {limit:.4g}{unit} for {why}; lower dt or coarsen the grid")
+        raise StabilityError(f"dt = {dt:.4g}{unit} exceeds the stable {limit:.4g}{unit} for {why}; lower dt or coarsen the grid", limit)
 
 
 def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> None:

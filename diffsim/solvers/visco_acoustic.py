@@ -82,6 +82,7 @@ class ViscoAcoustic(Equation):
 
     forcings = ("q",)
     in_cells = ("layer",)
+    speed = "c"
 
     def __init__(
         self,

@@ -169,6 +169,7 @@ class Equation(ABC):
         stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
             takes the time step of its data from it, which it makes on a finer grid.
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
+        speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
 
     Example:
         import numpy as np
@@ -205,6 +206,7 @@ class Equation(ABC):
     coefficient_boundaries: Mapping[str, Boundary] = {}
     stable_dt_power: float = 1.0
     in_cells: tuple[str, ...] = ()
+    speed: str = ""
 
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:

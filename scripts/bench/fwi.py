@@ -1,7 +1,8 @@
 """Full-waveform inversion of records that another program made, beside Deepwave: `python scripts/bench/fwi.py --peer PYTHON [--threads 2]`.
 
-PYTHON is an interpreter with Deepwave: `python -m venv peer && peer/bin/pip install deepwave scipy`. scripts/survey makes the records. Both
-searches have the same grid, time step, variables, stages, filters and optimiser; each runs in a process of its own, one after the other.
+PYTHON is an interpreter with Deepwave: `python -m venv peer && peer/bin/pip install deepwave scipy`. scripts/survey makes the records, in
+open water: the free surfaces of both packages lie at different places of a cell. Both searches have the same grid, time step, variables,
+stages, filters and optimiser; each runs in a process of its own, one after the other.
 """
 
 from __future__ import annotations
@@ -24,16 +25,22 @@ from diffsim.scene.outcome import Outcome
 
 HERE = Path(__file__).resolve().parent
 SURVEY = HERE.parent / "survey"
+sys.path.insert(0, str(SURVEY))
+from make import OPEN  # noqa: E402  # it lies in that folder
+
+CHANGES = (*OPEN, "time.dt=1.0e-3", "misfit.0.offset=[0.0, 1.0e5]")
+"""Of the scene: a time step of which a sample has a whole number, and a misfit of all receivers, as Deepwave's search has it."""
 
 
 def settings_of(scene: Scene) -> dict[str, Any]:
     """What Deepwave's search is given."""
     tables = scene.model_dump(mode="json")
     grid, unknown, wavelet = tables["grid"], tables["unknowns"]["c"], tables["sources"]["f"]["wavelet"]
-    spacing, origin = grid["spacing"][0], np.array(grid["origin"])
     problem = scene.problem()
+    scene = problem.scene
     times = problem.setup.times()
-    t = times - wavelet["delay"]
+    spacing, origin = grid["spacing"][0], np.array(problem.setup.grid.origin)
+    t = times - 1.2 / wavelet["frequency"]
     phase = (np.pi * wavelet["frequency"] * t) ** 2
     line = tables["sources"]["f"]["lines"][0]
     sources = np.linspace(line["start"], line["stop"], line["count"])
@@ -45,8 +52,8 @@ def settings_of(scene: Scene) -> dict[str, Any]:
             "sources": np.rint((sources - origin) / spacing).astype(int),
         },
         "spacing": spacing,
-        "dt": tables["time"]["dt"],
-        "edge": tables["equation"]["sponge"],
+        "dt": scene.time.step,
+        "edge": tables["equation"]["layer"],
         "frequency": wavelet["frequency"],
         "lower": unknown["lower"],
         "upper": unknown["upper"],
@@ -65,6 +72,7 @@ def settings_of(scene: Scene) -> dict[str, Any]:
 def ours(survey: Path, threads: int) -> tuple[dict[str, Any], Outcome]:
     folder = survey / "run"
     command = [sys.executable, "-m", "diffsim", "run", str(survey / "fwi.toml"), "--out", str(folder), "--threads", str(threads)]
+    command += [part for change in CHANGES for part in ("--set", change)]
     subprocess.run(command, check=True, stdout=sys.stderr)
     outcome = Outcome.load(folder)
     pair = outcome.traces["p"]
@@ -74,7 +82,7 @@ def ours(survey: Path, threads: int) -> tuple[dict[str, Any], Outcome]:
 
 
 def deepwave(survey: Path, outcome: Outcome, python: str, threads: int) -> tuple[dict[str, Any], np.ndarray]:
-    scene = Scene.load(survey / "fwi.toml")
+    scene = Scene.load(survey / "fwi.toml", CHANGES)
     given = settings_of(scene)
     arrays = given.pop("arrays")
     pair = outcome.traces["p"]
@@ -83,7 +91,7 @@ def deepwave(survey: Path, outcome: Outcome, python: str, threads: int) -> tuple
     given |= {"every": every}
     corners = [stage["corner"] for stage in given["stages"] if stage["corner"]]
     given["length"] = max(ZeroPhaseFilter(given["dt"] * every, len(times), corner)._length for corner in corners)
-    origin, spacing = np.array(scene.grid.origin), given["spacing"]
+    origin, spacing = np.array([axis.coordinates[0] for axis in outcome.axes]), given["spacing"]
     receivers = np.rint((outcome.receivers["p"] - origin) / spacing).astype(int)
     path = survey / "given.npz"
     np.savez(path, **arrays, receivers=receivers, data=pair.data, settings=json.dumps(given))
@@ -103,9 +111,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         survey = given.survey or Path(scratch)
         if given.survey is None:
-            subprocess.run([sys.executable, str(SURVEY / "make.py"), str(survey)], check=True, stdout=sys.stderr)
+            subprocess.run([sys.executable, str(SURVEY / "make.py"), str(survey), "--open"], check=True, stdout=sys.stderr)
         found, outcome = ours(survey, given.threads)
-        true, unknown = read_section(survey / "true.sgy"), outcome.unknowns["c"]
+        edge, unknown = settings_of(Scene.load(survey / "fwi.toml", CHANGES))["edge"], outcome.unknowns["c"]
+        true = np.pad(read_section(survey / "true.sgy"), edge, mode="edge")
         free = np.ones(true.shape, bool) if unknown.mask is None else unknown.mask
         rows = [("diffsim", found, unknown.answer)]
         if given.peer:

@@ -1,92 +1,108 @@
 """Files of a seismic survey, made by a program that is no part of diffsim: `python scripts/survey/make.py FOLDER`.
 
-`survey.c` computes the records on a staggered grid with cells of 20/3 m; the search of `fwi.toml` has cells of 10 m, another scheme and
-other absorbing edges. It writes, in SEG-Y: `records.sgy` (12 shots, 2 % noise), `start.sgy` (water, and smooth rock, where the search
-begins) and `true.sgy` (what made the records, for a comparison afterwards). It needs a C compiler, and the extra `formats` of diffsim.
+`survey.c` computes the records on a staggered grid with cells of two thirds of those of the search, below a free surface; the search of
+`fwi.toml` has another scheme and other absorbing edges. It writes `records.sgy` (with 2 % noise), `start.sgy` (water, and smooth rock,
+where the search begins), `true.sgy` (what made the records, for a comparison afterwards) and `fwi.toml`. It needs a C compiler, and the
+extra `formats` of diffsim.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import segyio
-from scipy.ndimage import gaussian_filter
 
 HERE = Path(__file__).resolve().parent
-FREQUENCY, DELAY = 8.0, 0.15
-"""Of the Ricker wavelet: Hz, s."""
-SECONDS, SAMPLE = 1.8, 3e-3
-"""Of a record, and between its samples, s."""
-COARSE, FINE = 10.0, 20.0 / 3.0
-"""Cells of the model files and of the program, m."""
-MARGIN, EDGE = 225, 200
-"""Cells around the survey in the program, and those at each side that absorb: so many that they return next to nothing, also along the
-upper side, on which the waves graze. Against open space (a perfectly matched layer) the records have an error below 2 %."""
-LOW, HIGH = (-1000.0, -1000.0), (2190.0, 3990.0)
-"""First and last depth and distance of the model files, m."""
-SHOTS = np.arange(180.0, 2821.0, 240.0)
-RECEIVERS = np.arange(40.0, 2961.0, 40.0)
-SURFACE = 20.0
-"""Depth of shots and receivers, m."""
-WATER, BOTTOM = 1500.0, 165.0
-"""Wave speed of the water, m/s, and depth of its bottom, m: between cells of both grids."""
+sys.path.insert(0, str(HERE))
+from models import MODELS, Model  # noqa: E402  # it lies beside this file
+
+FINER = 1.5
+"""Cells of the program along an axis for one of the search."""
+EDGE, BEYOND = 100, 10
+"""Cells of the program that absorb at each side but the upper one, and those between them and the model."""
+OPEN = ("equation.boundary=zero", "grid.origin=[0.0, 0.0]", "grid.shape=[97, 241]")
+"""What `--set` changes of `fwi.toml` where there is open water in place of the free surface: a layer above too."""
+PARTS = 4
+"""Points of a cell along each axis whose mean is its wave speed."""
 NOISE = 0.02
 """Of the root mean square of the records."""
 
 Array = npt.NDArray[np.float64]
 
 
-def speed(z: Array, x: Array) -> Array:
-    """The true wave speed, m/s: water, and below it rock."""
-    return np.where(z < BOTTOM, WATER, rock(z, x))
+class Geometry:
+    """Where a survey has its shots and receivers, and when it records; all on cells of the program.
 
+    Args:
+        model: the seabed.
+    """
 
-def rock(z: Array, x: Array) -> Array:
-    """Wave speed of the rock, m/s: layers that dip and are cut by a fault, and a lens of gas."""
-    z, x = np.clip(z, BOTTOM, 1200.0), np.clip(x, 0.0, 3000.0)
-    moved = z + 0.06 * x - 90.0 * (x > 1600.0 + 0.35 * z)
-    found = 1600.0 + 0.9 * z
-    for top, jump in ((260.0, 150.0), (420.0, -120.0), (560.0, 260.0), (800.0, -160.0), (1000.0, 300.0)):
-        found = found + jump / (1.0 + np.exp(-(moved - top) / 8.0))
-    return found - 350.0 * np.exp(-(((z - 430.0) / 60.0) ** 2) - ((x - 1150.0) / 220.0) ** 2)
+    def __init__(self, model: Model) -> None:
+        self.model, self.fine = model, model.spacing / FINER
+        self.depth = 2 * model.spacing
+        step = 2 * model.spacing  # three cells of the program
+        first, between = 3 * round(0.06 * model.width / step / 3), round(0.88 * model.width / step / (model.shots - 1))
+        self.shots = step * (first + between * np.arange(model.shots))
+        self.receivers = np.arange(3 * step, model.width - 2 * step + 1e-6, 2 * step)
+        self.sample = round(24e3 / model.frequency) * 1e-6
+        self.delay = 1.2 / model.frequency
 
 
 def nodes(first: float, last: float, spacing: float) -> Array:
     return first + spacing * np.arange(round((last - first) / spacing) + 1)
 
 
-def records() -> Array:
-    """Shots x samples x receivers, by survey.c."""
-    margin = MARGIN * FINE
-    z, x = nodes(-margin, 1200.0 + margin, FINE), nodes(-margin, 3000.0 + margin, FINE)
-    c = speed(z[:, None], x[None, :])
-    every = 6
-    dt = SAMPLE / every
-    steps = round(SECONDS / dt) + 1
-    t = (np.arange(steps) + 0.5) * dt - DELAY
-    integral = t * np.exp(-((np.pi * FREQUENCY * t) ** 2))  # of the Ricker wavelet
-    places = [(round((SURFACE + margin) / FINE), round((at + margin) / FINE)) for at in (*SHOTS, *RECEIVERS)]
+def mesh(model: Model, spacing: float, margin: float = 0.0, above: float = 0.0) -> tuple[Array, Array]:
+    """Depths as a column and distances as a row, with a margin at each side, and another one above."""
+    return nodes(-above, model.depth + margin, spacing)[:, None], nodes(-margin, model.width + margin, spacing)[None, :]
+
+
+def averaged(speed: Callable[[Array, Array], Array], z: Array, x: Array) -> Array:
+    """Means over cells, so that an interface lies where it does on every grid."""
+    shifts = (np.arange(PARTS) + 0.5) / PARTS - 0.5
+    dz, dx = float(z[1, 0] - z[0, 0]), float(x[0, 1] - x[0, 0])
+    return sum(speed(z + a * dz, x + b * dx) for a in shifts for b in shifts) / PARTS**2
+
+
+def records(model: Model, surface: bool = True) -> Array:
+    """Shots x samples x receivers, by survey.c; below a free surface, or in open water."""
+    at = Geometry(model)
+    margin = (EDGE + BEYOND) * at.fine
+    above = 0.0 if surface else margin
+    z, x = mesh(model, at.fine, margin, above)
+    c = averaged(lambda z, x: model.speed(np.minimum(z, model.depth), np.clip(x, 0.0, model.width)), z, x)
+    every = math.ceil(at.sample * c.max() / (0.5 * at.fine))
+    dt = at.sample / every
+    steps = round(model.seconds / dt) + 1
+    t = (np.arange(steps) + 0.5) * dt - at.delay
+    integral = t * np.exp(-((np.pi * model.frequency * t) ** 2))  # of the Ricker wavelet
+    places = [(round((at.depth + above) / at.fine), round((x + margin) / at.fine)) for x in (*at.shots, *at.receivers)]
     given = b"".join(np.ascontiguousarray(part, float).tobytes() for part in (c, integral, np.array(places)))
+    sizes = (*c.shape, at.fine, dt, steps, every, len(at.shots), len(at.receivers), EDGE, int(surface))
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([str(compiled(Path(folder))), *map(str, sizes)], input=given, capture_output=True, check=True)
+    found = np.frombuffer(done.stdout, np.float32).reshape(len(at.shots), -1, len(at.receivers)).astype(float)
+    rms = np.sqrt(np.mean(found**2))
+    return found + NOISE * rms * np.random.default_rng(0).normal(size=found.shape)
+
+
+def compiled(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise SystemExit("expected a C compiler, found none; install gcc")
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "survey"
-        subprocess.run(
-            [compiler, "-O3", "-march=native", "-ffast-math", "-fopenmp", str(HERE / "survey.c"), "-o", str(program), "-lm"], check=True
-        )
-        sizes = (len(z), len(x), FINE, dt, steps, every, len(SHOTS), len(RECEIVERS), EDGE)
-        done = subprocess.run([str(program), *map(str, sizes)], input=given, capture_output=True, check=True)
-    found = np.frombuffer(done.stdout, np.float32).reshape(len(SHOTS), -1, len(RECEIVERS)).astype(float)
-    rms = np.sqrt(np.mean(found**2))
-    return found + NOISE * rms * np.random.default_rng(0).normal(size=found.shape)
+    program = folder / "survey"
+    options = ["-O3", "-march=native", "-ffast-math", "-fopenmp"]
+    subprocess.run([compiler, *options, str(HERE / "survey.c"), "-o", str(program), "-lm"], check=True)
+    return program
 
 
 def write_segy(path: Path, traces: Array, step: int, headers: Sequence[dict[int, int]]) -> None:
@@ -100,41 +116,57 @@ def write_segy(path: Path, traces: Array, step: int, headers: Sequence[dict[int,
         file.bin[segyio.BinField.Interval] = step
 
 
-def write_records(path: Path, values: Array) -> None:
+def write_records(path: Path, values: Array, at: Geometry) -> None:
+    """Records of the kind that the extension says: `.npy` as they are, `.bin` with the samples of a trace side by side."""
+    if path.suffix == ".npy":
+        return np.save(path, values.astype(np.float32))
+    if path.suffix == ".bin":
+        return np.ascontiguousarray(values.transpose(0, 2, 1), "<f4").tofile(path)
     field = segyio.TraceField
     headers = [
         {
             field.FieldRecord: shot + 1,
             field.TraceNumber: k + 1,
-            field.SourceX: round(100 * at),
+            field.SourceX: round(100 * place),
             field.GroupX: round(100 * x),
-            field.ReceiverGroupElevation: round(-100 * SURFACE),
+            field.ReceiverGroupElevation: round(-100 * at.depth),
             field.SourceGroupScalar: -100,
             field.ElevationScalar: -100,
         }
-        for shot, at in enumerate(SHOTS)
-        for k, x in enumerate(RECEIVERS)
+        for shot, place in enumerate(at.shots)
+        for k, x in enumerate(at.receivers)
     ]
-    write_segy(path, np.concatenate(list(values), axis=1), round(1e6 * SAMPLE), headers)
+    write_segy(path, np.concatenate(list(values), axis=1), round(1e6 * at.sample), headers)
 
 
-def write_model(path: Path, values: Array) -> None:
-    """A section: down a trace by depth, from trace to trace by distance."""
-    write_segy(path, values, round(1e3 * COARSE), [{segyio.TraceField.CDP: k + 1} for k in range(values.shape[1])])
+def write_model(path: Path, values: Array, spacing: float) -> None:
+    """A section over (z, x): `.bin` trace after trace; in SEG-Y down a trace by depth, from trace to trace by distance."""
+    if path.suffix == ".npy":
+        return np.save(path, values.astype(np.float32))
+    if path.suffix == ".bin":
+        return np.ascontiguousarray(values.T, "<f4").tofile(path)
+    write_segy(path, values, round(1e3 * spacing), [{segyio.TraceField.CDP: k + 1} for k in range(values.shape[1])])
+
+
+def make(folder: Path, model: Model, surface: bool = True) -> None:
+    """Write the files of a survey; below a free surface, or in open water, for which `OPEN` changes the scene."""
+    folder.mkdir(parents=True, exist_ok=True)
+    z, x = mesh(model, model.spacing)
+    of_model, of_records = model.files
+    write_model(folder / f"true.{of_model}", averaged(model.speed, z, x), model.spacing)
+    write_model(folder / f"start.{of_model}", model.start(z, x), model.spacing)
+    write_records(folder / f"records.{of_records}", records(model, surface), Geometry(model))
+    shutil.copy(HERE / "fwi.toml", folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
-    folder: Path = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    z, x = (nodes(low, high, COARSE) for low, high in zip(LOW, HIGH, strict=True))
-    z, x = z[:, None], x[None, :]
-    write_model(folder / "true.sgy", speed(z, x))
-    write_model(folder / "start.sgy", np.where(z < BOTTOM, WATER, gaussian_filter(rock(z, x), 22.0, mode="nearest")))
-    write_records(folder / "records.sgy", records())
-    shutil.copy(HERE / "fwi.toml", folder)
-    print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}; the grid has {z.size} x {x.size} cells")
+    parser.add_argument("--open", action="store_true", help="open water above, in place of a free surface")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    make(folder, next(iter(MODELS.values())), not given.open)
+    print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}")
 
 
 if __name__ == "__main__":

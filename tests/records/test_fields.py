@@ -253,7 +253,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], Any], dict[str, Any], str]] = {
     "asc: nan": ("a.asc", lambda p: asc(p, lambda t: t.replace("NROWS 3", "NROWS nan")), {}, r"above 0, found 0 x 3 of 2"),
     "asc: empty": ("a.asc", lambda p: p.write_text(""), {}, r"found no ncols; add it"),
     "asc: bytes": ("a.asc", lambda p: p.write_bytes(bytes(range(256))), {}, r"expected an ASCII grid, found .*unreadable"),
-    "extension": ("a.grib", lambda p: p.write_bytes(b"x"), {}, r"expected a file that ends in .*\.asc, found"),
+    "extension": ("a.grib", lambda p: p.write_bytes(b"x"), {}, r"expected a file that ends in .*\.bin, found"),
     "none": ("a.tif", lambda p: None, {}, r"expected a file, found no "),
     "html": ("a.tif", lambda p: p.write_text("<html>"), {}, r"expected a GeoTIFF file, found .*unreadable"),
     "cut": ("a.tif", lambda p: p.write_bytes(tif(p).read_bytes()[:-20]), {}, r"a\.tif"),

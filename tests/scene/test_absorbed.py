@@ -62,6 +62,6 @@ def test_a_run_tells_and_keeps_the_notes(tmp_path: Path) -> None:
     watcher = Silent()
     watcher.note = told.append  # type: ignore[method-assign]
     outcome = Scene(**made | {"optimise": {"iterations": 1}}).run(tmp_path / "out", precision="f64", watcher=watcher)
-    assert len(outcome.notes) == 3 and [f"note: {line}" for line in outcome.notes] == told
+    assert len(outcome.notes) == 4 and [f"note: {line}" for line in outcome.notes] == told
     assert Outcome.load(tmp_path / "out").notes == outcome.notes
     assert f"Note: {outcome.notes[0]}." in render(outcome, [])

@@ -90,7 +90,7 @@ PROBLEMS = [
     ({"time__steps": "many"}, "time.steps: expected an integer, found 'many'", "correct the value"),
     ({"time__steps": 0}, "time.steps: expected a number greater than or equal to 1, found 0", "correct the value"),
     ({"time__dt": -1.0}, "time.dt: expected a number greater than 0, found -1.0", "correct the value"),
-    ({"time__dt": None}, "time.dt: expected a value, found none", "add the key"),
+    ({"time__dt": None}, "time: expected duration where dt is left out, found steps", "give dt, or duration"),
     ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
     ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected an integer, found 15.5", "correct the value"),
     ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),

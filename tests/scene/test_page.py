@@ -60,6 +60,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "Sources": parts.Sources,
     "Wavelet ricker": parts.Ricker,
     "Wavelet pulse": parts.Pulse,
+    "Wavelet file": parts.Sampled,
     "Wavelet packet": parts.Packet,
     "Mode": parts.GuidedMode,
     "Truth": schema.Truth,

@@ -1,0 +1,64 @@
+"""Notes on a scene: what is no mistake, and yet spoils an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from diffsim.arguments import plural
+from diffsim.scene.absorbed import absorbed
+from diffsim.scene.assemble import Problem
+from diffsim.scene.completed import dominant
+from diffsim.scene.mutes import offsets
+
+FAR = 5.0
+"""Cells of an offset that is good."""
+SHORTEST = 2.5
+"""Up to so many times its dominant frequency a wavelet has waves to speak of."""
+LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
+"""Cells that the shortest wave needs."""
+
+
+def notes_of(problem: Problem) -> list[str]:
+    """A line for each note."""
+    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem)]
+
+
+def beside(problem: Problem) -> Iterator[str]:
+    """A line for each misfit of waves that has receivers within a cell of a source, where the amplitude has no limit on finer grids."""
+    setup = problem.setup
+    cell = min(setup.own[0].cell_lengths())
+    for number, misfit in enumerate(problem.scene.misfit):
+        least = 0.0 if misfit.offset is None else misfit.offset[0]
+        if not setup.equation.speed or misfit.of != "traces" or least > cell or not setup.shots[0].sources:
+            continue
+        receivers = setup.receivers[misfit.state]
+        near = [shot for shot, each in enumerate(setup.shots) if (offsets(setup, receivers, each.sources) < (1 - 1e-6) * cell).any()]
+        if near:
+            yield (
+                f"misfit[{number}]: receivers of {misfit.state} within a cell of the source in {plural(len(near), 'shot')} (shot {near[0]} "
+                "is one), whose records depend on the grid and outweigh all others; leave them out, such as by "
+                f"offset = [{FAR * cell:g}, 1.0e6]"
+            )
+
+
+def coarse(problem: Problem) -> Iterator[str]:
+    """A line if the shortest wave of a wavelet has too few cells in the slowest medium, so that it lags behind."""
+    equation, scene = problem.setup.equation, problem.scene
+    slow = "vs" if "vs" in equation.parameters else equation.speed
+    values = {**problem.known, **problem.start}.get(slow)
+    order = getattr(equation, "order", None)
+    if values is None or not isinstance(order, int) or not np.any(values > 0):
+        return
+    speed, cell = float(values[values > 0].min()), max(problem.setup.own[0].cell_lengths())
+    needed = LEAST_OF_ORDER_2 if order == 2 else LEAST
+    for name, source in scene.sources.items():
+        frequency = dominant(source.wavelet, f"sources.{name}.wavelet")
+        cells = speed / (SHORTEST * frequency * cell)
+        if cells < needed:
+            yield (
+                f"grid: {cells:.2g} cells of {cell:g} in the shortest wave of sources.{name} ({speed:g} m/s at {SHORTEST:g} times "
+                f"{frequency:.3g} Hz), where order {order} needs {needed:g}: cells of {cell * cells / needed:.3g}, or a frequency of "
+                f"{frequency * cells / needed:.3g} Hz"
+            )
