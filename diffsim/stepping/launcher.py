@@ -16,7 +16,7 @@ from diffsim.boundary import Rules, extend
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
-from diffsim.stepping import workers as worker_kernels
+from diffsim.stepping import barrier
 from diffsim.stepping.device import UNROLL, DeviceKernel
 from diffsim.stepping.kernel import (
     ARRIVALS,
@@ -39,11 +39,12 @@ from diffsim.stepping.points import PointTable
 from diffsim.stepping.program import HostCall, Place, Program
 from diffsim.stepping.queue import Queue, put_numbers
 from diffsim.stepping.sharing import cost
+from diffsim.stepping.slabs import slab_bounds, useful_workers
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.strips import strip_rows, tile_addresses
 from diffsim.stepping.wavefront import SIZES, TOGETHER, Wavefront, WavefrontKernel
-from diffsim.stepping.workers import WorkerKernel, slab_bounds, useful_workers
+from diffsim.stepping.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
 Tables = Callable[[int, int], Mapping[str, IntArray]]
@@ -354,7 +355,7 @@ class Launcher:
                 workers = pace.workers()
             control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
-            control[LOOKS] = int(worker_kernels.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
+            control[LOOKS] = int(barrier.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
             kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()

@@ -23,10 +23,12 @@ from diffsim.boundary import Rules, ghosts
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import identifier
 from diffsim.field import Layout
+from diffsim.stepping.barrier import NOTHING, write_barrier
 from diffsim.stepping.kernel import DONE, STEPS, Argument, Kind
 from diffsim.stepping.program import Nest, PointGather, Program
+from diffsim.stepping.slabs import grain, slab_bounds
 from diffsim.stepping.stored import StoredFields
-from diffsim.stepping.workers import NOTHING, WorkerKernel, grain, slab_bounds
+from diffsim.stepping.workers import WorkerKernel
 from diffsim.system import last_cache_bytes
 
 TOGETHER = (8, 4, 2)
@@ -219,11 +221,11 @@ class WavefrontKernel(WorkerKernel):
             if before:
                 with text.block("if begin <= 0"):
                     for read in before:
-                        self._call(
+                        self.call(
                             f"gather_{read.number}", partial(self._gather, self._gather_of(read), str(read.number)), self._at_step("t")
                         )
                     if self.workers > 1:
-                        self._barrier("1")
+                        write_barrier(text, self.workers, "1")
             self._rows_in_turn(int(bool(before)))
             with text.block(f"if begin < {NOTHING}"):
                 text("begin = 0")
@@ -240,7 +242,7 @@ class WavefrontKernel(WorkerKernel):
         with text.block("for b in range(blocks + 2)"):
             if self.workers > 1:
                 with text.block(f"if b == blocks and begin <= {done}"):
-                    self._barrier(str(done + 1))
+                    write_barrier(text, self.workers, str(done + 1))
             text(f"part = {done}")
             with text.block("if b >= blocks"):
                 text(f"part = {done + 1}")
@@ -260,7 +262,7 @@ class WavefrontKernel(WorkerKernel):
                                 self._read(read)
         if self.workers > 1:
             with text.block(f"if begin <= {done + 1}"):
-                self._barrier(str(done + 2))
+                write_barrier(text, self.workers, str(done + 2))
 
     def _bounds(self, rows: int, receiver: str = "") -> None:
         """The rows of a stage in the present block, `low` to `high`: between the ends of the slab, then at the first end of the grid, then
@@ -279,12 +281,12 @@ class WavefrontKernel(WorkerKernel):
         nest = self.program.operations[number]
         assert isinstance(nest, Nest)
         given = self._at_step("(t + ahead)") | {"lo": "low", "hi": "high"}
-        self._call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), given)
+        self.call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), given)
 
     def _read(self, read: Read) -> None:
         """Read the receivers whose last row is one of some rows."""
         given = self._at_step(f"(t + ahead + {read.later})") | {"lo": "low", "hi": "high"}
-        self._call(f"gather_{read.number}_in_rows", partial(self._gather_rows, read), given)
+        self.call(f"gather_{read.number}_in_rows", partial(self._gather_rows, read), given)
 
     def _gather_rows(self, read: Read) -> None:
         gather = self._gather_of(read)

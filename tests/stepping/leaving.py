@@ -15,7 +15,7 @@ import numpy as np
 import diffsim as ds
 from diffsim.checkpoint import Binomial
 from diffsim.engine import session
-from diffsim.stepping import pace, workers
+from diffsim.stepping import barrier, pace
 from tests.cases import CASES
 
 CASE = "staggered acoustic 2-D mirror"
@@ -24,7 +24,7 @@ SLOTS = 3
 
 def main(threads: int, patience: int, strikes: int) -> None:
     session.usable_cores = lambda: threads  # type: ignore[attr-defined]
-    workers.PATIENCE, pace.STRIKES = patience, strikes
+    barrier.PATIENCE, pace.STRIKES = patience, strikes
     ds.init(threads=threads, precision="f64")
     launches = {False: 0, True: 0}
     note = pace.Pace.note

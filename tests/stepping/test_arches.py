@@ -92,7 +92,7 @@ def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.Mon
 def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for unaligned in False, True:
-        monkeypatch.setattr("diffsim.stepping.workers.reads_unaligned", lambda unaligned=unaligned: unaligned)
+        monkeypatch.setattr("diffsim.stepping.tile_loops.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.streams.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.programs.lanes", lambda dtype: 4)
         found[unaligned] = outputs(case, "f64")[0]

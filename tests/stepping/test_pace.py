@@ -6,7 +6,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.solvers import Acoustic
-from diffsim.stepping import workers
+from diffsim.stepping import slabs
 from diffsim.stepping.pace import STRIKES, TRIAL, Pace
 from diffsim.system import usable_cores
 
@@ -65,7 +65,7 @@ def test_long_steps_get_more_patience() -> None:
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only")
 @pytest.mark.parametrize(("cells", "used"), [(64, 1), (256, 2)])
 def test_a_small_grid_has_one_worker(cells: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "LEAST_CYCLES", 12_000)
+    monkeypatch.setattr(slabs, "LEAST_CYCLES", 12_000)
     ds.init(precision="f32", threads=2)
     stepper = ds.Simulation(Acoustic(ds.Grid((cells, cells), 10.0), 1e-3, order=4))._stepper
     assert stepper.launcher.pace(stepper.forward).workers() == used

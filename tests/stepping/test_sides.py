@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.boundary import bound, extend, extend_transpose, linear
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, laplacian
-from diffsim.stepping.workers import slab_bounds, useful_workers
+from diffsim.stepping.slabs import slab_bounds, useful_workers
 from tests.cases import Case, Sided
 from tests.sampled import sampled
 from tests.stepping.run_cases import outputs

@@ -12,7 +12,7 @@ import pytest
 import diffsim as ds
 from diffsim.checkpoint import StoreAll
 from diffsim.solvers import Acoustic, Heat
-from diffsim.stepping import pace, wavefront, workers
+from diffsim.stepping import barrier, pace, wavefront
 from diffsim.stepping.wavefront import Wavefront
 from diffsim.system import usable_cores
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
@@ -177,7 +177,7 @@ def test_workers_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
     whole = found(SIMULATIONS["acoustic mirror"](), 3)
     monkeypatch.setattr(pace.Pace, "note", counted)
-    monkeypatch.setattr(workers, "PATIENCE", 1)
+    monkeypatch.setattr(barrier, "PATIENCE", 1)
     require_equal(found(SIMULATIONS["acoustic mirror"](), 3), whole)
     assert left > 0
 
@@ -206,7 +206,7 @@ def test_the_pace_ignores_the_rest_of_a_launch(monkeypatch: pytest.MonkeyPatch) 
     """A launch that ends a sweep which another one began did not do these steps."""
     ds.init(precision="f64", threads=THREADS)
     noted = []
-    monkeypatch.setattr(workers, "PATIENCE", 1)
+    monkeypatch.setattr(barrier, "PATIENCE", 1)
     monkeypatch.setattr(pace.Pace, "note", lambda self, steps, seconds, left=False: noted.append((steps, left)))
     simulation = SIMULATIONS["heat zero"]()
     simulation.run({"kappa": np.ones(TALL_PLATE), "T": np.ones(TALL_PLATE)}, 40)
