@@ -400,6 +400,18 @@ class Program:
         ends = [bool(a.outside and a.outside[-1]) for nest in self.nests for a in nest.assigns]
         return max(along, default=0) + any(ends)
 
+    def touched(self) -> list[tuple[int, ...]]:
+        """Cells beyond the grid along each axis that kernels read for kept values. All values of a group are computed at all its cells."""
+        found = []
+        for nest in self.nests:
+            for group in (group for each in nest.variants for group in each.groups):
+                beyond = [max((a.outside[axis] for a in nest.folded), default=0) for axis in range(len(group.low))]
+                ends = [max(low, high) + far for low, high, far in zip(group.low, group.high, beyond, strict=True)]
+                for name, offsets in self.reads(group.values.values()).items():
+                    if name in self.places:
+                        found += [tuple(end + abs(o) for end, o in zip(ends, offset, strict=True)) for offset in offsets]
+        return found
+
     def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
         """Every expression, with the distance beyond the grid up to which it is computed."""
         for operation in self.each:

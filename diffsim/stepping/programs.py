@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -51,10 +51,11 @@ class Programs:
         self.recorded: Recorded | None = recorded and dataclasses.replace(
             recorded, forward=self._refined(recorded.forward), adjoint=self._refined(recorded.adjoint)
         )
-        check_halo(step.grid.shape, _farthest(self.forward.reach(), step.grid.ndim))
-        halo = _farthest(self.reach(), step.grid.ndim)
+        check_halo(step.grid.shape, _farthest(self.forward.reach().values(), step.grid.ndim))
+        reach = _farthest(self.reach().values(), step.grid.ndim)
+        halo = _farthest([reach, *(far for program in self for far in program.touched())], step.grid.ndim)
         margin = max((program.depth() for program in self), default=0) if lanes(dtype) > 1 else 0
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(halo[0]))
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(reach[0]))
 
     def __iter__(self) -> Iterator[Program]:
         yield self.forward
@@ -122,6 +123,7 @@ class Programs:
         return states | {bar(name): placed for name, placed in states.items()}
 
 
-def _farthest(reach: Mapping[str, tuple[int, ...]], ndim: int) -> tuple[int, ...]:
-    """The largest offset at which any array is read, along each axis."""
-    return tuple(max((far[axis] for far in reach.values()), default=0) for axis in range(ndim))
+def _farthest(reaches: Iterable[tuple[int, ...]], ndim: int) -> tuple[int, ...]:
+    """The largest offset along each axis."""
+    found = list(reaches)
+    return tuple(max((far[axis] for far in found), default=0) for axis in range(ndim))
