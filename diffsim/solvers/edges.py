@@ -31,6 +31,12 @@ def taken_by(boundary: Boundary, ndim: int) -> Taken:
     ]
 
 
+def taken_at(sides: Sequence[str], surface: bool = False) -> Taken:
+    """The same where each axis has the name of its sides; with a surface, that is the low side of axis 0."""
+    low = [SURFACE if surface and axis == 0 else "" for axis in range(len(sides))]
+    return [(PERIODIC, PERIODIC) if side == "periodic" else (first, "") for side, first in zip(sides, low, strict=True)]
+
+
 def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency: float | None, taken: Taken) -> CPML:
     """The layer of a solver's options. A speed and a frequency are needed only if it has cells.
 

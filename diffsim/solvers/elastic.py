@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations_with_replacement
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
 from diffsim.arguments import flag, one_of
-from diffsim.boundary import per_axis
-from diffsim.errors import ParameterError
-from diffsim.expr.operators import add, diff
+from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
 from diffsim.grid import Grid
-from diffsim.solvers.edges import PERIODIC, SURFACE, Layer, layer_of
-from diffsim.solvers.moduli import buoyancy, check_contrast, check_solid, far_from_air, harmonic, largest_eigenvalue, stiffness
+from diffsim.solvers.air import far_from_air, stress_slope, velocity_slope
+from diffsim.solvers.edges import Layer, layer_of, taken_at
+from diffsim.solvers.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus
 from diffsim.solvers.stability import check_common, check_step, staggered_number
+from diffsim.solvers.staggered import Side, sides_of, staggered, stress
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.stages import stage
 from diffsim.typing import Array, Positive
-
-Side: TypeAlias = Literal["zero", "periodic"]
 
 
 class Elastic(Equation):
@@ -105,75 +101,40 @@ class Elastic(Equation):
         boundary: Side | Sequence[Side] = "zero",
     ) -> None:
         check_common(grid, dt)
-        if grid.ndim == 1:
-            raise ParameterError("grid with 1 axis, expected 2 or 3: shear waves move across their direction; take Acoustic")
+        self.cell = cell = staggered(grid.ndim)
         self.grid, self.dt, self.order = grid, dt, int(one_of("order", order, (2, 4, 6, 8)))
         self.surface, self.anisotropy, self.pressure = flag("surface", surface), flag("anisotropy", anisotropy), flag("pressure", pressure)
-        outside: tuple[Any, ...] = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * grid.ndim
-        for side in outside:
-            one_of("boundary", side, ("zero", "periodic"))
-        per_axis(outside, grid.ndim)
-        joined = [side == "periodic" for side in outside]
-        if self.surface and joined[0]:
-            raise ParameterError("axis 0 is periodic and has a surface, expected one of both; leave one out")
-        taken = [(PERIODIC,) * 2 if ends else (SURFACE if self.surface and axis == 0 else "", "") for axis, ends in enumerate(joined)]
-        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken)
-        self.axes = "zyx"[-grid.ndim :]
-        self.pairs = {"".join(sorted(a + b)): (a, b) for a, b in combinations_with_replacement(self.axes, 2)}
-        self.states = {f"v{a}": Variable(outside, self._place(a), "m/s") for a in self.axes}
-        self.states |= {f"s{pair}": Variable(outside, self._place(*axes), "Pa") for pair, axes in self.pairs.items()}
-        self.states |= {
-            f"psi_{name}_{across}": self.layer.memory(self.axes.index(across), to)
-            for name, across, to in self._slopes()
-            if any(self.layer.cells[self.axes.index(across)])
-        }
+        outside = sides_of(boundary, grid.ndim, self.surface)
+        self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_at(outside, self.surface))
+        self.axes = cell.axes
+        self._symmetry = self.axes[0] if self.anisotropy else ""
+        self._far = {"centre": [], **cell.edges} if self.surface and self.order > 2 else {}  # where it matters how far air is
+        self.states = {name: Variable(outside, place, unit) for name, (place, unit) in cell.components.items()}
+        for name, across, place in cell.derivatives:  # a memory variable for each derivative across a layer
+            if any(self.layer.cells[self.axes.index(across)]):
+                self.states[f"psi_{name}_{across}"] = self.layer.memory(self.axes.index(across), place)
         if self.pressure:
             self.states["p"] = Variable(outside, unit="Pa")
-        self.forcings = (*(f"f{a}" for a in self.axes), *(f"m{pair}" for pair in self.pairs))
-        given = tuple("mirror" if side == "zero" else side for side in outside)
+        self.forcings = (*(f"f{a}" for a in self.axes), *(f"m{pair}" for pair in cell.pairs))
         units = {"vp": "m/s", "vs": "m/s", "rho": "kg/m³"}
         if self.anisotropy:
             units |= dict.fromkeys(("epsilon", "delta", "gamma")[: grid.ndim], "")
+        given = tuple("mirror" if side == "zero" else side for side in outside)
         self.parameters = {name: Variable(given, unit=unit) for name, unit in units.items()}
         if self.surface:
             self.profiles = {"ground": Profile(0, np.minimum(np.arange(grid.shape[0]), 1.0))}
-            self.coefficient_boundaries = {f"far_{pair}": outside for pair in self._far()}
-
-    def _place(self, *axes: str) -> Location:
-        """The faces of one axis, the edges of two, the centres for an axis twice."""
-        return tuple(axes.count(a) % 2 for a in self.axes)
-
-    def _slopes(self) -> list[tuple[str, str, Location]]:
-        """The derivatives of a step: of which state, across which axis, and where they lie."""
-        both = [(a, b) for a in self.axes for b in self.axes]
-        stresses = [(_stress(a, b), b, self._place(a)) for a, b in both]
-        return stresses + [(f"v{a}", b, self._place(a, b)) for a, b in both]
-
-    def _modulus(self, a: str, b: str) -> str:
-        """The modulus that makes stress along a of strain along b, by Voigt's numbers."""
-        if a == b:
-            return "c33" if self.anisotropy and a == self.axes[0] else "c11"
-        return "c13" if self.anisotropy and self.axes[0] in (a, b) else "c12"
-
-    def _far(self) -> dict[str, list[int]]:
-        """The places of stresses that know how far air is, and their edges; only differences above order 2 reach beyond it."""
-        edges = {pair: [self.axes.index(a) for a in axes] for pair, axes in self.pairs.items() if len(set(axes)) == 2}
-        return {"centre": [], **edges} if self.surface and self.order > 2 else {}
+            self.coefficient_boundaries = {f"far_{place}": outside for place in self._far}
 
     def coefficients(self, vp: Symbol, vs: Symbol, rho: Symbol, **others: Symbol) -> dict[str, Symbol]:
         if self.surface:
             rho = rho * others.pop("ground")
-        c = stiffness(vp, vs, rho, others)
-        out = {self._modulus(a, b): c[self._modulus(a, b)] for a in self.axes for b in self.axes}
-        for pair, (a, b) in self.pairs.items():
-            if a != b:
-                shear = c["c55"] if self.axes[0] in (a, b) else c.get("c66", c["c55"])
-                out[f"mu_{pair}"] = harmonic(shear, [self.axes.index(a), self.axes.index(b)])
-        out |= {f"b_{a}": buoyancy(rho, axis) for axis, a in enumerate(self.axes)}
-        return out | {f"far_{place}": far_from_air(rho, self.order // 2, edge) for place, edge in self._far().items()}
+        far = {f"far_{place}": far_from_air(rho, self.order // 2, edge) for place, edge in self._far.items()}
+        return moduli_of(self.cell, vp, vs, rho, others) | far
 
     def step(self, **now: Symbol) -> dict[str, Symbol]:
-        dt, new = self.dt, {}
+        dt = self.dt
+        v: dict[str, Symbol] = {}
+        new: dict[str, Symbol] = {}
 
         def stretched(name: str, across: str, slope: Symbol) -> Symbol:
             memory = f"psi_{name}_{across}"
@@ -181,39 +142,30 @@ class Elastic(Equation):
                 slope, new[memory] = self.layer.stretch(slope, self.axes.index(across), now[memory])
             return slope
 
-        def pull(name: str, across: str) -> Symbol:  # the derivative of a stress
-            stress, axis = now[name], self.axes.index(across)
-            if not self._far():
-                return stretched(name, across, diff(stress, axis, self.order))
-            far = self._distance(name, now) * stress
-            return stretched(name, across, diff(stress, axis) + diff(far, axis, self.order) - diff(far, axis))
+        def far(a: str, b: str) -> Symbol | None:
+            return now.get(f"far_{stress(a, b)[1:]}", now.get("far_centre"))
 
-        def rate(a: str, across: str) -> Symbol:  # the derivative of a velocity: minus the transpose of the one above
-            axis = self.axes.index(across)
-            slope = diff(v[a], axis, self.order)
-            if self._far():
-                near = diff(v[a], axis)
-                slope = near + self._distance(_stress(a, across), now) * (slope - near)
-            return stretched(f"v{a}", across, slope)
+        def pull(a: str, b: str) -> Symbol:  # ∂_b σ_ab
+            name = stress(a, b)
+            return stretched(name, b, stress_slope(now[name], self.axes.index(b), self.order, far(a, b)))
 
-        v: dict[str, Symbol] = {}
-        pulls = {a: add([pull(_stress(a, b), b) for b in self.axes]) for a in self.axes}
+        def rate(a: str, b: str) -> Symbol:  # ∂_b vₐ
+            return stretched(f"v{a}", b, velocity_slope(v[a], self.axes.index(b), self.order, far(a, b)))
+
+        pulls = {a: add([pull(a, b) for b in self.axes]) for a in self.axes}
         for a in self.axes:
             v[a] = stage(now[f"v{a}"] + dt * now[f"b_{a}"] * pulls[a], boundary=now[f"v{a}"])
             new[f"v{a}"] = v[a] + dt * now[f"b_{a}"] * now[f"f{a}"]
         growth = {a: rate(a, a) for a in self.axes}
-        for pair, (a, b) in self.pairs.items():
+        for pair, (a, b) in self.cell.pairs.items():
             if a == b:
-                stress = add([now[self._modulus(a, c)] * growth[c] for c in self.axes])
+                change = add([now[normal_modulus(a, c, self._symmetry)] * growth[c] for c in self.axes])
             else:
-                stress = now[f"mu_{pair}"] * (rate(a, b) + rate(b, a))
-            new[f"s{pair}"] = now[f"s{pair}"] + dt * (stress - now[f"m{pair}"])
+                change = now[f"mu_{pair}"] * (rate(a, b) + rate(b, a))
+            new[f"s{pair}"] = now[f"s{pair}"] + dt * (change - now[f"m{pair}"])
         if self.pressure:
             new["p"] = (-1 / self.grid.ndim) * add([new[f"s{a}{a}"] for a in self.axes])
         return new
-
-    def _distance(self, stress: str, now: Mapping[str, Symbol]) -> Symbol:
-        return now.get(f"far_{stress[1:]}", now["far_centre"])
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_solid(parameters, self.surface)
@@ -222,7 +174,3 @@ class Elastic(Equation):
         fastest = float(parameters["vp"][parameters["rho"] > 0].max())
         check_contrast(parameters["rho"], self.order)
         check_step(self.dt, limit, f"vp_max = {fastest:.4g} m/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
-
-
-def _stress(a: str, b: str) -> str:
-    return "s" + "".join(sorted(a + b))

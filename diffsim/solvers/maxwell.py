@@ -11,7 +11,7 @@ from diffsim.arguments import flag, instance, positive
 from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid
-from diffsim.solvers.edges import PERIODIC, Layer, layer_of
+from diffsim.solvers.edges import Layer, layer_of, taken_at
 from diffsim.solvers.poles import Kind, light_limit, poles_of
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.solvers.yee import Polarisation, Wall, yee
@@ -100,7 +100,7 @@ class Maxwell(Equation):
         wave = 1 / (20 * max(grid.smallest))
         if layer_frequency is not None:
             wave = positive("layer_frequency", layer_frequency, "give that of the waves")
-        self.layer = layer_of(grid, self.dt, layer, 1.0, wave, [(PERIODIC if wall == "periodic" else "",) * 2 for wall in cell.walls])
+        self.layer = layer_of(grid, self.dt, layer, 1.0, wave, taken_at(cell.walls))
         self.lossy, self.anisotropic = flag("conductivity", conductivity), flag("anisotropic", anisotropic)
         self.poles = poles_of(poles, regions, grid)
         self.electric, self.magnetic = cell.electric, cell.magnetic

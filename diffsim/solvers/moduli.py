@@ -12,12 +12,27 @@ from diffsim.expr.functions import minimum, sqrt, where
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.solvers.stability import check_sign
+from diffsim.solvers.staggered import Staggered
 from diffsim.typing import Array
 
 STEEPEST = 20
 """Largest contrast of density within the reach of a difference above order 2."""
 ROUND_OFF = 1e-9
 """Relative, of moduli: a fluid may have epsilon = delta."""
+
+
+def moduli_of(cell: Staggered, vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
+    """What a step multiplies with: moduli at centres, `mu_yx` and so on at edges, and the buoyancy `b_x` and so on at faces.
+
+    Args:
+        cell: the grid's.
+        vp, vs, rho, thomsen: as in `stiffness`.
+    """
+    c, symmetry = stiffness(vp, vs, rho, thomsen), cell.axes[0] if thomsen else ""
+    found = {name: c[name] for name in (normal_modulus(a, b, symmetry) for a in cell.axes for b in cell.axes)}
+    for pair, edge in cell.edges.items():
+        found[f"mu_{pair}"] = harmonic(c["c66" if "c66" in c and 0 not in edge else "c55"], edge)
+    return found | {f"b_{a}": buoyancy(rho, axis) for axis, a in enumerate(cell.axes)}
 
 
 def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -42,6 +57,23 @@ def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]
     return found
 
 
+def normal_modulus(a: str, b: str, symmetry: str) -> str:
+    """The name, by Voigt's numbers, of the modulus that makes the normal stress along a of strain along b.
+
+    Args:
+        a, b: letters of axes.
+        symmetry: that of the symmetry axis; "": the medium is isotropic.
+    """
+    if a == b:
+        return "c33" if a == symmetry else "c11"
+    return "c13" if symmetry in (a, b) else "c12"
+
+
+def smaller(f: Symbol, axis: int) -> Symbol:
+    """The smaller of the values on both sides of a face."""
+    return minimum(f, f.shifted(axis, 1)).across(axis)
+
+
 def buoyancy(rho: Symbol, axis: int) -> Symbol:
     """1 / density on the faces of an axis, from the mean of the two cells; 0 between cells of air."""
     return _inverse(interpolate(rho, axis))
@@ -51,35 +83,13 @@ def harmonic(mu: Symbol, axes: Sequence[int]) -> Symbol:
     """The harmonic mean on the edges of two axes; 0 where one of the four cells is 0."""
     inverse, least = _inverse(mu), mu
     for axis in axes:
-        inverse, least = interpolate(inverse, axis), _least(least, axis)
+        inverse, least = interpolate(inverse, axis), smaller(least, axis)
     return where(least > 0, _inverse(inverse), 0.0)
-
-
-def far_from_air(rho: Symbol, reach: int, edge: Sequence[int] = ()) -> Symbol:
-    """1 where the cells that a difference of this reach reads are solid or fluid, 0 next to air.
-
-    Args:
-        rho: density; 0 in air.
-        reach: half of the order of the difference.
-        edge: the axes of an edge; none: at centres.
-    """
-    least = rho
-    for axis in range(rho.ndim):
-        for cells in range(1, reach):
-            least = minimum(least, minimum(rho.shifted(axis, -cells), rho.shifted(axis, cells)))
-    for axis in edge:
-        least = _least(least, axis)
-    return where(least > 0, 1.0, 0.0)
 
 
 def _inverse(f: Symbol) -> Symbol:
     """1 / f where f > 0, else 0."""
     return where(f > 0, 1 / where(f > 0, f, 1.0), 0.0)
-
-
-def _least(f: Symbol, axis: int) -> Symbol:
-    """The smaller of the values on both sides of a face."""
-    return minimum(f, f.shifted(axis, 1)).across(axis)
 
 
 def check_solid(parameters: Mapping[str, Array], surface: bool) -> None:
