@@ -181,9 +181,10 @@ class Simulation(Summary):
         """The generated kernel, as Taichi source."""
         if one_of("kind", kind, ("forward", "jvp", "vjp")) == "jvp":
             return self.tangent(differentiable=False).source()
+        if kind == "forward":
+            return self._stepper.launcher.text_of(self._stepper.forward)
         assert self._stepper.adjoint is not None
-        program = self._stepper.forward if kind == "forward" else self._stepper.adjoint.program
-        return self._stepper.launcher.text_of(program)
+        return self._stepper.launcher.text_of(self._stepper.adjoint.program)
 
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
         """The checkpointing schedule that `vjp` would use."""

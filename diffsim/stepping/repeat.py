@@ -123,7 +123,7 @@ class Repeat(SelfTransposed):
         active = frozenset(name for name in self.body.coefficients if wanted(name))
         adjoint = adjoint_program(replace(self.body, active=active), (), f"adjoint of {self.name}")
         zero = zero_rules(len(here))
-        sums = {name: f"{bar(name)} in {self.name}" for name in active}
+        sums = {name: f"{bar(name)} in {self.name}" for name in sorted(active)}
         moved = {Place(state, 0): Place(state, 0, count + 1, turns=True) for state in states}
         moved |= {Place(bar(state), k): Place(bar(state), 1 - k, 2, turns=True) for state in states for k in (0, 1)}
         moved |= {Place(bar(name)): Place(total) for name, total in sums.items()}

@@ -158,3 +158,9 @@ def test_bad_inputs(change: dict[str, float | str], error: type[Exception], mess
         inputs[name] = np.ones(3) if value == "shape" else np.full(simulation.grid.shape, value)
     with pytest.raises(error, match=message):
         simulation.run(inputs, case.steps)
+
+
+@pytest.mark.parametrize("case", CASES[::5], ids=lambda case: case.name)
+def test_the_source_of_each_kernel(case: Case) -> None:
+    found = {kind: case.simulation().source(kind) for kind in ("forward", "jvp", "vjp")}  # type: ignore[arg-type]
+    assert len({*found.values()}) == 3 and all("@ti.kernel" in text for text in found.values())
