@@ -485,7 +485,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "give it",
     ),
     ({"equation__boundary": "mirror"}, "unknowns.lamp: expected one of kappa, T, found 'lamp'", "name it in a rule of equation.boundary"),
-    ({"unknowns__lamp__mask": {"field": "kappa", "above": 0.1}}, "unknowns.lamp.mask.field: expected a known field (none)", "choose"),
+    ({"unknowns__lamp__mask": {"field": "kappa", "above": 0.1}}, "unknowns.lamp.mask.field: expected a known field (start)", "choose"),
     ({"unknowns__lamp__smooth": [1.0, 2.0]}, "unknowns.lamp: smooth", ";"),
     ({"penalty__0__length": [1.0, 2.0]}, "penalty[0]: length: expected one number, or 1, one an axis, got 2", "add or drop some"),
     ({"truth__fields__lamp": None}, "truth.fields.lamp: expected the hidden truth of this unknown, found none", "add [truth.fields.lamp]"),
