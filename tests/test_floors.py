@@ -14,7 +14,7 @@ ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
     {"arguments", "copies", "kinds", "messages", "packages", "summary"},
-    {"system"},
+    {"system", "units"},
     {"buffers"},
     {"engine"},
     {"grid", "field", "boundary"},
