@@ -32,8 +32,13 @@ def arranged(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning
     if wanted is None:
         return values
     order = [dims.index(dim) for dim in _matched(name, given, wanted, meaning)]
-    steps = [_step(name, given, dims[place], each) for place, each in zip(order, wanted, strict=True)]
-    return values.transpose(order)[tuple(slice(None, None, step) for step in steps)]
+    found = values.transpose(order)
+    for axis, (place, each) in enumerate(zip(order, wanted, strict=True)):
+        if each.labels:
+            found = found.take(_columns(name, given, dims[place], each), axis)
+        elif _step(name, given, dims[place], each) == -1:
+            found = np.flip(found, axis)
+    return found
 
 
 def _chosen(name: str, given: Given, meaning: Meaning) -> Dimensions | None:
@@ -65,7 +70,7 @@ def _matched(name: str, given: Given, wanted: Dimensions, meaning: Meaning) -> l
     ways: tuple[Callable[[str, Dimension], bool], ...] = (
         lambda dim, each: dim.lower() in each.names,
         lambda dim, each: each.kind in _kinds(given, dim),
-        lambda dim, each: each.at is not None and lies_at(given, dim, each),
+        lambda dim, each: _lies_at(given, dim, each),
     )
     for fits in ways:
         pairs = [(dim, each) for dim in left for each in wanted if each not in found and fits(dim, each)]
@@ -120,8 +125,10 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
     return step
 
 
-def lies_at(given: Given, dim: str, each: Dimension) -> bool:
-    """Whether a dimension has the coordinates of one that is wanted."""
+def _lies_at(given: Given, dim: str, each: Dimension) -> bool:
+    """Whether a dimension has the coordinates, or the labels, of one that is wanted."""
+    if each.labels:
+        return sorted(_texts(given, dim)) == sorted(label.lower() for label in each.labels)
     if dim not in given.coordinates or each.at is None:
         return False
     try:
@@ -129,6 +136,21 @@ def lies_at(given: Given, dim: str, each: Dimension) -> bool:
     except DataError:
         return False
     return len(found) == len(wanted) and _direction(found, wanted) != 0
+
+
+def _texts(given: Given, dim: str) -> list[str]:
+    """The labels of a dimension's entries, in small letters; none if they are numbers."""
+    values = np.asarray(given.coordinates[dim].values) if dim in given.coordinates else np.zeros(0)
+    return [str(each).lower() for each in values] if values.dtype.kind in "OUT" else []
+
+
+def _columns(name: str, given: Given, dim: str, each: Dimension) -> list[int]:
+    """The order of entries with labels. Without labels they are in the order that is wanted."""
+    texts = _texts(given, dim)
+    wanted = [label.lower() for label in each.labels]
+    if texts and sorted(texts) != sorted(wanted):
+        raise ParameterError(f"{name} has the labels {_listed(texts)} along {dim}, expected {_listed(each.labels)}; rename or leave out")
+    return [texts.index(label) for label in wanted] if texts else list(range(given.values.shape[(given.dims or ()).index(dim)]))
 
 
 def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -31,6 +31,7 @@ class Dimension:
         kind: the direction that it has in `KINDS`; "": none.
         at: number of entries -> their coordinates; None: it has none.
         unit: of the coordinates.
+        labels: names of its entries in their order, such as those of the axes for the columns of a table of places; empty: none.
         any_name: whether a dimension of any other name may be it.
     """
 
@@ -39,6 +40,7 @@ class Dimension:
     kind: str = ""
     at: Callable[[int], Array] | None = None
     unit: str = ""
+    labels: tuple[str, ...] = ()
     any_name: bool = False
 
 
@@ -87,6 +89,23 @@ def times(dt: float | None) -> Dimension:
     return Dimension("time", frozenset(KINDS["t"] | STEPS), "t", None if dt is None else lambda count: dt * np.arange(count), "s")
 
 
-def points(name: str) -> Dimension:
-    """A dimension of things that are counted, such as receivers, shots and runs, under any name."""
-    return Dimension(name, frozenset({name, f"{name}s"}), any_name=True)
+RUNS = frozenset({"run", "shot", "member", "ensemble", "realization", "realisation", "batch"})
+POINTS = frozenset({"point", "source", "receiver", "station", "gauge", "sensor", "detector", "trace", "channel"})
+COLUMNS = frozenset({"axis", "axes", "coordinate", "coordinates", "component", "direction"})
+
+
+def counted(name: str, words: frozenset[str]) -> Dimension:
+    """A dimension of things that are counted, such as points and runs. A label may have other names than the words."""
+    return Dimension(name, words | {f"{word}s" for word in words}, any_name=True)
+
+
+def columns(axes: tuple[str, ...]) -> Dimension:
+    """The columns of a table of places, one for each axis of a grid."""
+    return Dimension("axis", COLUMNS, labels=axes)
+
+
+def places_on(axes: tuple[str, ...], unit: str, runs: bool = False) -> Meaning:
+    """Places of points on a grid: one point, a row of points, or such a row for each run."""
+    row = counted("point", POINTS), columns(axes)
+    rows = row[1:], row, (counted("run", RUNS), *row)
+    return Meaning(unit, rows if runs else rows[:2], frozenset(axis.lower() for axis in axes))
