@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.quantities import ANYTHING, Meaning, plain
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_STEPS = 2**31 - 2
@@ -51,10 +52,16 @@ def whole(
 
 
 def number(
-    name: str, value: Any, expected: str = "a finite number", accept: Callable[[float], bool] = math.isfinite, remedy: str = "correct it"
+    name: str,
+    value: Any,
+    expected: str = "a finite number",
+    accept: Callable[[float], bool] = math.isfinite,
+    remedy: str = "correct it",
+    unit: str = "",
 ) -> float:
-    """A real number that is accepted, of Python or NumPy; no truth value and no text."""
+    """A real number that is accepted, of Python or NumPy; no truth value and no text. A quantity is converted to the unit."""
     found = math.nan
+    value = plain(name, value, Meaning(unit))
     if not isinstance(value, (bool, np.bool_, str, bytes, list, tuple, dict)) and np.ndim(value) == 0:
         try:
             found = float(value)
@@ -65,9 +72,9 @@ def number(
     return found
 
 
-def positive(name: str, value: Any, remedy: str = "correct it") -> float:
-    """A finite number above zero."""
-    return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy)
+def positive(name: str, value: Any, remedy: str = "correct it", unit: str = "") -> float:
+    """A finite number above zero. A quantity is converted to the unit."""
+    return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy, unit)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -115,11 +122,13 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str
     return value
 
 
-def host_array(name: str, value: Any) -> npt.NDArray[Any]:
+def host_array(name: str, value: Any, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
     """An array of NumPy's. It shares the memory of an array of another package, if that lies in the memory of the host.
 
-    Other packages offer their memory by `__array__` or by DLPack.
+    Other packages offer their memory by `__array__` or by DLPack. An array that states a unit or labels is converted to the unit, and
+    put in the order, that its meaning says.
     """
+    value = plain(name, value, meaning)
     if isinstance(value, np.ndarray):
         return value
     foreign = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
@@ -146,14 +155,15 @@ def host_array(name: str, value: Any) -> npt.NDArray[Any]:
         ) from error
 
 
-def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
     """An array of real numbers, in a given type or its own. An imaginary part or a mask is refused, not dropped.
 
-    Truth values are refused, because such an array is more often a misplaced mask than zeros and ones.
+    Truth values are refused, because such an array is more often a misplaced mask than zeros and ones. For units and labels see
+    `host_array`.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
-    array = host_array(name, value)
+    array = host_array(name, value, meaning)
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed

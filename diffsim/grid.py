@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import names, plural, real_array, shape_of, shown, whole
+from diffsim.arguments import instance, names, plural, real_array, shape_of, shown, whole
 from diffsim.errors import ShapeError
+from diffsim.quantities import Meaning
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
@@ -48,10 +49,12 @@ class Grid(Summary):
         spacing: distance of neighbouring cell centres along each axis (one number for all, or one an axis), in metres
             unless an equation says otherwise.
         origin: coordinate of the centre of the first cell.
-        axes: names of the axes, for figures and messages.
+        axes: names of the axes, for figures and messages. The dimensions of labelled arrays are matched to them.
+        unit: the unit of coordinates, to which quantities of pint or astropy are converted, such as "degree" for latitude and longitude.
 
     Raises:
         ShapeError: a number of axes other than 1 to 3, no cells, or a spacing that is not positive.
+        ParameterError: a spacing or origin whose unit does not convert to that of the grid.
 
     Example:
         import numpy as np
@@ -73,6 +76,8 @@ class Grid(Summary):
     axes: tuple[str, ...]
     faces: tuple[tuple[float, ...] | None, ...]
     """Coordinates of the faces along each axis that is stretched, None for the others."""
+    unit: str
+    """The unit of coordinates."""
 
     def __init__(
         self,
@@ -80,11 +85,13 @@ class Grid(Summary):
         spacing: float | Sequence[float],
         origin: float | Sequence[float] = 0.0,
         axes: Sequence[str] | None = None,
+        unit: str = "m",
     ) -> None:
+        object.__setattr__(self, "unit", instance("grid unit", unit, str, "a text", "write it like 'm' or 'degree'"))
         shape = shape_of("grid shape", shape, MAX_DIMENSIONS)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "uniform_spacing", _per_axis("spacing", spacing, len(shape)))
-        object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape)))
+        object.__setattr__(self, "uniform_spacing", _per_axis("spacing", spacing, len(shape), unit))
+        object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape), unit))
         object.__setattr__(self, "faces", (None,) * len(shape))
         if not all(0 < h < math.inf for h in self.spacing):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
@@ -96,13 +103,14 @@ class Grid(Summary):
         object.__setattr__(self, "axes", found)
 
     @classmethod
-    def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None) -> Grid:
+    def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None, unit: str = "m") -> Grid:
         """A grid from the coordinates of its faces; the centre of a cell is half-way between its faces.
 
         Args:
             faces: for each axis the increasing coordinates of all faces, both ends included: one more than cells. An axis on which they
                 are equally spaced is a uniform one.
             axes: names of the axes, for figures and messages.
+            unit: the unit of coordinates.
 
         Raises:
             ShapeError: a number of axes other than 1 to 3, fewer than two faces, or coordinates that do not increase.
@@ -111,11 +119,11 @@ class Grid(Summary):
             raise ShapeError(
                 f"grid faces = {shown(faces)}, expected 1 to {MAX_DIMENSIONS} arrays in a tuple; give the faces along each axis"
             )
-        found = [_increasing(axis, along) for axis, along in enumerate(faces)]
+        found = [_increasing(axis, along, unit) for axis, along in enumerate(faces)]
         widths = [np.diff(along) for along in found]
         even = [bool(np.ptp(along) <= EVEN * along.mean()) for along in widths]
         mean = [(along[-1] - along[0]) / (len(along) - 1) for along in found]
-        grid = cls([len(w) for w in widths], mean, [along[0] + 0.5 * w[0] for along, w in zip(found, widths, strict=True)], axes)
+        grid = cls([len(w) for w in widths], mean, [along[0] + 0.5 * w[0] for along, w in zip(found, widths, strict=True)], axes, unit)
         object.__setattr__(grid, "uniform_spacing", tuple(float(h) if same else None for h, same in zip(mean, even, strict=True)))
         object.__setattr__(grid, "faces", tuple(None if same else tuple(a.tolist()) for a, same in zip(found, even, strict=True)))
         return grid
@@ -132,7 +140,8 @@ class Grid(Summary):
         return [f"{min(self.widths(a)):g} to {max(self.widths(a)):g}" if h is None else str(h) for a, h in enumerate(self.uniform_spacing)]
 
     def __repr__(self) -> str:
-        return f"Grid(shape={self.shape}, spacing=({', '.join(self._sizes())}), origin={self.origin}, axes={self.axes})"
+        unit = "" if self.unit == "m" else f", unit={self.unit!r}"
+        return f"Grid(shape={self.shape}, spacing=({', '.join(self._sizes())}), origin={self.origin}, axes={self.axes}{unit})"
 
     __str__ = __repr__  # one line, for messages
 
@@ -201,6 +210,7 @@ class Grid(Summary):
         object.__setattr__(found, "origin", (0.0, *self.origin))
         object.__setattr__(found, "axes", (axis, *self.axes))
         object.__setattr__(found, "faces", (None, *self.faces))
+        object.__setattr__(found, "unit", self.unit)
         return found
 
     def _place(self, axis: int, location: int) -> tuple[int, int]:
@@ -208,15 +218,15 @@ class Grid(Summary):
         return axis, whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
 
 
-def _per_axis(name: str, value: float | Sequence[float], ndim: int) -> tuple[float, ...]:
-    array = np.atleast_1d(real_array(f"grid {name}", value, float))
+def _per_axis(name: str, value: float | Sequence[float], ndim: int, unit: str) -> tuple[float, ...]:
+    array = np.atleast_1d(real_array(f"grid {name}", value, float, Meaning(unit)))
     if array.shape not in ((1,), (ndim,)):
         raise ShapeError(f"grid {name} = {shown(value)} has shape {array.shape}, expected one number, or {ndim} (one an axis); give those")
     return tuple(np.broadcast_to(array, ndim).tolist())
 
 
-def _increasing(axis: int, faces: npt.ArrayLike) -> Array:
-    found = real_array(f"grid faces along axis {axis}", faces, float)
+def _increasing(axis: int, faces: npt.ArrayLike, unit: str) -> Array:
+    found = real_array(f"grid faces along axis {axis}", faces, float, Meaning(unit))
     if found.ndim != 1 or len(found) < 2:
         raise ShapeError(f"grid faces along axis {axis} have shape {found.shape}, expected (cells + 1,); give the coordinates of all faces")
     if not np.isfinite(found).all() or not (np.diff(found) > 0).all():

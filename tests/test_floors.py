@@ -13,6 +13,7 @@ from tests.import_graph import circles, import_graph
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
+    {"quantities"},
     {"arguments", "copies", "kinds", "messages", "packages", "summary"},
     {"system", "units"},
     {"buffers"},

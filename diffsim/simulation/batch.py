@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,13 @@ from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import function, instance, mapping, real_array, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
+from diffsim.quantities import places_on, plain
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch
+from diffsim.simulation.inputs import input_meaning, value_meaning
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.options import Until, WatchAdjoint
 from diffsim.simulation.points import Tables, point_tables, side_by_side
@@ -176,7 +181,7 @@ class Batch(Summary):
         like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution)))
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
-            bars = pull(self._joint(checked_cotangents(cotangents, like)))
+            bars = pull(self._joint(checked_cotangents(cotangents, like, partial(value_meaning, self._one._compiled, runs=True))))
             return {name: self._given_shape(name, bar, name in shared) for name, bar in bars.items()}
 
         return solution, pullback
@@ -222,18 +227,19 @@ class Batch(Summary):
         sources, receivers = places("sources", sources), places("receivers", receivers)
         check_names("sources", sources, one.step.forcings, "forcings with sources")
         check_names("receivers", receivers, one.receivers, "states with receivers")
-        rows = {kind: self._rows(kind, given) for kind, given in (("sources", sources), ("receivers", receivers))}
+        rows = {kind: self._rows(kind, given, one.grid) for kind, given in (("sources", sources), ("receivers", receivers))}
         each: list[Tables] = [
             point_tables(one.step, *({n: row[k] for n, row in rows[kind].items()} for kind in ("sources", "receivers")))
             for k in range(self.runs)
         ]
         return {name: [tables[name] for tables in each] for name in each[0]}
 
-    def _rows(self, kind: str, given: Mapping[str, Places]) -> dict[str, list[Points]]:
+    def _rows(self, kind: str, given: Mapping[str, Places], grid: Grid) -> dict[str, list[Points]]:
         """The points of each run."""
         found = {}
         for name, value in given.items():
-            points = value if isinstance(value, Points) else Points(real_array(f"{kind} of {name}", value, float))
+            what, meaning = f"{kind} of {name}", places_on(grid.axes, grid.unit, runs=True)
+            points = value.on(grid, what, runs=True) if isinstance(value, Points) else Points(real_array(what, value, float, meaning))
             shape = np.shape(points.places)
             if len(shape) == 3 and shape[0] != self.runs:
                 raise ShapeError(
@@ -247,14 +253,17 @@ class Batch(Summary):
         """Inputs of the simulation of all runs."""
         one = self._one
         check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs")
-        return {name: self._spread(name, value, self.input_shape(name, steps)) for name, value in inputs.items()}
+        return {name: self._spread(name, value, self.input_shape(name, steps), what) for name, value in inputs.items()}
 
-    def _spread(self, name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""
+        meaning = input_meaning(self._one._compiled, name, runs=True)
+        if what == "tangents":
+            meaning = replace(meaning, difference=True)
         if not isinstance(value, DifferentiatedArray | list | tuple):
-            value = real_array(f"input {name}", value, self._one.dtype)
+            value = real_array(f"input {name}", value, self._one.dtype, meaning)
         elif not isinstance(value, DifferentiatedArray):
-            value = asarray(value)
+            value = asarray(plain(f"input {name}", value, meaning))
         whole_shape = (self.runs, *shape)
         series = name in self._one._step.series
         if value.shape != shape and (series or value.shape != whole_shape):

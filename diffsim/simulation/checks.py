@@ -10,6 +10,7 @@ import numpy as np
 from diffsim.arguments import MOST_STEPS, mapping, real_array, shown, whole
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
+from diffsim.quantities import Meaning
 from diffsim.simulation.blown_up import cause_of_run, counted
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
@@ -58,8 +59,14 @@ def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
         )
 
 
-def checked_cotangents(cotangents: Solution, solution: Solution) -> Solution:
-    """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite."""
+def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callable[[str, str], Meaning]) -> Solution:
+    """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite.
+
+    Args:
+        cotangents: of a user.
+        solution: has the shapes.
+        meaning: part and name -> the dimensions there.
+    """
     if not isinstance(cotangents, Solution):
         raise ParameterError(
             f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"
@@ -69,7 +76,7 @@ def checked_cotangents(cotangents: Solution, solution: Solution) -> Solution:
         given, made = getattr(cotangents, what), getattr(solution, what)
         check_names(f"{what} cotangents", mapping(f"{what} cotangents", given, "{'p': p_bar}"), made, f"{what} entries")
         for name, value in given.items():
-            array = real_array(f"cotangent of {what} {name}", value)
+            array = real_array(f"cotangent of {what} {name}", value, meaning=meaning(what, name))
             if array.shape != made[name].shape:
                 raise ShapeError(
                     f"cotangent of {what} {name} has shape {array.shape}, expected {made[name].shape}; give one like the value"

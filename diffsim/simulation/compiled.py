@@ -16,6 +16,7 @@ from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
 from diffsim.simulation.blown_up import CAUSE_OF_GRADIENT
 from diffsim.simulation.checks import check_input, check_names, finite_solution, require_finite
+from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.points import with_tangents
 from diffsim.simulation.reversal import SweepReport
 from diffsim.simulation.solution import Solution
@@ -138,7 +139,7 @@ class Compiled:
                     out[name] = self.traced.over_cells(name, np.zeros(shape, self.dtype))
                     continue
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
-            value = real_array(f"input {name}", inputs[name], self.dtype)
+            value = real_array(f"input {name}", inputs[name], self.dtype, input_meaning(self, name))
             check_input(name, value, shape)
             out[name] = self.traced.over_cells(name, value)
         equation.check({name: out[name] for name in equation.parameters})

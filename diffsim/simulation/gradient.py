@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -18,8 +19,10 @@ from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import ParameterError, ReplayError, StorageError
+from diffsim.quantities import bare
 from diffsim.simulation.checks import check_room, checked_cotangents
 from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.inputs import value_meaning
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.reversal import Reversal
 from diffsim.simulation.sizes import sizes_for
@@ -63,7 +66,7 @@ class Call:
         with compiled.turn:
             fields = compiled.checked(inputs, steps)
             check_room(steps, compiled.points.values(), compiled.dtype)
-            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, host_array(n, inputs[n]))}
+            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, host_array(n, bare(inputs[n])))}
             private = {name: value.copy() if name in shared else value for name, value in fields.items()}
             return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
 
@@ -126,7 +129,7 @@ class RepeatablePullback:
         """Cotangents of the inputs in `wrt`; entries of the solution that are left out count as zero."""
         compiled = self._compiled
         with compiled.turn:
-            cotangents = checked_cotangents(cotangents, self._like)
+            cotangents = checked_cotangents(cotangents, self._like, partial(value_meaning, compiled))
             back, self._back = self._back, None
             if back is not None and compiled.runs == self._run:
                 return back(cotangents)

@@ -16,6 +16,7 @@ from diffsim.checkpoint.storage.store import Store
 from diffsim.engine import clock
 from diffsim.errors import PlanError
 from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.sizes import made_up
 from diffsim.stepping.rounding import SPACING
 from diffsim.stepping.stepper import Stepper
@@ -84,7 +85,7 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
         fields = made_up(compiled, steps)
     else:
         driven = (*compiled.step.forcings, *compiled.step.series)
-        cut = {name: _cut(name, value, steps) if name in driven else value for name, value in inputs.items()}
+        cut = {name: _cut(compiled, name, value, steps) if name in driven else value for name, value in inputs.items()}
         fields = compiled.checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory
@@ -101,9 +102,9 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
     return seconds[-1]
 
 
-def _cut(name: str, value: npt.ArrayLike, steps: int) -> Array:
+def _cut(compiled: Compiled, name: str, value: npt.ArrayLike, steps: int) -> Array:
     """Amplitudes of the first steps."""
-    return np.atleast_1d(real_array(f"input {name}", value))[:steps]
+    return np.atleast_1d(real_array(f"input {name}", value, meaning=input_meaning(compiled, name)))[:steps]
 
 
 class _Bench:

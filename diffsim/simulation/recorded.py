@@ -15,10 +15,12 @@ from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.arguments import real_array
 from diffsim.errors import DerivativeError
+from diffsim.quantities import plain
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import run_forward
 from diffsim.simulation.gradient import Call, run_reversibly
+from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.points import with_tangents
 from diffsim.simulation.solution import Solution
@@ -36,8 +38,7 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
         DerivativeError: an input that is not in `wrt` is differentiated for.
     """
     run = RecordedRun.of(compiled, tuple(inputs), steps, options)
-    kept = (DifferentiatedArray, list, tuple)  # a list may hold differentiated values
-    inputs = {name: value if isinstance(value, kept) else real_array(f"input {name}", value) for name, value in inputs.items()}
+    inputs = {name: _kept_or_array(compiled, name, value) for name, value in inputs.items()}
     fixed = [n for n in run.names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
     if fixed:
         raise DerivativeError(
@@ -47,6 +48,16 @@ def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, opti
     cores = [core(inputs[n]) for n in run.names]
     cores = [c if getattr(c, "dtype", None) == compiled.dtype else astype(c, dtype=compiled.dtype) for c in cores]
     return run.solution([wrap(value) for value in apply(run, cores)])
+
+
+def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
+    """An input as an array, or as a list, which may hold differentiated values."""
+    if isinstance(value, DifferentiatedArray):
+        return value
+    meaning = input_meaning(compiled, name)
+    if isinstance(value, (list, tuple)):
+        return plain(f"input {name}", value, meaning)
+    return real_array(f"input {name}", value, meaning=meaning)
 
 
 @dataclass(frozen=True)

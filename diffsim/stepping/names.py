@@ -16,3 +16,8 @@ def strip(state: str) -> str:
 def dot(name: str, order: int = 1) -> str:
     """Name of a field's tangent. Tangents of different orders have different names."""
     return f"{name} dot" if order == 1 else f"{name} dot {order}"
+
+
+def primal(name: str) -> str:
+    """The name of the field that a tangent, of any order, belongs to."""
+    return name.partition(" dot")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from diffsim.boundary import Rules, Sides
 from diffsim.errors import ShapeError
 from diffsim.field import Location
 from diffsim.grid import Grid
+from diffsim.quantities import places_on, stated
 from diffsim.stepping.interpolation import RADIUS, SNAP, Along, folded, linear, sinc
 from diffsim.typing import Array, IntArray
 
@@ -67,9 +68,11 @@ class Points:
     dipole: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
+        one_of("interpolation", self.interpolation, ("linear", "sinc"))
+        if stated(self.places):  # a unit or labels, which are compared with a grid
+            return
         places = np.atleast_2d(real_array("places of Points", self.places, float))
         object.__setattr__(self, "places", places)
-        one_of("interpolation", self.interpolation, ("linear", "sinc"))
         if self.dipole is not None:
             dipole = real_array("dipole of Points", self.dipole, float)
             fits = dipole.ndim and dipole.shape == places.shape[-dipole.ndim :]
@@ -79,6 +82,18 @@ class Points:
                     f"above 0; write it like {[1.0] + [0.0] * (places.shape[-1] - 1)}"
                 )
             object.__setattr__(self, "dipole", np.broadcast_to(dipole, places.shape))
+
+    def on(self, grid: Grid, what: str, runs: bool = False) -> Points:
+        """The points with plain coordinates in the unit of a grid and in the order of its axes.
+
+        Args:
+            grid: the grid.
+            what: name of the points, for messages.
+            runs: whether an axis of runs may come before the others.
+        """
+        if not stated(self.places):
+            return self
+        return replace(self, places=real_array(what, self.places, float, places_on(grid.axes, grid.unit, runs)))
 
     def of_run(self, run: int) -> Points:
         """The points of one of several runs, where each has its own."""
@@ -159,8 +174,10 @@ def point_table(
     Raises:
         ShapeError: coordinates have a wrong shape, or a point is not between the first and the last value of the field.
     """
-    given = points if isinstance(points, Points) else None
-    coordinates = np.atleast_2d(real_array(f"{what} coordinates", points if given is None else given.places, float))
+    given = points.on(grid, f"{what} coordinates") if isinstance(points, Points) else None
+    coordinates = np.atleast_2d(
+        real_array(f"{what} coordinates", points if given is None else given.places, float, places_on(grid.axes, grid.unit))
+    )
     if not coordinates.size:
         raise ShapeError(f"{what}: no coordinates, expected at least one point; leave the entry out instead")
     if coordinates.ndim != 2 or coordinates.shape[1] != grid.ndim:

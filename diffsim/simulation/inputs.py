@@ -1,0 +1,73 @@
+"""What the inputs and the values of a simulation are: units and dimensions, for arrays that state theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from diffsim.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
+from diffsim.stepping.fields import Placed
+from diffsim.stepping.names import dot, primal
+
+if TYPE_CHECKING:
+    from diffsim.simulation.compiled import Compiled
+
+
+def input_meaning(compiled: Compiled, name: str, runs: bool = False) -> Meaning:
+    """The unit and dimensions of an input.
+
+    Args:
+        compiled: the simulation of one run.
+        name: of an input.
+        runs: whether an axis of runs may come before the others.
+    """
+    step, dt, base = compiled.step, compiled.equation.dt, primal(name)
+    equation = compiled.equation
+    known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
+    unit = known[base].unit if base in known else ""
+    if name in step.forcings:
+        rows = times(dt), counted("source", POINTS)
+        taken = frozenset(axis.lower() for axis in compiled.grid.axes)
+    else:
+        placed = step.series[name] if name in step.series else compiled.traced.given(name)
+        cells = _cells(compiled, placed)
+        rows = (times(dt), *cells) if name in step.series else cells
+        taken = _taken(compiled, placed)
+    return Meaning(unit, _with_runs(rows, runs and name not in step.series), taken, difference=base != name)
+
+
+def value_meaning(compiled: Compiled, part: str, name: str, runs: bool = False) -> Meaning:
+    """The dimensions of a state or of its traces, for cotangents, whose unit depends on the loss.
+
+    Args:
+        compiled: the simulation of one run.
+        part: "final" or "traces".
+        name: of a state.
+        runs: whether an axis of runs comes before the others.
+    """
+    if part == "traces":
+        rows: tuple[Dimension, ...] = times(compiled.equation.dt), counted("receiver", POINTS)
+        taken = frozenset(axis.lower() for axis in compiled.grid.axes)
+    else:
+        placed = compiled.step.states[name]
+        rows, taken = _cells(compiled, placed), _taken(compiled, placed)
+    return Meaning("", _with_runs(rows, runs), taken)
+
+
+def _with_runs(rows: tuple[Dimension, ...], runs: bool) -> tuple[tuple[Dimension, ...], ...]:
+    return (rows, (counted("run", RUNS), *rows)) if runs else (rows,)
+
+
+def _axes(compiled: Compiled, placed: Placed) -> Iterable[int]:
+    return range(compiled.grid.ndim) if placed.axes is None else placed.axes
+
+
+def _cells(compiled: Compiled, placed: Placed) -> tuple[Dimension, ...]:
+    grid = compiled.grid
+    found = [(axis, placed.location[axis]) for axis in _axes(compiled, placed)]
+    return tuple(along_axis(grid.axes[axis], grid.coordinates(axis, place), grid.unit, place == 1) for axis, place in found)
+
+
+def _taken(compiled: Compiled, placed: Placed) -> frozenset[str]:
+    along = set(_axes(compiled, placed))
+    return frozenset(name.lower() for axis, name in enumerate(compiled.grid.axes) if axis not in along)
