@@ -115,8 +115,8 @@ def factor(unit: str, wanted: str, what: str = "") -> float:
 
 
 def known(text: str) -> bool:
-    """Whether a text is a unit."""
-    return _quantity(text) is not None
+    """Whether a text is a unit. A number is none."""
+    return any(char.isalpha() or char in "°%‰" for char in text) and _quantity(text) is not None
 
 
 def plain(unit: str) -> str:

@@ -9,14 +9,18 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
+from diffsim.records.places import LONGITUDES, TURN
 from diffsim.records.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
 
 CLIPPED = 4
 """A trace is clipped if it stays at its greatest or least value for this many samples."""
-SHORT, ZERO, CLIP, SOURCES, FILL = "short", "zero", "clipped", "sources", "fill"
-ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL)
-"""What can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, and fill values."""
+SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE = "short", "zero", "clipped", "sources", "fill", "outside"
+ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE)
+"""Mismatches that can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, fill values, and
+records of which the run takes a small part."""
+SHARE = 0.9
+"""The least share of the samples of a file that lies within the run."""
 FILLS = (
     *(99.99, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
     *(32767.0, 32768.0, 1e20, 1e30, 1e35, 1e36, 9.96921e36, 3.4028235e38),
@@ -24,8 +28,6 @@ FILLS = (
 """Sizes of numbers that files have where there is no sample, of either sign."""
 ALIKE = 1e-6
 """Relative difference within which a number is a given one, since files keep numbers in f32."""
-TURN = 360.0
-"""Degrees after which longitudes repeat."""
 FAR, TYPICAL_FAR = 100.0, 2.0
 """A value is a fill value if it is repeated exactly and so many times as large as all others, or one of `FILLS` and so many times."""
 
@@ -58,10 +60,41 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
     live = [number for number, name in enumerate(records.names) if name not in records.dead]
     if not live:
         yield f"{records.where}: expected at least one trace that is not dead, found none; leave out the shot"
+    lost = False
     for number in live:
         found = _problem(records, number, inside, end, allow)
         if found is not None:
+            lost = True
             yield f"{records.trace(number)}: {found}"
+    inside_share = share_within(records, end)
+    if not lost and OUTSIDE not in allow and inside_share < SHARE:
+        yield (
+            f"{records.where}: expected most samples during the run (0 to {end:g} s), found {inside_share:.3g} of them there, and all from "
+            f'{times[0]:g} to {times[-1]:g} s; correct time_unit or start, run longer, or allow = ["{OUTSIDE}"]'
+        )
+
+
+def share_within(records: Records, end: float) -> float:
+    """The share of the samples of records, without gaps, that lies between 0 and the end of the run, s."""
+    counts = np.isfinite(records.values).sum(axis=1)
+    inside = (records.times >= 0) & (records.times <= end)
+    return float(counts[inside].sum()) / max(int(counts.sum()), 1)
+
+
+def require_share(within: int, every: int, what: str, remedy: str) -> None:
+    """Refuse numbers over time of which the run takes less than `SHARE`.
+
+    Args:
+        within: how many are within the run.
+        every: their number.
+        what: the numbers, such as "samples of the wavelet".
+        remedy: for the message.
+
+    Raises:
+        DataError: with the share.
+    """
+    if within < SHARE * every:
+        raise DataError(f'expected most {what} during the run, found {within} of {every}; {remedy}, or allow = ["{OUTSIDE}"]')
 
 
 def _problem(records: Records, number: int, inside: np.ndarray, end: float, allow: Collection[str]) -> str | None:
@@ -117,21 +150,21 @@ def require_measured(records: Records, allow: Collection[str] = ()) -> None:
     _refuse(lines)
 
 
-def fill_value(values: Array) -> float | None:
+def fill_value(values: Array, repeated: bool = True) -> float | None:
     """The value of largest size of a trace if it stands for a missing sample; None: it is measured.
 
-    It is one of `FILLS`, or repeated exactly, and far beyond all others.
+    It is one of `FILLS`, or if `repeated` one that is repeated exactly, and far beyond all others.
     """
     if not len(values):
         return None
     size = np.abs(values)
     fill = float(values[np.argmax(size)])
     others = size[values != fill]
-    rest, repeated = float(np.max(others, initial=0.0)), len(values) - len(others) > 1
+    rest, again = float(np.max(others, initial=0.0)), repeated and len(values) - len(others) > 1
     typical = any(abs(abs(fill) - known) <= ALIKE * known for known in FILLS)
     if not len(others) or not rest:  # a trace that never changes, or one spike over zeros
         return fill if typical and rest < abs(fill) else None
-    return fill if (typical and abs(fill) >= TYPICAL_FAR * rest) or (repeated and abs(fill) >= FAR * rest) else None
+    return fill if (typical and abs(fill) >= TYPICAL_FAR * rest) or (again and abs(fill) >= FAR * rest) else None
 
 
 def clipped_at(values: Array) -> float | None:
@@ -168,7 +201,7 @@ def require_inside(records: Records, lower: Array, upper: Array, axes: tuple[str
     for number, place in enumerate(records.coordinates):
         for axis, x, low, high in zip(axes, place, lower, upper, strict=True):
             if not low <= x <= high:
-                turned = axis.lower().startswith("lon") and any(low <= x + turn <= high for turn in (TURN, -TURN))
+                turned = axis.lower() in LONGITUDES and any(low <= x + turn <= high for turn in (TURN, -TURN))
                 remedy = f"add or subtract {TURN:g} degrees in the grid or the file" if turned else "enlarge the grid"
                 lines.append(
                     f"{records.trace(number)}: expected a receiver on the grid, {axis} from {low:g} to {high:g}, found {axis} = {x:g}; "

@@ -7,8 +7,9 @@ value, perhaps a shot, a standard deviation, a weight and the receiver's coordin
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,18 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
+from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
+from diffsim.records.places import units_of
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising
 from diffsim.records.variables import NAMES
 from diffsim.typing import Array, IntArray
-from diffsim.units import factor
+from diffsim.units import conversion, known
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
-TIMES = ("times", "time", "t")
 SHOT = "shot"
+_UNIT = re.compile(r"(.*[^\s])\s*(?:\[([^\[\]]+)\]|\(([^()]+)\))")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +36,16 @@ class Table:
     """A CSV file.
 
     Attributes:
-        columns: name of each column -> its texts.
+        columns: name of each column -> its texts. A unit in brackets behind a name, as in "height [cm]", is no part of it.
         lines: number of the line of each row.
         where: the file, for messages.
+        units: name of a column -> the unit in brackets behind it.
     """
 
     columns: Mapping[str, list[str]]
     lines: list[int]
     where: str
+    units: Mapping[str, str]
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -68,7 +74,13 @@ class Table:
                     raise DataError(f"{where}, line {number}: expected a row in one line, found a cell that goes on in the next; join them")
         except csv.Error as error:
             raise DataError(f"{where}: expected rows of a CSV file, found a mistake ({error}); correct the quotes") from None
-        names = [name.strip() for name in cells[0]]
+        stated = [_name_and_unit(name.strip()) for name in cells[0]]
+        names = [name for name, _ in stated]
+        if "" in names:
+            raise DataError(
+                f"{where}: expected a name for each column, found none for column {names.index('') + 1} (pandas writes its index so); "
+                "name it, or leave it out (index=False)"
+            )
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"{where}: expected a name of its own for each column, found {shown(twice)} twice; rename one")
@@ -76,7 +88,8 @@ class Table:
         for number, row in zip(lines, cells[1:], strict=True):
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
-        return cls({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}, lines, where)
+        units = {name: unit for name, unit in stated if unit}
+        return cls({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}, lines, where, units)
 
     def text(self, name: str) -> list[str]:
         """The texts of a column.
@@ -84,10 +97,37 @@ class Table:
         Raises:
             DataError: there is none of that name. The message lists those that exist.
         """
+        name = self.named(name)
         if name not in self.columns:
             known = [name_shown(other) for other in list(self.columns)[:NAMES]] + ["..."] * (len(self.columns) > NAMES)
             raise DataError(f"{self.where}: expected one of the columns {', '.join(known)}, found no {name_shown(name)}; name one of them")
         return self.columns[name]
+
+    def named(self, name: str) -> str:
+        """The name of a column that the user may give with its unit."""
+        return name if name in self.columns else _name_and_unit(name)[0]
+
+    def unit(self, name: str) -> str:
+        """The unit of a column; "": it states none."""
+        return self.units.get(self.named(name), "")
+
+    def converted(self, name: str, wanted: str) -> Array:
+        """The numbers of a column in a unit; those without a unit are in it."""
+        unit = self.unit(name)
+        what = f"{self.where}, column {name_shown(name)}"
+        return np.asarray(conversion(unit, wanted, what)(self.numbers(name))) if unit and wanted else self.numbers(name)
+
+    def clock(self, name: str, stated: str | None) -> Clock:
+        """The times of a column of numbers or dates.
+
+        Args:
+            name: of the column.
+            stated: the unit that the user states; None: that of the column, else s.
+        """
+        texts, what = self.text(name), f"{self.where}, column {name_shown(name)}"
+        if is_date(texts[0]):
+            return of_dates(texts, what)
+        return of_numbers(self.numbers(name), self.unit(name), stated, what)
 
     def numbers(self, name: str, gaps: bool = False) -> Array:
         """The numbers of a column.
@@ -101,9 +141,13 @@ class Table:
         if gaps and text.lower() in GAPS:
             return np.nan
         try:
+            if "_" in text:  # Python reads 1_000
+                raise ValueError
             return float(text)
         except ValueError:
             remedy = "correct it (a gap is an empty cell)" if gaps else "correct it"
+            if _DECIMAL_COMMA.fullmatch(text):
+                remedy = "write a decimal point"
             raise DataError(
                 f"{self.where}, line {line}, column {name_shown(name)}: expected a number, found {shown(text)}; {remedy}"
             ) from None
@@ -113,19 +157,21 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     """The records of each shot of a CSV file."""
     table = Table.read(path)
     receiver = layout.receiver or "receiver"
-    clock = layout.times or next((name for name in TIMES if name in table.columns), TIMES[0])
-    try:
-        seconds = factor(layout.time_unit or "s", "s")
-    except DataError as error:
-        raise DataError(f"{table.where}, {name_shown(clock)}: {error}") from None
-    times = table.numbers(clock) * seconds
+    name = layout.times or next((name for name in WORDS if name in table.columns), WORDS[0])
+    clock = table.clock(name, layout.time_unit)
     if layout.receiver is not None or receiver in table.columns:
-        return _long(table, times, receiver, layout)
-    return (_with_stations(_wide(table, times, clock, layout), layout),)
+        return _long(table, clock, receiver, layout)
+    return (_with_stations(_wide(table, clock, table.named(name), layout), layout),)
 
 
-def _wide(table: Table, times: Array, clock: str, layout: Layout) -> Records:
-    names = tuple(name for name in table.columns if name != clock)
+def _name_and_unit(text: str) -> tuple[str, str]:
+    """The name of a column, and the unit in brackets behind it; "": there is none."""
+    found = _UNIT.fullmatch(text)
+    return (found[1].strip(), found[2] or found[3]) if found and known(found[2] or found[3]) else (text, "")
+
+
+def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
+    names = tuple(name for name in table.columns if name != column)
     for what, name in (("deviations", layout.deviations), ("weights", layout.weights)):
         if name is not None:
             raise DataError(
@@ -133,10 +179,26 @@ def _wide(table: Table, times: Array, clock: str, layout: Layout) -> Records:
                 "each sample, with the columns time, receiver and value"
             )
     if not names:
-        raise DataError(f"{table.where}: expected a column for each receiver beside {name_shown(clock)}, found none; add them")
+        raise DataError(f"{table.where}: expected a column for each receiver beside {name_shown(column)}, found none; add them")
     values = np.stack([table.numbers(name, gaps=True) for name in names], axis=1)
-    order = _in_order(times, table.lines, table.where)
-    return Records(values[order], times[order], names, None, layout.unit or "", where=table.where)
+    unit, values = _one_unit(table, names, values, layout)
+    order = _in_order(clock.times, table.lines, table.where)
+    return Records(values[order], clock.times[order], names, None, unit, where=table.where, epoch=clock.epoch)
+
+
+def _one_unit(table: Table, names: Sequence[str], values: Array, layout: Layout) -> tuple[str, Array]:
+    """The unit of all columns of values, which is that of the first, and the values in it."""
+    units = [table.unit(name) for name in names]
+    if layout.unit is not None or not any(units):
+        return layout.unit or "", values
+    if not all(units):
+        name = names[units.index("")]
+        raise DataError(f"{table.where}: expected a unit behind the name of each column, found none for {name_shown(name)}; add it")
+    columns = [
+        conversion(unit, units[0], f"{table.where}, column {name_shown(name)}")(column)
+        for name, unit, column in zip(names, units, values.T, strict=True)
+    ]
+    return units[0], np.stack(columns, axis=1)
 
 
 def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
@@ -158,13 +220,16 @@ def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
     return order
 
 
-def _long(table: Table, times: Array, receiver: str, layout: Layout) -> tuple[Records, ...]:
+def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Records, ...]:
+    times = clock.times
     values = table.numbers(layout.values or "value", gaps=True)
+    unit = layout.unit or table.unit(layout.values or "value")
     further = {
-        what: None if name is None else table.numbers(name) for what, name in (("deviation", layout.deviations), ("weight", layout.weights))
+        "deviation": None if layout.deviations is None else _deviations(table, layout.deviations, unit),
+        "weight": None if layout.weights is None else table.numbers(layout.weights),
     }
     owners, shots = table.text(receiver), table.columns.get(SHOT, [""] * len(times))
-    places = np.stack([table.numbers(axis) for axis in layout.axes], axis=1) if _has(table, layout.axes) else None
+    places = _places(table, layout) if _has(table, layout.axes) else None
     every = list(dict.fromkeys(owners))
     columns = {name: number for number, name in enumerate(every)}
     owner = np.array([columns[name] for name in owners])
@@ -179,11 +244,11 @@ def _long(table: Table, times: Array, receiver: str, layout: Layout) -> tuple[Re
             if len(rows):
                 rows = rows[_in_order(times[rows], [table.lines[row] for row in rows], f"{here}, trace {name_shown(name)}")]
             traces.append((times[rows], stacked[rows]))
-        clock, found = on_one_clock(traces)
+        own, found = on_one_clock(traces)
         parts = iter(range(1, stacked.shape[1]))
         spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
-        made = Records(found[..., 0], clock, tuple(every), coordinates, layout.unit or "", spread["deviation"], spread["weight"], here)
+        made = Records(found[..., 0], own, tuple(every), coordinates, unit, spread["deviation"], spread["weight"], here, epoch=clock.epoch)
         out.append(_with_stations(made, layout))
     return tuple(out)
 
@@ -207,8 +272,20 @@ def _with_stations(records: Records, layout: Layout) -> Records:
     missing = [name for name in records.names if name not in rows]
     if missing:
         raise DataError(f"{table.where}: expected a row for each receiver, found none for {name_shown(missing[0])}; add it")
-    places = np.stack([table.numbers(axis) for axis in layout.axes], axis=1)[[rows[name] for name in records.names]]
-    return Records(records.values, records.times, records.names, places, records.unit, records.deviation, records.weight, records.where)
+    return replace(records, coordinates=_places(table, layout)[[rows[name] for name in records.names]])
+
+
+def _places(table: Table, layout: Layout) -> Array:
+    """The coordinates of each row in the units of the layout."""
+    units = units_of(layout.axes, layout.coordinate_units)
+    return np.stack([table.converted(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
+
+
+def _deviations(table: Table, name: str, unit: str) -> Array:
+    """Standard deviations in the unit of the values."""
+    own = table.unit(name)
+    numbers = table.numbers(name)
+    return np.asarray(conversion(own, unit, f"{table.where}, column {name_shown(name)}").difference(numbers)) if own and unit else numbers
 
 
 def _has(table: Table, axes: Sequence[str]) -> bool:

@@ -10,13 +10,15 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
+from diffsim.records.dimensions import Dimension, by_name, dimensions_of, matched, settled
 from diffsim.records.netcdf import NetcdfFile
+from diffsim.records.places import in_unit, units_of
 from diffsim.records.raw import RawFile
 from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
 from diffsim.records.records import require_rising
 from diffsim.records.segy import read_section
 from diffsim.records.terrain import read_ascii_grid, read_geotiff
-from diffsim.records.variables import Variables, known, pick
+from diffsim.records.variables import Variable, Variables, known, pick
 from diffsim.typing import Array
 
 GEOTIFF = (".tif", ".tiff")
@@ -32,6 +34,7 @@ class Gridded:
         coordinates: rising, for each axis; None: the file has none.
         unit: of the values; "": the file does not say.
         where: the file, for messages.
+        axes: the axis of the grid along each dimension; "" where the file does not say.
 
     Example:
         See `read_field`.
@@ -41,6 +44,13 @@ class Gridded:
     coordinates: tuple[Array, ...] | None
     unit: str
     where: str
+    axes: tuple[str, ...] = ()
+
+    def over(self, axes: Sequence[str]) -> Gridded:
+        """The same with the dimensions in the order of these axes, all of which the field has."""
+        order = [self.axes.index(axis) for axis in axes]
+        places = None if self.coordinates is None else tuple(self.coordinates[k] for k in order)
+        return replace(self, values=np.transpose(self.values, order), coordinates=places, axes=tuple(axes))
 
 
 def read_field(
@@ -49,6 +59,8 @@ def read_field(
     coordinates: Sequence[str] = (),
     axes: Sequence[str] = (),
     shape: Sequence[int] | None = None,
+    order: Sequence[str] | None = None,
+    units: Sequence[str] = (),
 ) -> Gridded:
     """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file.
 
@@ -56,66 +68,146 @@ def read_field(
         path: the file. Its extension says the format.
         key: name of the variable, or number of the band of a GeoTIFF file, from 1; None: the only one.
         coordinates: names of the variables of coordinates, one for each axis; none: those that belong to the axes, where the file says so.
-        axes: names of the axes of the grid. A variable whose axes have the names of `coordinates`, or else these, in another order is
-            transposed.
+        axes: names of the axes of the grid. The dimensions of the file are matched to them by `coordinates`, by the attributes of CF
+            (`axis`, `standard_name`, units such as degrees_north), and by names without case, where "X", "easting" and "lon" are x.
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
+        order: names of the axes in the order of the file, where the file does not say.
+        units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others.
 
     Returns:
-        The values in the order of the axes, with coordinates that rise. GeoTIFF and ASCII grid files have the axes (y, x), the rows from
-        south to north; SEG-Y files (samples, traces), without coordinates.
+        The values in the order of the axes, with coordinates that rise. Where the file does not name all dimensions, and `order` neither,
+        the values are in the order of the file, and `Gridded.axes` says which dimensions are known. GeoTIFF and ASCII grid files have the
+        axes (y, x), the rows from south to north; SEG-Y files (samples, traces), without coordinates, where samples are z.
 
     Raises:
-        DataError: the file cannot be read, or has no such variable.
+        DataError: the file cannot be read, has no such variable, or contradicts what is asked for.
 
     Example:
         from pathlib import Path
 
         import diffsim as ds
 
-        Path("bay.asc").write_text("ncols 3\\nnrows 2\\nxllcenter 10\\nyllcenter 50\\ncellsize 5\\n1 2 3\\n4 5 6\\n")
+        Path("bay.asc").write_text("ncols 3\nnrows 2\nxllcenter 10\nyllcenter 50\ncellsize 5\n1 2 3\n4 5 6\n")
         bay = ds.records.read_field("bay.asc")
         assert isinstance(bay, ds.records.Gridded) and bay.values[0].tolist() == [4, 5, 6]
         assert bay.coordinates[1].tolist() == [10, 15, 20]
     """
-    path = Path(path)
-    kind = path.suffix.lower()
+    path = Path(path).expanduser()
     require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
+    asked = Asked(tuple(axes), tuple(coordinates), None if order is None else tuple(order), units_of(axes, tuple(units)))
+    found = _read(path, key, asked, shape)
+    placed = _upright(found)
+    return placed.over(axes) if axes and sorted(placed.axes) == sorted(axes) else placed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The grid that a field is for.
+
+    Attributes:
+        axes: names of its axes.
+        coordinates: names of the file's coordinates, one for each axis; none: not given.
+        order: names of the axes in the order of the file; None: not stated.
+        units: of the coordinates, one for each axis.
+    """
+
+    axes: tuple[str, ...]
+    coordinates: tuple[str, ...]
+    order: tuple[str, ...] | None
+    units: tuple[str, ...]
+
+
+def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None) -> Gridded:
+    kind, where = path.suffix.lower(), path_shown(path)
     if kind in ARRAYS:
-        return _upright(_of_variables(ARRAYS[kind](path), key, tuple(coordinates), tuple(axes)))
+        return _of_variables(ARRAYS[kind](path), key, asked)
     if kind in RAW:
-        return Gridded(RawFile(path, shape=None if shape is None else tuple(shape)).read("values").values, None, "", path_shown(path))
+        values = RawFile(path, shape=None if shape is None else tuple(shape)).read("values").values
+        return _named(values, ("",) * values.ndim, None, "", where, asked)
     if kind in SEGY:
-        return Gridded(read_section(path), None, "", path_shown(path))
-    values, places = read_geotiff(path, key) if kind in GEOTIFF else read_ascii_grid(path)
-    return _upright(Gridded(values, places, "", path_shown(path)))
+        return _named(read_section(path), ("z", ""), None, "", where, asked)
+    terrain = read_geotiff(path, key) if kind in GEOTIFF else read_ascii_grid(path)
+    places = None
+    if terrain.places is not None:
+        places = tuple(Variable(x, terrain.place_unit, (axis,)) for x, axis in zip(terrain.places, "yx", strict=True))
+    return _named(terrain.values, ("y", "x"), places, terrain.unit, where, asked)
 
 
-def _of_variables(variables: Variables, key: str | None, coordinates: tuple[str, ...], axes: tuple[str, ...]) -> Gridded:
+def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
+    """A field whose dimensions have these names, "" where they have none, and these coordinates."""
+    each = places or [None] * len(names)
+    dimensions = [Dimension(name, place) for name, place in zip(names, each, strict=True)]
+    if not asked.axes or values.ndim != len(asked.axes):
+        axes: Sequence[str] = names
+    else:
+        axes = matched(dimensions, asked.axes, asked.coordinates, asked.order, where)
+    if any(place is None for place in each):
+        return Gridded(values, None, unit, where, tuple(axes))
+    wanted = dict(zip(asked.axes, asked.units, strict=True))
+    given = [place for place in each if place is not None]
+    coordinates = tuple(
+        in_unit(place, wanted.get(axis, ""), f"{where}, {name_shown(name)}") for name, place, axis in zip(names, given, axes, strict=True)
+    )
+    return Gridded(values, coordinates, unit, where, tuple(axes))
+
+
+def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:
     """The field of a file of named arrays."""
-    name = key or _only(variables, axes)
-    found = pick(variables, name)
-    values, names = found.values, found.axes
-    while axes and values.ndim > len(axes) and 1 in values.shape:  # such as a time of one entry
-        single = [axis for axis, n in enumerate(values.shape) if n == 1]
-        extra = next((axis for axis in single if names and names[axis] not in (*coordinates, *axes)), single[0])
-        values, names = np.squeeze(values, extra), names[:extra] + names[extra + 1 :]
-    for order in (coordinates, axes):
-        if order and sorted(names) == sorted(order):
-            values, names = np.transpose(values, [names.index(axis) for axis in order]), order
-            break
-    wanted = coordinates or (names if names and all(axis in variables.names for axis in names) else ())
-    if not wanted and axes and all(axis in variables.names for axis in axes):
-        wanted = axes
-    if not wanted:
-        return Gridded(values, None, found.unit, f"{variables.where}, {name_shown(name)}")
-    places = tuple(pick(variables, axis).values for axis in wanted)
-    shape = tuple(len(place) if place.ndim == 1 else -1 for place in places)
-    if shape != values.shape:
+    name = key or _only(variables, asked.axes)
+    found, where = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    found = _without_single(found, asked)
+    dimensions = dimensions_of(variables, name, found)
+    places: list[Variable | None] = [dimension.places for dimension in dimensions]
+    names = list(found.axes)
+    if asked.coordinates:
+        _take_coordinates(variables, asked, names, places)
+    elif not any(names) and asked.axes and len(asked.axes) == len(names) and all(axis in variables.names for axis in asked.axes):
+        names, places = _by_length(variables, asked, found.values, where)
+    wrong = [place for place, n in zip(places, found.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
+    if wrong or (asked.coordinates and any(place is None for place in places)):
+        listed, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
+        shapes = tuple(variables.read(each).values.shape for each in given if each in variables.names)
         raise DataError(
-            f"{variables.where}, {name_shown(name)}: expected coordinates {', '.join(map(name_shown, wanted))} of the lengths "
-            f"{values.shape}, found {tuple(place.shape for place in places)}; name others by coordinates"
+            f"{where}: expected coordinates {listed} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
         )
-    return Gridded(values, places, found.unit, f"{variables.where}, {name_shown(name)}")
+    return _named(found.values, tuple(names), places, found.unit, where, asked)
+
+
+def _without_single(found: Variable, asked: Asked) -> Variable:
+    """The variable without dimensions of one entry that the grid does not have, such as a time."""
+    values, names = found.values, found.axes
+    while asked.axes and values.ndim > len(asked.axes) and 1 in values.shape:
+        single = [axis for axis, n in enumerate(values.shape) if n == 1]
+        kept = {*asked.coordinates, *asked.axes}
+        extra = next((axis for axis in single if names[axis] and names[axis] not in kept and by_name(names[axis]) in ("", "t")), None)
+        extra = next((axis for axis in single if names[axis] not in kept), single[0]) if extra is None else extra
+        values, names = np.squeeze(values, extra), names[:extra] + names[extra + 1 :]
+    return replace(found, values=values, axes=names)
+
+
+def _take_coordinates(variables: Variables, asked: Asked, names: list[str], places: list[Variable | None]) -> None:
+    """Put the coordinates that the user names at their dimensions: by the names of these, else in the order of the file."""
+    axes = asked.axes or asked.coordinates
+    given = {axis: (name, pick(variables, name)) for axis, name in zip(axes, asked.coordinates, strict=False)}
+    for number, dimension in enumerate(tuple(names)):
+        places[number] = None
+        for axis, (name, place) in given.items():
+            stated = (asked.order or axes)[number : number + 1] == (axis,)
+            if (dimension in (name, *place.axes)) if dimension else stated:
+                names[number], places[number] = name, place
+
+
+def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
+    """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
+    given = {axis: variables.read(axis) for axis in asked.axes}
+    lengths = {axis: place.values.size if place.values.ndim == 1 else -1 for axis, place in given.items()}
+
+    def fits(order: tuple[str, ...]) -> bool:
+        return all(lengths[axis] == n for axis, n in zip(order, values.shape, strict=True))
+
+    found = ("",) * values.ndim if asked.order is None else asked.order
+    order = settled(found, asked.axes, fits, values, where, "give axes = {}")
+    return list(order), [given[axis] for axis in order]
 
 
 def _only(variables: Variables, axes: tuple[str, ...]) -> str:

@@ -9,8 +9,13 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable
+from diffsim.records.clock import is_date
 from diffsim.records.packages import package
-from diffsim.records.variables import MISSING, PACKING, UNSIGNED, ArrayFile, Variable, require_room, unpacked
+from diffsim.records.packing import USED, unpacked
+from diffsim.records.variables import DESCRIPTIONS, ArrayFile, Variable, dated, described, require_room
+
+NETCDF = "_NCProperties"
+"""Attribute of the root of files that the NetCDF library wrote."""
 
 
 class Hdf5File(ArrayFile):
@@ -34,18 +39,44 @@ class Hdf5File(ArrayFile):
         return cls(path, tuple(found))
 
     def read(self, name: str) -> Variable:
-        """The data set of that name, packed numbers unpacked and missing ones NaN. The attribute "units" has its unit."""
+        """The data set of that name, packed numbers unpacked and missing ones NaN, dates as seconds.
+
+        The attributes are those of NetCDF; names of dimensions are their labels, or the names of the scales that are attached to them.
+        """
         what = f"{self.where}, {name_shown(name)}"
         with _opened(self.path) as file:
             item = file[name]
             require_room(item.shape, what)
             try:
                 raw = np.asarray(item[()])
-                attributes = {key: item.attrs[key] for key in (*MISSING, *PACKING, UNSIGNED) if key in item.attrs}
+                attributes = {key: item.attrs[key] for key in item.attrs if key in (*USED, *DESCRIPTIONS)}
+                axes = tuple(_label(item, axis) for axis in range(raw.ndim))
+                if raw.dtype.kind in "OSU" and raw.size and all(is_date(_decoded(value)) for value in raw.ravel()):
+                    return dated(raw, axes, what)
+                fill = _own_fill(item, raw)
+                values = unpacked(raw, attributes, what, default_fill=NETCDF in file.attrs)
             except (OSError, ValueError, TypeError, RuntimeError) as error:
+                if isinstance(error, DataError):
+                    raise
                 raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
-            values = unpacked(raw, attributes, what)
-            return Variable(values, _text(item.attrs.get("units", item.attrs.get("unit", ""))), ("",) * values.ndim)
+            if fill is not None:
+                values[raw == fill] = np.nan
+            return described(values, axes, attributes)
+
+
+def _label(item: Any, axis: int) -> str:
+    """The name of a dimension; "": it has none."""
+    dimension = item.dims[axis]
+    scales = [key for key in dimension.keys() if key] or [each.name.rpartition("/")[2] for each in dimension.values() if each.name]  # noqa: SIM118
+    return str(dimension.label or (scales[0] if scales else "")).rpartition("/")[2]
+
+
+def _own_fill(item: Any, raw: np.ndarray) -> Any:
+    """The value that stands where nothing was written, if the writer chose one other than 0; None: it did not."""
+    h5py = package("h5py", "HDF5 files")
+    if item.id.get_create_plist().fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED or raw.dtype.kind not in "iuf":
+        return None
+    return item.fillvalue if item.fillvalue and np.isfinite(item.fillvalue) else None
 
 
 def _opened(path: Path) -> Any:
@@ -55,9 +86,7 @@ def _opened(path: Path) -> Any:
         raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({_told(error)}); write it again") from None
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        value = value.ravel()[0] if value.size == 1 else ""
+def _decoded(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

@@ -19,7 +19,9 @@ from numpy.lib import format as npy
 
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable
-from diffsim.records.variables import ArrayFile, Variable, numbers, require_room
+from diffsim.records.clock import SECOND
+from diffsim.records.packing import numbers
+from diffsim.records.variables import ArrayFile, Variable, dated, require_room
 
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
@@ -48,13 +50,14 @@ def any_shape(where: str, found: tuple[int, ...], fortran: bool) -> tuple[int, .
     return found
 
 
-def load_array(path: Path, member: str | None, accept: Accept = any_shape) -> npt.NDArray[np.generic]:
+def load_array(path: Path, member: str | None, accept: Accept = any_shape, kinds: str = "iuf") -> npt.NDArray[np.generic]:
     """Read the array of a `.npy` file, or a named array of a `.npz` file.
 
     Args:
         path: the file.
         member: the name.
         accept: checks the shape.
+        kinds: letters of NumPy for the kinds of numbers that are accepted.
 
     Raises:
         MemberError: there is no such array in the archive.
@@ -64,8 +67,8 @@ def load_array(path: Path, member: str | None, accept: Accept = any_shape) -> np
     with _opened(path) as file:
         if _is_archive(file):
             with zipfile.ZipFile(file) as archive, _member(archive, member, where) as inner:
-                return _read(inner, where, accept)
-        return _read(file, where, accept)
+                return _read(inner, where, accept, kinds)
+        return _read(file, where, accept, kinds)
 
 
 class NumpyFile(ArrayFile):
@@ -81,9 +84,14 @@ class NumpyFile(ArrayFile):
                 return cls(path, tuple(name.removesuffix(".npy") for name in archive.namelist()))
 
     def read(self, name: str) -> Variable:
-        """The array of that name."""
-        values = load_array(self.path, name)
-        return Variable(numbers(values, f"{self.where}, {name_shown(name)}"), "", ("",) * values.ndim)
+        """The array of that name; dates, and differences of dates, as seconds."""
+        values, what = load_array(self.path, name, kinds="iufmM"), f"{self.where}, {name_shown(name)}"
+        axes = ("",) * values.ndim
+        if values.dtype.kind == "M":
+            return dated(values, axes, what)
+        if values.dtype.kind == "m":
+            return Variable(values.astype("m8[ns]") / SECOND, "s", axes)
+        return Variable(numbers(values, what), "", axes)
 
 
 @contextlib.contextmanager
@@ -122,14 +130,14 @@ def _member(archive: zipfile.ZipFile, member: str | None, where: str) -> Iterato
         yield cast(BinaryIO, inner)
 
 
-def _read(file: BinaryIO, where: str, accept: Accept) -> npt.NDArray[np.generic]:
+def _read(file: BinaryIO, where: str, accept: Accept, kinds: str) -> npt.NDArray[np.generic]:
     version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise DataError(f"expected a NumPy file of format 1 to 3, found {version[0]}.{version[1]} in {where}; save it by numpy.save")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # headers that Python 2 wrote
         found, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
-    if dtype.kind not in "iuf":
+    if dtype.kind not in kinds:
         raise DataError(f"expected numbers in {where}, found dtype {cut(printable(str(dtype)))}; save it as float64")
     shape = accept(where, found, fortran)
     content, left = io.BytesIO(), math.prod(shape) * dtype.itemsize

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diffsim.errors import DataError
 from diffsim.messages import path_shown
+from diffsim.records.arrays import records_of
 from diffsim.records.csv_files import read_csv
 from diffsim.records.hdf5 import Hdf5File
 from diffsim.records.netcdf import NetcdfFile
@@ -14,7 +15,7 @@ from diffsim.records.numpy_files import NumpyFile
 from diffsim.records.raw import RawFile
 from diffsim.records.records import Layout, Records
 from diffsim.records.segy import read_segy
-from diffsim.records.variables import Variables, records_of
+from diffsim.records.variables import Variables
 
 ARRAYS: dict[str, Callable[[Path], Variables]] = {
     **dict.fromkeys((".npy", ".npz"), NumpyFile.open),
@@ -49,7 +50,7 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
         (records,) = ds.records.read_records("gauges.npz")
         assert records.values.shape == (2, 2) and records.times[1] == 60
     """
-    path, layout = Path(path), layout or Layout()
+    path, layout = Path(path).expanduser(), layout or Layout()
     kind = path.suffix.lower()
     require_file(path, (*ARRAYS, *CSV, *SEGY, *RAW))
     if kind in CSV:

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.typing import Array
-from diffsim.units import factor
+from diffsim.units import conversion
 
 EVEN = 1e-6
 """Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""
@@ -27,7 +27,7 @@ class Records:
         values: shape (samples, receivers), f64. NaN where a receiver has no sample.
         times: of the samples, s, rising, shape (samples,). Receivers with times of their own have NaN at the times of others.
         names: names of the receivers; their numbers, from 0, if the file has none.
-        coordinates: shape (receivers, axes), in the units of the file; None: the file has none.
+        coordinates: shape (receivers, axes), in the units that the layout asks for; None: the file has none.
         unit: of the values; "": the file does not say.
         deviation: standard deviation of each sample, in the unit of the values, shape (samples, receivers); None: not known.
         weight: weight of each sample, at least 0, same shape; None: 1.
@@ -35,6 +35,7 @@ class Records:
         source: coordinates of the shot's source, shape (axes,), NaN along an axis of which the file says nothing; None: it says nothing.
         dead: names of traces that are all gaps, on purpose.
         shot: number of the shot among several, from 0, for messages; None: there is one.
+        epoch: the date of time 0, in UTC; None: the file has no dates.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -61,6 +62,7 @@ class Records:
     source: Array | None = None
     dead: tuple[str, ...] = ()
     shot: int | None = None
+    epoch: np.datetime64 | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.times), len(self.names))
@@ -116,12 +118,9 @@ class Records:
         """
         if not self.unit:
             raise DataError(f"{self.where}: expected the unit of the values, found none; give Layout(unit=...)")
-        try:
-            scale = factor(self.unit, unit)
-        except DataError as error:
-            raise DataError(f"{self.where}: {error}") from None
-        deviation = None if self.deviation is None else scale * self.deviation
-        return replace(self, values=scale * self.values, deviation=deviation, unit=unit)
+        convert = conversion(self.unit, unit, self.where)
+        deviation = None if self.deviation is None else convert.difference(self.deviation)
+        return replace(self, values=convert(self.values), deviation=deviation, unit=unit)
 
     def without(self, names: Sequence[str]) -> Records:
         """The records of all receivers but those of these names.
@@ -153,9 +152,11 @@ class Layout:
         unit: of the values; None: as the file says.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples, s, where a file has no times.
-        order: of the axes "shot", "time" and "receiver" of the values of a NumPy, HDF5 or `.bin` file; None: as these, and without shots
-            where there is one.
+        order: of the axes "shot", "time" and "receiver" of the values, and of what belongs to them; None: as the file says, else as these,
+            and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.
+        coordinate_units: the units in which coordinates are asked for, one for each axis; none: degrees along axes such as "lon" and
+            "latitude", and m along others. Coordinates of which the file states no unit are in them.
 
     Example:
         import numpy as np
@@ -179,6 +180,7 @@ class Layout:
     dt: float | None = None
     order: tuple[str, ...] | None = None
     shape: tuple[int, ...] | None = None
+    coordinate_units: tuple[str, ...] = ()
 
 
 def even_spacing(times: Array) -> float | None:

@@ -1,13 +1,16 @@
 """Records and sections in SEG-Y files.
 
 A trace is a receiver's. Traces of one field record (bytes 9-12 of their headers) are a shot. Coordinates come from the headers, with their
-scalars applied: x from GroupX, y from GroupY, z (downwards) from minus ReceiverGroupElevation. The place of a shot's source is that of its
-first trace: x from SourceX, y from SourceY, z from SourceDepth minus SourceSurfaceElevation. Words that are 0 in every trace say nothing.
-Traces that their headers call dead are gaps.
+scalars and units applied: x from GroupX, y from GroupY, z (downwards) from minus ReceiverGroupElevation. The place of a shot's source is
+that of its first trace: x from SourceX, y from SourceY, z from SourceDepth minus SourceSurfaceElevation. Words that are 0 in every trace
+say nothing. Traces that their headers call dead are gaps. Numbers of either order of bytes are read.
+
+Reference: SEG Technical Standards Committee (2017), "SEG-Y_r2.0: SEG-Y revision 2.0 data exchange format", tables 2 and 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,23 @@ import numpy.typing as npt
 
 from diffsim.errors import DataError
 from diffsim.messages import cut, path_shown, printable
+from diffsim.records.dimensions import by_name
 from diffsim.records.packages import package
+from diffsim.records.places import in_unit, units_of
 from diffsim.records.records import Layout, Records
-from diffsim.records.variables import require_room
+from diffsim.records.variables import Variable, require_room
 from diffsim.typing import Array
 
+FORMAT = slice(3224, 3226)
+"""Bytes of the code of the samples' format, 1 to 16."""
+LENGTH_UNITS = {1: "m", 2: "ft"}
+"""Measurement system of a file -> the unit of lengths."""
+PLACE_UNITS = {2: "arcsecond", 3: "degree"}
+"""Coordinate units of a trace (bytes 89-90) -> the unit of x and y; 1 is a length."""
+SEXAGESIMAL = 4
+"""Coordinate units for degrees, minutes and seconds as digits of one number."""
+VALUE_UNITS = {1: "Pa", 2: "V", 3: "mV", 4: "A", 5: "m", 6: "m/s", 7: "m/s2", 8: "N", 9: "W"}
+"""Code of the unit of a trace's values (bytes 203-204) -> the unit."""
 DEAD = 2
 """Trace identification code (bytes 29-30 of a header) of a dead trace."""
 AXES = {"x": ("GroupX", "SourceGroupScalar", 1.0), "y": ("GroupY", "SourceGroupScalar", 1.0)}
@@ -38,18 +53,20 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
     """The records of each field record of a SEG-Y file.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or its headers contradict each other.
     """
     where = path_shown(path)
     with _opened(path) as file:
-        values, step, headers = _traces(file, where)
-        fields = package("segyio", "SEG-Y files").TraceField
+        values, headers = _traces(file, where)
+        fields, step = package("segyio", "SEG-Y files").TraceField, layout.dt or _step(file, headers, where)
         shots = _header(headers, fields.FieldRecord)
-        delays = _header(headers, fields.DelayRecordingTime) * 1e-3
-        coordinates = _coordinates(headers, fields, layout.axes)
+        delays = _header(headers, fields.DelayRecordingTime) * 1e-3 * _scales(headers, fields, "ScalarTraceHeader")
+        units = _place_units(file, headers, fields, where)
+        wanted = units_of(layout.axes, layout.coordinate_units)
+        coordinates = _coordinates(headers, fields, layout.axes, units, wanted, where)
         dead = _header(headers, fields.TraceIdentificationCode) == DEAD
-        sources = _sources(headers, fields, layout.axes)
-    step = layout.dt or step
+        sources = _sources(headers, fields, layout.axes, units, wanted, where)
+        unit = layout.unit or _value_unit(headers, fields, where)
     if step <= 0:
         raise DataError(f"{where}: expected the time between samples in its header, found {step:g} s; give dt")
     out = []
@@ -62,9 +79,51 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
         source = None if sources is None else sources[chosen[0]]
-        found = Records(values[:, chosen], times, names, own, layout.unit or "", where=here, source=source)
+        found = Records(values[:, chosen], times, names, own, unit, where=here, source=source)
         out.append(found.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
     return tuple(out)
+
+
+def _step(file: Any, headers: list[Any], where: str) -> float:
+    """The time between samples, s.
+
+    Raises:
+        DataError: the headers of the file and of its traces have different ones.
+    """
+    segyio = package("segyio", "SEG-Y files")
+    of_traces = set(_header(headers, segyio.TraceField.TRACE_SAMPLE_INTERVAL).tolist()) - {0}
+    of_file = {int(file.bin[segyio.BinField.Interval])} - {0}
+    if len(of_traces | of_file) > 1:
+        listed = " and ".join(f"{step / 1000:g} ms" for step in sorted(of_traces)) or "none"
+        own = " and ".join(f"{step / 1000:g} ms" for step in of_file) or "none"
+        raise DataError(
+            f"{where}: expected one time between samples, found {own} in the header of the file and {listed} in those of its traces; give "
+            "the right one by dt"
+        )
+    return next(iter(of_traces | of_file), 0) * 1e-6
+
+
+def _value_unit(headers: list[Any], fields: Any, where: str) -> str:
+    """The unit of the values that the traces state; "": they state none."""
+    codes = set(_header(headers, fields.TraceValueMeasurementUnit).tolist())
+    if len(codes) > 1:
+        named = " and ".join(VALUE_UNITS.get(code, f"code {code}") for code in sorted(codes))
+        raise DataError(f"{where}: expected one unit for the values of all traces, found {named}; give unit")
+    return VALUE_UNITS.get(codes.pop(), "")
+
+
+def _place_units(file: Any, headers: list[Any], fields: Any, where: str) -> dict[str, str]:
+    """The unit of coordinates in the headers along each axis; "": they do not say."""
+    length = LENGTH_UNITS.get(int(file.bin[package("segyio", "SEG-Y files").BinField.MeasurementSystem]), "")
+    codes = set(_header(headers, fields.CoordinateUnits).tolist()) - {0}
+    if len(codes) > 1 or SEXAGESIMAL in codes:
+        found = "degrees, minutes and seconds in one number" if codes == {SEXAGESIMAL} else f"the codes {sorted(codes)}"
+        raise DataError(
+            f"{where}: expected coordinates as lengths, seconds of arc or degrees (CoordinateUnits 1 to 3 in all traces), found {found}; "
+            "convert them, or give the points of receivers in the scene"
+        )
+    across = PLACE_UNITS.get(next(iter(codes), 1), length)
+    return {"x": across, "y": across, "z": length}
 
 
 def read_section(path: Path) -> Array:
@@ -80,50 +139,62 @@ def read_section(path: Path) -> Array:
 def _opened(path: Path) -> Any:
     segyio = package("segyio", "SEG-Y files")
     try:
-        return segyio.open(path, ignore_geometry=True)
+        with path.open("rb") as file:
+            code = file.read(FORMAT.stop)[FORMAT]
+        little = not 1 <= int.from_bytes(code, "big") <= 16 and 1 <= int.from_bytes(code, "little") <= 16
+        return segyio.open(path, ignore_geometry=True, endian="little" if little else "big")
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         what = cut(printable(str(error)), 200)
         raise DataError(f"expected a SEG-Y file, found {path_shown(path)}, unreadable ({what}); write it again") from None
 
 
-def _traces(file: Any, where: str) -> tuple[Array, float, list[Any]]:
-    """Values, shape (samples, traces), the time between samples in s, and the headers."""
+def _traces(file: Any, where: str) -> tuple[Array, list[Any]]:
+    """Values, shape (samples, traces), and the headers."""
     try:
         require_room((len(file.samples), file.tracecount), where)
         values = np.asarray(file.trace.raw[:], float).T
-        step = float(file.bin[package("segyio", "SEG-Y files").BinField.Interval]) * 1e-6
         headers = [dict(header) for header in file.header]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         what = cut(printable(str(error)), 200)
         raise DataError(f"{where}: expected traces, found damage ({what}); copy the file again") from None
-    return values, step, headers
+    return values, headers
 
 
 def _header(headers: list[Any], word: Any) -> npt.NDArray[np.int64]:
     return np.array([int(header[word]) for header in headers], np.int64)
 
 
-def _coordinates(headers: list[Any], fields: Any, axes: tuple[str, ...]) -> Array | None:
-    if not axes or any(axis not in AXES for axis in axes):
+def _coordinates(
+    headers: list[Any], fields: Any, axes: tuple[str, ...], units: dict[str, str], wanted: Sequence[str], where: str
+) -> Array | None:
+    """Places of the receivers in the wanted units, shape (traces, axes); None: the headers have none."""
+    directions = [by_name(axis) for axis in axes]
+    if not axes or any(direction not in AXES for direction in directions):
         return None
     columns = []
-    for axis in axes:
-        word, scalar, sign = AXES[axis]
-        columns.append(sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word)))
+    for direction, unit in zip(directions, wanted, strict=True):
+        word, scalar, sign = AXES[direction]
+        column = sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word))
+        columns.append(in_unit(Variable(column, units[direction], ("",)), unit, f"{where}, {word}") if np.any(column) else column)
     found = np.stack(columns, axis=1)
     return found if np.any(found) else None  # a file without coordinates has zeros
 
 
-def _sources(headers: list[Any], fields: Any, axes: tuple[str, ...]) -> Array | None:
+def _sources(
+    headers: list[Any], fields: Any, axes: tuple[str, ...], units: dict[str, str], wanted: Sequence[str], where: str
+) -> Array | None:
     """Places of the source of each trace, shape (traces, axes), NaN along axes whose words are zero in all traces."""
-    if not axes or any(axis not in SOURCES for axis in axes):
+    directions = [by_name(axis) for axis in axes]
+    if not axes or any(direction not in SOURCES for direction in directions):
         return None
     columns = []
-    for axis in axes:
-        scalar, words = SOURCES[axis]
+    for direction, unit in zip(directions, wanted, strict=True):
+        scalar, words = SOURCES[direction]
         raw = [sign * _header(headers, getattr(fields, word)) for word, sign in words.items()]
-        known = any(np.any(numbers) for numbers in raw)
-        columns.append(_scales(headers, fields, scalar) * sum(raw) if known else np.full(len(headers), np.nan))
+        column = _scales(headers, fields, scalar) * sum(raw)
+        stated = any(np.any(numbers) for numbers in raw)
+        place = f"{where}, {next(iter(words))}"
+        columns.append(in_unit(Variable(column, units[direction], ("",)), unit, place) if stated else np.full(len(headers), np.nan))
     found = np.stack(columns, axis=1)
     return found if np.isfinite(found).any() else None
 

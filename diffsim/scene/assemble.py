@@ -20,10 +20,11 @@ from diffsim.scene.checkpoints import decided, policy_of
 from diffsim.scene.completed import completed
 from diffsim.scene.design import check_design
 from diffsim.scene.explain import prefix_error
-from diffsim.scene.fields import Place, build_field, build_mask
+from diffsim.scene.fields import build_field, build_mask
 from diffsim.scene.forward import Forward
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel
+from diffsim.scene.place import Place
 from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, OwnUnknown, UnknownModel
 from diffsim.scene.setup import Setup, build_inputs, build_setup, check_inputs, require_input

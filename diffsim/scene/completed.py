@@ -12,10 +12,12 @@ from diffsim.errors import SceneError, StabilityError
 from diffsim.scene.domains import everywhere
 from diffsim.scene.equations import counts_of
 from diffsim.scene.explain import prefix_error
-from diffsim.scene.fields import Place, build_field, sampled
+from diffsim.scene.fields import build_field
 from diffsim.scene.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
+from diffsim.scene.place import Place
 from diffsim.scene.schema import Description
 from diffsim.scene.setup import grids_of
+from diffsim.scene.wavelets import sampled
 from diffsim.stepping.equation import Equation
 from diffsim.typing import Array
 

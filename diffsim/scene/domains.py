@@ -26,7 +26,7 @@ def domain(equation: Equation, name: str, steps: int) -> Grid:
         return Grid((1,), 1.0, 0.0, (NUMBER,))
     spacing = [equation.dt] * series + [grid.spacing[axis] for axis in axes]
     origin = [0.0] * series + [grid.origin[axis] for axis in axes]
-    return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes))
+    return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes), grid.unit)
 
 
 def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:

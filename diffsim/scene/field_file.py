@@ -11,8 +11,9 @@ from diffsim.arguments import instance
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene.explain import explained
-from diffsim.scene.fields import Place, build_field
+from diffsim.scene.fields import build_field
 from diffsim.scene.parts import FieldModel
+from diffsim.scene.place import Place
 from diffsim.typing import Array
 
 

@@ -83,7 +83,7 @@ def read_scene(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
             raise SceneError(
                 f"scene: expected a file of at most {memory_text(MOST_BYTES)}, found more in {where}; keep arrays in NumPy files"
             )
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # Windows' editors begin with a byte-order mark
     except OSError as error:
         raise SceneError(f"scene: expected a readable TOML file, found {where} ({error}); correct the path or its permissions") from None
     except UnicodeDecodeError as error:

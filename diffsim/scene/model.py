@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias, cast
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from diffsim.errors import ReadOnlyError, SceneError
 from diffsim.messages import name_shown, path_shown, shown
+from diffsim.records.clock import is_date
 from diffsim.scene.explain import explained
 
 if TYPE_CHECKING:
@@ -82,6 +84,19 @@ def _countable(number: int) -> int:
     return number
 
 
+def _date(value: object) -> object:
+    """A date as text; other values as they are.
+
+    Raises:
+        ValueError: a text that is no date.
+    """
+    if isinstance(value, datetime.date):  # of TOML; a datetime too
+        return value.isoformat()
+    if isinstance(value, str) and not is_date(value):
+        raise ValueError(f"expected a number of seconds or a date such as 2011-03-11T05:46:23Z, found {shown(value)}; write it so")
+    return value
+
+
 def _plain(text: str) -> str:
     if not text.isprintable():
         raise ValueError(f"expected text without control characters, found {shown(text)}; remove them")
@@ -120,7 +135,7 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     Raises:
         ValueError: it is not below the folder that may be read.
     """
-    path = name if folder is None else str(folder / name)
+    path = str(Path(name).expanduser()) if folder is None else str(folder / Path(name).expanduser())
     if below is None:
         return path
     found = Path(path).resolve()
@@ -148,6 +163,8 @@ Point: TypeAlias = Annotated[tuple[Real, ...], Field(min_length=1, max_length=3)
 """A place in the grid's units, with an entry for each axis."""
 Widths: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3), BeforeValidator(_listed)]
 """Lengths: one number for all axes, or one an axis."""
+Start: TypeAlias = Annotated[Real | str, BeforeValidator(_date)]
+"""A time in s, or a date."""
 Reals: TypeAlias = Annotated[tuple[Real, ...], BeforeValidator(_listed)]
 """Numbers; one may be given without a list."""
 Frequencies: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1), BeforeValidator(_listed)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from diffsim.messages import shown
-from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Widths, whole
+from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Reals, Start, Widths, whole
 
 
 def located(path: str, info: ValidationInfo) -> str:
@@ -127,7 +127,10 @@ class DataFile(Resampled):
         axes: names of the grid's axes in the order of the file; None: that of the grid.
         shape: of a `.bin` file, in the order of the file; None: that of the grid.
         unit: of its numbers; None: as the file says, else that of the field.
+        missing: values that mean no number, in the unit of the file; None: those that the file names. Then one that looks like such a
+            value, -9999 beside depths of 100 m, is refused.
         fill: what stands where the file has no number; None: such a place is refused.
+        allow: mismatches that are no error: "outside", a series of which the run takes less than nine tenths.
     """
 
     path: PathName
@@ -138,7 +141,9 @@ class DataFile(Resampled):
     axes: tuple[Name, ...] | None = None
     shape: tuple[Count, ...] | None = None
     unit: Name | None = None
+    missing: Reals | None = None
     fill: Real | None = None
+    allow: tuple[Literal["outside"], ...] = ()
 
     @model_validator(mode="after")
     def _one_place(self) -> DataFile:
@@ -189,16 +194,26 @@ class Sampled(Model):
 
     Attributes:
         path: the file; relative to the folder of the scene file.
+        values: name of the variable or column of values.
+        times: name of the variable or column of times.
         dt: time between samples where the file has no times, s.
-        start: time of the file at which the run starts, s.
+        unit: of the values; None: as the file says, else that of the source.
+        time_unit: of the times; None: as the file says, else s.
+        start: time of the file at which the run starts, s, or a date where the file has dates.
         amplitude: a factor.
+        allow: mismatches that are no error: "outside", a wavelet of which the run takes less than nine tenths.
     """
 
     type: Literal["file"]
     path: PathName
+    values: Name | None = None
+    times: Name | None = None
     dt: Positive | None = None
-    start: Real = 0.0
+    unit: Name | None = None
+    time_unit: Name | None = None
+    start: Start = 0.0
     amplitude: Real = 1.0
+    allow: tuple[Literal["outside"], ...] = ()
 
     @field_validator("path")
     @classmethod

@@ -12,11 +12,14 @@ from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
 from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
+from diffsim.records.places import turned
 from diffsim.records.read import read_records
-from diffsim.records.records import Layout, Records
+from diffsim.records.records import Layout, Records, on_one_clock
+from diffsim.scene.clock import on_clock_of, started
+from diffsim.scene.place import coordinate_units
 from diffsim.scene.schema import Data
 from diffsim.typing import Array
-from diffsim.units import factor
+from diffsim.units import conversion
 
 SNAP = 1e-9
 """A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""
@@ -80,7 +83,10 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: S
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
     """
     end = dt * steps
-    every = [records for path in model.path for records in read_records(path, _layout(model, grid))]
+    files = [read_records(path, _layout(model, grid)) for path in model.path]
+    every = [records for one in files for records in one]
+    if shots.count == 1 and len(files) > 1 and all(len(one) == 1 for one in files):
+        every = [_one_shot(every)]
     if len(every) > 1:
         every = [replace(records, shot=shot) for shot, records in enumerate(every)]
     every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
@@ -110,24 +116,60 @@ def _layout(model: Data, grid: Grid) -> Layout:
         dt=model.dt,
         order=model.axes,
         shape=model.shape,
+        coordinate_units=coordinate_units(grid),
     )
+
+
+def _one_shot(every: Sequence[Records]) -> Records:
+    """The receivers of several files as those of one shot. A receiver without a name has that of its file."""
+    every = [on_clock_of(records, every[0]) for records in every]
+    names: list[str] = []
+    for records in every:
+        stem = Path(records.where).stem
+        numbered = records.names == tuple(map(str, range(len(records.names))))
+        names += [stem] if numbered and len(records.names) == 1 else [f"{stem}:{n}" for n in records.names] if numbered else records.names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{every[-1].where}: expected a name of its own for each receiver of a shot, found {twice!r} twice; rename one")
+    units = {records.unit for records in every}
+    if len(units) > 1:
+        every = [records.in_unit(every[0].unit) for records in every]
+    parts = {what: [getattr(records, what) for records in every] for what in ("deviation", "weight", "coordinates")}
+    for what, given in parts.items():
+        if any(part is None for part in given) and any(part is not None for part in given):
+            lacking = next(records.where for records, part in zip(every, given, strict=True) if part is None)
+            raise DataError(f"{lacking}: expected {what} as in the other files of the shot, found none; add it, or leave it out everywhere")
+    columns = [_columns_of(records) for records in every]
+    traces = [(records.times, column) for records, own in zip(every, columns, strict=True) for column in own]
+    times, stacked = on_one_clock(traces)
+    places = None if parts["coordinates"][0] is None else np.concatenate(parts["coordinates"])
+    deviation, weight = (
+        None if parts[what][0] is None else np.nan_to_num(stacked[..., k]) for k, what in ((1, "deviation"), (2, "weight"))
+    )
+    dead = tuple(name for records in every for name in records.dead)
+    where = f"{every[0].where} and {plural(len(every) - 1, 'file')} more"
+    return Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead, epoch=every[0].epoch)
+
+
+def _columns_of(records: Records) -> Array:
+    """Values, deviations and weights of each receiver, shape (receivers, samples, 3)."""
+    ones = np.ones(records.values.shape)
+    parts = [part if part is not None else ones for part in (records.values, records.deviation, records.weight)]
+    return np.stack(parts, axis=-1).swapaxes(0, 1)
 
 
 def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -> Records:
     """Records in the unit of the state, on the clock of the run."""
     kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
-    try:
-        scale = factor(records.unit or unit, unit)
-    except DataError as error:
-        raise DataError(f"{records.where}: {error}") from None
-    times = kept.times - model.start
+    convert = conversion(records.unit or unit, unit, records.where)
+    times = started(kept, model.start)
     for place in (0.0, end):
         times = np.where(np.abs(times - place) <= SNAP * dt, place, times)
     deviation = kept.deviation
     if model.deviation is not None:
         deviation = np.full(kept.values.shape, model.deviation)
-    return replace(kept, values=scale * kept.values, times=times, deviation=None if deviation is None else scale * deviation)
+    return replace(kept, values=convert(kept.values), times=times, deviation=None if deviation is None else convert.difference(deviation))
 
 
 def _without(records: Records, drop: Sequence[str], every: Sequence[Records]) -> Records:
@@ -179,6 +221,12 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
     return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
 
 
+def _turned(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
+    """Places with longitudes on the turn of the grid."""
+    columns = zip(places.T, grid.axes, lower, upper, strict=True)
+    return np.stack([turned(place, axis, low, high) for place, axis, low, high in columns], axis=1)
+
+
 def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
     """For each shot the receivers of its traces, and the positions of all receivers."""
     if points is not None:
@@ -198,8 +246,9 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
                 f"{records.where}: expected coordinates of its traces under the names {', '.join(grid.axes)}, found none; give the "
                 "points of receivers in the scene, or stations"
             )
-        require_inside(records, lower, upper, grid.axes)
-        here = [numbers.setdefault(tuple(place), len(numbers)) for place in records.coordinates.tolist()]
+        placed = replace(records, coordinates=_turned(records.coordinates, grid, lower, upper))
+        require_inside(placed, lower, upper, grid.axes)
+        here = [numbers.setdefault(tuple(place), len(numbers)) for place in np.asarray(placed.coordinates).tolist()]
         twice = next((k for k, number in enumerate(here) if number in here[:k]), None)
         if twice is not None:
             raise DataError(f"{records.trace(twice)}: expected a place of its own, found that of another trace; {records.to_drop(twice)}")

@@ -42,6 +42,7 @@ from diffsim.scene.model import (
     Positive,
     Real,
     Reals,
+    Start,
     Text,
     Widths,
 )
@@ -171,7 +172,7 @@ class Data(Model):
     """Records of a state, from files.
 
     Attributes:
-        path: one file for all shots, or one for each.
+        path: one file for all shots, or one for each; where there is one shot, also a file for each receiver, or for some of them.
         values: name of the variable or column of values.
         times: name of the variable or column of times.
         receiver: name of the column of receivers of a CSV file in long form, and in `stations`.
@@ -182,7 +183,7 @@ class Data(Model):
         unit: of the values; None: as the file says, else that of the state.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples where a file has no times, s.
-        start: time of the file at which the run starts, s.
+        start: time of the file at which the run starts, s, or a date where the file has dates.
         deviation: standard deviation of the noise, in the unit of the values.
         deviations: name of the variable or column of standard deviations, in place of `deviation`.
         weights: name of the variable or column of weights.
@@ -202,13 +203,13 @@ class Data(Model):
     unit: Name | None = None
     time_unit: Name | None = None
     dt: Positive | None = None
-    start: Real = 0.0
+    start: Start = 0.0
     deviation: Positive | None = None
     deviations: Name | None = None
     weights: Name | None = None
     missing: Reals = ()
     drop: tuple[Name, ...] = ()
-    allow: tuple[Literal["short", "zero", "clipped", "sources", "fill"], ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped", "sources", "fill", "outside"], ...] = ()
 
     @field_validator("path")
     @classmethod

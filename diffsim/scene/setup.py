@@ -17,17 +17,20 @@ from diffsim.scene.data import load_dataset
 from diffsim.scene.design import Watched, medium_of, require_light, sent, watched_of
 from diffsim.scene.domains import domain, everywhere, lengths, of_source
 from diffsim.scene.explain import prefix_error
-from diffsim.scene.fields import BEYOND, Place, build_field, build_points, wavelet_values
+from diffsim.scene.fields import build_field, build_points
 from diffsim.scene.model import Mask
 from diffsim.scene.parts import FieldModel, Sources
+from diffsim.scene.place import BEYOND, Place
 from diffsim.scene.recorded import Recorded, Shots, read_data
 from diffsim.scene.schema import Description, GridModel, Truth
 from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
+from diffsim.scene.wavelets import wavelet_values
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.points import Points, point_table
 from diffsim.typing import Array
+from diffsim.units import plain
 
 Where = tuple[str, str]
 """("traces" or "final", state)"""
@@ -192,7 +195,7 @@ class Setup:
 def build_grid(model: GridModel) -> Grid:
     """The scene's grid."""
     shape, ndim = model.shape, len(model.shape)
-    span = model.span
+    span, unit = model.span, _unit(model)
     if model.like is not None:
         coordinates = load_dataset(model.like, "grid.like").coordinates
         if coordinates is None or len(coordinates) != ndim:
@@ -205,13 +208,22 @@ def build_grid(model: GridModel) -> Grid:
         if span is None:
             assert model.spacing is not None
             spacing = model.spacing * ndim if len(model.spacing) == 1 else model.spacing
-            return Grid(shape, spacing, model.origin or 0.0, model.axes)
+            return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
         for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
             if n < 2 or not last > first:
                 found = f"{first:g}, {last:g} and {n}"
                 raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {found}; correct it")
         spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
-        return Grid(shape, spacing, [first for first, _ in span], model.axes)
+        return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
+
+
+def _unit(model: GridModel) -> str:
+    """The unit of coordinates: that of all axes."""
+    units = model.units or ("m",)
+    other = next((unit for unit in units if plain(unit) != plain(units[0])), None)
+    if other is not None:
+        raise SceneError(f"grid.units: expected one unit for all axes, found {units[0]!r} and {other!r}; give coordinates in one")
+    return units[0]
 
 
 def grids_of(scene: Description) -> tuple[Grid, Grid | None]:
@@ -231,7 +243,7 @@ def wider(grid: Grid, sides: Sequence[tuple[int, int]]) -> Grid:
     """A grid with more cells at the low and the high side of each axis."""
     shape = [low + n + high for n, (low, high) in zip(grid.shape, sides, strict=True)]
     origin = [first - low * h for first, h, (low, _) in zip(grid.origin, grid.spacing, sides, strict=True)]
-    return Grid(shape, grid.spacing, origin, grid.axes)
+    return Grid(shape, grid.spacing, origin, grid.axes, grid.unit)
 
 
 def layer_of(equation: Equation) -> tuple[Pair, ...]:
@@ -246,7 +258,7 @@ def refined(grid: Grid, factor: float) -> Grid:
     shape = [round(n * factor) for n in grid.shape]
     spacing = [h * n / m for h, n, m in zip(grid.spacing, grid.shape, shape, strict=True)]
     origin = [first - 0.5 * h + 0.5 * new for first, h, new in zip(grid.origin, grid.spacing, spacing, strict=True)]
-    return Grid(shape, spacing, origin, grid.axes)
+    return Grid(shape, spacing, origin, grid.axes, grid.unit)
 
 
 def build_setup(

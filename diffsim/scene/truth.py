@@ -11,8 +11,9 @@ from scipy.interpolate import CubicSpline
 
 from diffsim.grid import Grid
 from diffsim.records import Resampling
-from diffsim.scene.fields import build_field, overlaps
+from diffsim.scene.fields import build_field
 from diffsim.scene.forward import Forward
+from diffsim.scene.raster import overlaps
 from diffsim.scene.recorded import Recorded
 from diffsim.scene.schema import Description, Truth
 from diffsim.scene.setup import Setup, Where, build_inputs, build_setup, check_inputs, require_input

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from diffsim.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
 from diffsim.stepping.fields import Placed
-from diffsim.stepping.names import dot, primal
+from diffsim.stepping.names import primal
 
 if TYPE_CHECKING:
     from diffsim.simulation.compiled import Compiled

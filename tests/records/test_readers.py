@@ -139,18 +139,22 @@ def test_numbers_packed_by_the_cf_conventions(name: str, tmp_path: Path) -> None
     np.testing.assert_allclose(field.values, expected, rtol=1e-14)
 
 
+ORDER = ("time", "receiver")
+"""Of arrays of two rows and two columns, whose dimensions nothing names."""
+
+
 @pytest.mark.parametrize("name", PACKERS)
 def test_a_mark_counts_in_the_type_of_the_values(name: str, tmp_path: Path) -> None:
     values = np.array([[1.5, -9999.9], [2.5, 3.5]], "f4")
     given = {"missing_value": -9999.9} if name == "a.h5" else {"_FillValue": np.float32(-9999.9)}
-    (found,) = read_records(PACKERS[name](tmp_path / name, values, **given), Layout(dt=1.0))
+    (found,) = read_records(PACKERS[name](tmp_path / name, values, **given), Layout(dt=1.0, order=ORDER))
     np.testing.assert_array_equal(found.values, [[1.5, np.nan], [2.5, 3.5]])
 
 
 @pytest.mark.parametrize("name", PACKERS)
 def test_unsigned_numbers(name: str, tmp_path: Path) -> None:
     values = np.array([[-1, -2], [0, 127]], "i1")
-    (found,) = read_records(PACKERS[name](tmp_path / name, values, _Unsigned="true", _FillValue=np.int8(-1)), Layout(dt=1.0))
+    (found,) = read_records(PACKERS[name](tmp_path / name, values, _Unsigned="true", _FillValue=np.int8(-1)), Layout(dt=1.0, order=ORDER))
     np.testing.assert_array_equal(found.values, [[np.nan, 254.0], [0.0, 127.0]])
 
 

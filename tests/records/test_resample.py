@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.interpolate import BarycentricInterpolator
 
 import diffsim as ds
 from diffsim.errors import DataError, ParameterError, ShapeError
@@ -21,15 +22,37 @@ TIMES = [
 ]
 
 
+def through_six(times: np.ndarray, dt: float, trace: np.ndarray) -> np.ndarray:
+    """The polynomial through the six samples around each time, by SciPy."""
+    out = []
+    for t in times:
+        first = min(max(int(np.floor(t / dt + 1e-9)) - 2, 0), len(trace) - 6)
+        own = slice(first, first + 6)
+        out.append(float(BarycentricInterpolator(dt * np.arange(len(trace))[own], trace[own])(t)))
+    return np.array(out)
+
+
+@pytest.mark.parametrize(("samples", "inside", "everywhere"), [(10, 2.9e-4, 1.4e-3), (20, 4.7e-6, 2.3e-5)])
+def test_the_error_of_a_sine(samples: int, inside: float, everywhere: float) -> None:
+    """The figures of the docstring, for all phases; linear interpolation is off by 4.9e-2 and 1.2e-2."""
+    steps = 12 * samples
+    times = np.linspace(0, steps, 3001)
+    at = Resampling(1.0, steps, times)
+    phases = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    traces, exact = (np.sin(2 * np.pi * t[:, None] / samples + phases) for t in (np.arange(steps + 1.0), times))
+    error = np.abs(at(traces) - exact).max(axis=1)
+    assert error[(times >= 2) & (times <= steps - 2)].max() < inside and 0.5 * everywhere < error.max() < everywhere
+
+
 @pytest.mark.parametrize("times", TIMES, ids=["random", "own", "first", "last", "close"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_linear_interpolation_and_its_transpose(times: np.ndarray, dtype: str) -> None:
+def test_the_polynomial_through_six_samples_and_its_transpose(times: np.ndarray, dtype: str) -> None:
     rng = np.random.default_rng(3)
     traces = rng.standard_normal((STEPS + 1, 5)).astype(dtype)
     at = Resampling(DT, STEPS, times)
     found, pullback = ds.vjp(at, traces)
-    expected = np.stack([np.interp(times, DT * np.arange(STEPS + 1), trace) for trace in traces.T.astype(float)], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+    expected = np.stack([through_six(times, DT, trace) for trace in traces.T.astype(float)], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)  # a time is snapped to a sample
     moved = ds.jvp(at, (traces,), (rng.standard_normal(traces.shape).astype(dtype),))[1]
     bars = rng.standard_normal(found.shape)
     (back,) = pullback(bars)

@@ -13,9 +13,9 @@ from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene import Scene
 from diffsim.scene.completed import completed, stable_step
-from diffsim.scene.fields import wavelet_values
 from diffsim.scene.notes import notes_of
 from diffsim.scene.parts import Sampled
+from diffsim.scene.wavelets import wavelet_values
 from diffsim.solvers import Acoustic, Elastic, Heat, ViscoAcoustic
 from tests.scene.tiny import ACOUSTIC, HEAT
 

@@ -1,0 +1,267 @@
+"""Records out of named arrays: which dimension of the values is time, which is the receivers, which is the shots."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diffsim.errors import DataError
+from diffsim.messages import name_shown
+from diffsim.quantities.meaning import POINTS, RUNS
+from diffsim.records.clock import WORDS, Clock, of_numbers
+from diffsim.records.dimensions import direction_of
+from diffsim.records.places import in_unit, units_of
+from diffsim.records.records import Layout, Records
+from diffsim.records.variables import Variable, Variables, known, pick
+from diffsim.typing import Array
+from diffsim.units import conversion
+
+SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
+"""Dimensions of records, in their order."""
+SHOTS = RUNS | {"shots", "source", "sources", "event", "events", "runs", "fire", "ffid", "field_record"}
+RECEIVERS = (POINTS | {f"{word}s" for word in POINTS} | {"sta", "recv", "rec", "obs"}) - SHOTS
+Roles = tuple[str, ...]
+"""A dimension of records for each of an array; "": not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known before the values are read.
+
+    Attributes:
+        time: the dimension of the times; "": the file has no name for it.
+        samples: number of times; None: there are none.
+        receiver: the dimension of coordinates of receivers; "": none.
+        receivers: their number; None: there are none.
+        order: as the user states it; None: not stated.
+    """
+
+    time: str
+    samples: int | None
+    receiver: str
+    receivers: int | None
+    order: Roles | None
+
+
+def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
+    """The records of each shot.
+
+    The dimensions are known by their names, by the order that the layout states, and by the lengths of times and coordinates. Where they
+    are not, they are (samples, receivers) or (shots, samples, receivers).
+    """
+    name = layout.values or "values"
+    what = f"{variables.where}, {name_shown(name)}"
+    found = pick(variables, name)
+    if found.values.ndim not in (1, 2, 3) or 0 in found.values.shape:
+        raise DataError(
+            f"{what}: expected the axes (samples, receivers) or (shots, samples, receivers), found {found.values.shape}; reshape it"
+        )
+    clock, time = _times(variables, layout)
+    places, receiver = _coordinates(variables, layout)
+    samples = None if clock is None else len(np.atleast_1d(clock.times))
+    known_before = _Known(time, samples, receiver, None if places is None else len(places), layout.order)
+    roles = _roles(variables, name, found, known_before, what)
+    values = _arranged(found.values, roles)
+    if clock is None:
+        assert layout.dt is not None
+        clock = Clock(layout.dt * np.arange(values.shape[1]))
+    shots, samples, receivers = values.shape
+    if samples != len(clock.times):
+        raise DataError(
+            f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {found.values.shape}, which "
+            "should be (samples, receivers) or (shots, samples, receivers); say another order by axes, or crop them"
+        )
+    unit = found.unit if layout.unit is None else layout.unit
+    after = replace(known_before, samples=samples, receivers=receivers)
+    deviation = _spread(variables, layout.deviations, found, roles, after, values.shape, unit)
+    weight = _spread(variables, layout.weights, found, roles, after, values.shape, None)
+    return tuple(
+        Records(
+            values[shot],
+            clock.times,
+            tuple(map(str, range(receivers))),
+            places,
+            unit,
+            None if deviation is None else deviation[shot],
+            None if weight is None else weight[shot],
+            where=variables.where if shots == 1 else f"{variables.where}, shot {shot}",
+            epoch=clock.epoch,
+        )
+        for shot in range(shots)
+    )
+
+
+def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
+    """Times, and the name of their axis; None where `dt` stands in for them."""
+    group = (layout.values or "").rpartition("/")[0]
+    near = [f"{group}/{word}" for word in WORDS[:2]] if group else []
+    name = layout.times or next((name for name in (*near, *WORDS[:2]) if name in variables.names), None)
+    if name is None:
+        if layout.dt is None:
+            raise DataError(
+                f"{variables.where}: expected the times of the samples among its variables {known(variables)}, found no times; "
+                "name them, or give dt"
+            )
+        return None, ""
+    found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    axis = found.axes[0] if found.values.ndim == 1 else ""
+    if found.epoch is not None:
+        return Clock(found.values, found.epoch), axis
+    return of_numbers(found.values, found.unit, layout.time_unit, what, found.calendar), axis
+
+
+def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, str]:
+    """Coordinates of the receivers in the unit of the layout, and the name of their dimension.
+
+    They are an array for each axis, or one array `coordinates`.
+    """
+    axes, units = layout.axes, units_of(layout.axes, layout.coordinate_units)
+    group = (layout.values or "").rpartition("/")[0]
+    names = [f"{group}/{axis}" if f"{group}/{axis}" in variables.names else axis for axis in axes]
+    if axes and all(name in variables.names for name in names):
+        columns = [variables.read(name) for name in names]
+        if any(column.values.ndim != 1 for column in columns) or len({len(column.values) for column in columns}) > 1:
+            return None, ""  # coordinates of something else
+        if len({column.axes for column in columns}) > 1:
+            return None, ""
+        numbers = [
+            in_unit(column, unit, f"{variables.where}, {name_shown(name)}")
+            for column, unit, name in zip(columns, units, names, strict=True)
+        ]
+        return np.stack(numbers, axis=1), columns[0].axes[0]
+    if "coordinates" not in variables.names:
+        return None, ""
+    found = variables.read("coordinates")
+    if found.values.ndim != 2 or (axes and found.values.shape[1] != len(axes)):
+        raise DataError(
+            f"{variables.where}, coordinates: expected the shape (receivers, {len(axes) or 'axes'}), found {found.values.shape}; "
+            "reshape them"
+        )
+    one = set(units).pop() if len(set(units)) == 1 else ""
+    return in_unit(found, one, f"{variables.where}, coordinates"), found.axes[0]
+
+
+def _roles(variables: Variables, name: str, variable: Variable, before: _Known, what: str) -> Roles:
+    """The dimension of records that each dimension of the values is.
+
+    Raises:
+        DataError: several are possible, and the values differ between them.
+    """
+    named = [_named(variables, name, axis, before) for axis in variable.axes]
+    for role in set(named) - {""}:
+        if named.count(role) > 1:
+            raise DataError(f"{what}: expected one dimension of each kind, found {' and '.join(variable.axes)}; rename one, or give axes")
+    if before.order is not None:
+        _require_order(before.order, variable, what)
+        for axis, own, stated in zip(variable.axes, named, before.order, strict=True):
+            if own not in ("", stated):
+                raise DataError(
+                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found axes = {list(before.order)}; "
+                    "drop axes, or correct it"
+                )
+        return before.order
+    shape = variable.values.shape
+    wanted = (TIME, RECEIVER) if len(shape) == 2 else ORDER if len(shape) == 3 else (TIME,)
+    if len(shape) == 2 and SHOT in named:
+        wanted = (SHOT, TIME) if RECEIVER not in named else (SHOT, RECEIVER)
+    orders = [order for order in itertools.permutations(wanted) if all(own in ("", role) for own, role in zip(named, order, strict=True))]
+    lengths = {TIME: before.samples, RECEIVER: before.receivers}
+    fitting = [order for order in orders if all(lengths.get(role) in (None, n) for role, n in zip(order, shape, strict=True))]
+    if not fitting:
+        return orders[0] if orders else wanted  # a later check says what does not fit
+    first = fitting[0]
+    alike = [order for order in fitting[1:] if _lengths(order, shape) == _lengths(first, shape)]
+    for other in alike:  # nothing later would notice the wrong one
+        if not np.array_equal(_arranged(variable.values, first), _arranged(variable.values, other), equal_nan=True):
+            raise DataError(
+                f"{what}: expected names of the dimensions of its numbers of shape {shape}, found none, and the orders "
+                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {_listed(first)} or {_listed(other)}"
+            )
+    if first != wanted and len(fitting) > 1 + len(alike):
+        raise DataError(
+            f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give axes = "
+            f"{_listed(first)} or {_listed(fitting[-1])}"
+        )
+    return first
+
+
+def _named(variables: Variables, name: str, axis: str, before: _Known) -> str:
+    """The dimension of records that a dimension is by its name; "": it does not say."""
+    if not axis:
+        return ""
+    small, own = axis.lower(), variables.along(name, axis)
+    if axis == before.time or small in WORDS or small in ("sample", "samples") or (own is not None and direction_of(own) == "t"):
+        return TIME
+    if axis == before.receiver or small in RECEIVERS:
+        return RECEIVER
+    return SHOT if small in SHOTS else ""
+
+
+def _require_order(order: Roles, variable: Variable, what: str) -> None:
+    if sorted(order) not in (sorted(ORDER), sorted(ORDER[1:])):
+        raise DataError(
+            f"{what}: expected axes with {', '.join(ORDER)}, found {', '.join(order)}; name each once, shot only if there are some"
+        )
+    if variable.values.ndim != len(order):
+        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {variable.values.shape}; correct axes")
+
+
+def _lengths(order: Roles, shape: Sequence[int]) -> dict[str, int]:
+    return dict(zip(order, shape, strict=True))
+
+
+def _arranged(values: Array, roles: Roles) -> Array:
+    """Values with the axes (shots, samples, receivers), of length 1 where they have none."""
+    present = [role for role in ORDER if role in roles]
+    turned = np.transpose(values, [roles.index(role) for role in present])
+    return turned[tuple(slice(None) if role in roles else None for role in ORDER)]
+
+
+def _spread(
+    variables: Variables, name: str | None, values: Variable, roles: Roles, known_now: _Known, shape: tuple[int, ...], unit: str | None
+) -> Array | None:
+    """Numbers that belong to the values, such as deviations, for each sample; None: there are none.
+
+    Dimensions have the meaning that their names, or the same shape, have for the values. One number for each receiver is enough.
+
+    Args:
+        variables: of the file.
+        name: of the numbers.
+        values: the values.
+        roles: of their dimensions.
+        known_now: lengths of all dimensions.
+        shape: of the values, (shots, samples, receivers).
+        unit: to convert the numbers to, as differences; None: they are pure numbers.
+    """
+    if name is None:
+        return None
+    found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    numbers = found.values
+    if unit is not None and found.unit:
+        if not unit:
+            raise DataError(f"{what}: expected the unit of the values beside that of the deviations, found {found.unit} alone; give unit")
+        numbers = conversion(found.unit, unit, what).difference(numbers)
+    named = dict(zip(values.axes, roles, strict=True))
+    own = tuple(named.get(axis, "") or _named(variables, name, axis, known_now) if axis else "" for axis in found.axes)
+    if "" in own or len(set(own)) < len(own):
+        if numbers.shape == values.values.shape:
+            own = roles
+        elif numbers.ndim < 2:
+            own = (RECEIVER,) * numbers.ndim
+        elif numbers.ndim == 2:
+            own = tuple(role for role in roles if role != SHOT)
+        else:
+            own = ORDER
+    try:
+        return np.broadcast_to(_arranged(numbers, own) if numbers.ndim else numbers, shape)
+    except (ValueError, IndexError):
+        raise DataError(
+            f"{what}: expected one number for each receiver or sample of the shape {shape}, found {found.values.shape}; reshape it"
+        ) from None
+
+
+def _listed(order: Roles) -> str:
+    return "[" + ", ".join(f'"{role}"' for role in order) + "]"

@@ -1,0 +1,112 @@
+"""Times of samples: in seconds, with the date of time 0 where a file has dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.errors import DataError
+from diffsim.messages import shown
+from diffsim.typing import Array
+from diffsim.units import factor
+
+WORDS = ("times", "time", "t")
+"""Names of times, in small letters, the likeliest first."""
+SECOND = np.timedelta64(1, "s")
+CALENDARS = frozenset({"", "standard", "gregorian", "proleptic_gregorian"})
+_DATE = re.compile(
+    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """Times of samples.
+
+    Attributes:
+        times: s.
+        epoch: the date of time 0, in UTC; None: the file has no dates.
+    """
+
+    times: Array
+    epoch: np.datetime64 | None = None
+
+
+def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar: str = "") -> Clock:
+    """Times from numbers.
+
+    Args:
+        values: the numbers.
+        unit: as the file says, perhaps with "since" and a date; "": it does not say, so they are in s.
+        stated: the unit that the user states, which replaces that of the file; None: none.
+        what: the times, for messages.
+        calendar: of CF. In one without leap years, dates are not those of a clock.
+
+    Raises:
+        DataError: the unit is no unit of time, or the date cannot be read.
+    """
+    own, since, date = unit.partition(" since ")
+    seconds = factor((own if stated is None else stated).strip() or "s", "s", what)
+    epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
+    return Clock(values * seconds, epoch)
+
+
+def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str) -> Clock:
+    """Times from dates; time 0 is the first of them.
+
+    Args:
+        dates: texts such as "2011-03-11T05:46:23Z", or of NumPy's type datetime64. Without a zone they are in UTC.
+        what: the times, for messages.
+
+    Raises:
+        DataError: a text is no date.
+    """
+    found = np.asarray(dates)
+    if found.dtype.kind != "M":
+        found = np.array([date_of(_text(date), what) for date in found.ravel()]).reshape(found.shape)
+    if not found.size:
+        raise DataError(f"{what}: expected dates, found none; add them")
+    if np.isnat(found).any():
+        raise DataError(f"{what}: expected dates, found a gap (NaT) at entry {int(np.flatnonzero(np.isnat(found))[0])}; correct it")
+    first = found.ravel()[0]
+    return Clock((found - first) / SECOND, first.astype("datetime64[us]"))
+
+
+def date_of(text: str, what: str) -> np.datetime64:
+    """A date in UTC, to a microsecond.
+
+    Raises:
+        DataError: the text is no date that has one meaning, such as 03/04/2011.
+    """
+    found = _DATE.fullmatch(text.strip())
+    if found is not None:
+        year, month, day, hour, minute, second, fraction, zone = found.groups()
+        clock = f"{int(hour or 0):02}:{int(minute or 0):02}:{int(second or 0):02}.{(fraction or '0')[:6].ljust(6, '0')}"
+        try:
+            return np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us") - _offset(zone)
+        except ValueError:
+            pass
+    raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; write it so")
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date."""
+    return _DATE.fullmatch(text.strip()) is not None
+
+
+def _offset(zone: str | None) -> np.timedelta64:
+    """By how much a zone is ahead of UTC."""
+    if zone is None or zone.upper() in ("Z", "UTC", "GMT"):
+        return np.timedelta64(0, "m")
+    digits = zone[1:].replace(":", "").rjust(2, "0").ljust(4, "0")
+    minutes = 60 * int(digits[:2]) + int(digits[2:])
+    return np.timedelta64(-minutes if zone[0] == "-" else minutes, "m")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

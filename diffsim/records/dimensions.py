@@ -1,0 +1,172 @@
+"""Which dimension of an array of a file is which axis: by names that the user gives, the attributes of CF, and names.
+
+What remains open is settled by lengths and extents where a single order fits. Where several do, it is asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffsim.errors import DataError
+from diffsim.messages import name_shown
+from diffsim.quantities.meaning import KINDS
+from diffsim.records.variables import Variable, Variables
+from diffsim.typing import Array
+
+DIRECTIONS = {"longitude": "x", "latitude": "y", "X": "x", "Y": "y", "Z": "z", "T": "t"}
+"""Standard name or attribute `axis` of CF -> direction."""
+DEGREES = {"degrees_east": "x", "degree_east": "x", "degrees_north": "y", "degree_north": "y"}
+"""Units that CF has for longitudes and latitudes alone -> direction."""
+UP, DOWN = frozenset({"height", "altitude", "elevation"}), frozenset({"depth"})
+"""Names of vertical axes that count upwards, and downwards."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """A dimension of an array of a file.
+
+    Attributes:
+        name: as the file has it; "": the file has no name for it.
+        places: the coordinates along it; None: the file has none.
+    """
+
+    name: str
+    places: Variable | None = None
+
+    @property
+    def direction(self) -> str:
+        """Its direction: "x", "y", "z" or "t"; "": nothing says."""
+        return direction_of(self.places) if self.places is not None and direction_of(self.places) else by_name(self.name)
+
+
+def by_name(name: str) -> str:
+    """The direction that a name means; "": none."""
+    return next((letter for letter, words in KINDS.items() if name.lower() in words), "")
+
+
+def direction_of(variable: Variable) -> str:
+    """The direction that the attributes of a variable of coordinates state; "": none."""
+    return (
+        DIRECTIONS.get(variable.axis.upper(), "")
+        or DIRECTIONS.get(variable.standard_name, "")
+        or by_name(variable.standard_name)
+        or DEGREES.get(variable.unit.replace(" ", "_").lower(), "")
+    )
+
+
+def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[Dimension]:
+    """The dimensions of an array, with the one-dimensional coordinates that the file has along each."""
+    found = []
+    for dimension in variable.axes:
+        own = variables.along(name, dimension) if dimension else None
+        found.append(Dimension(dimension, own))
+    return found
+
+
+def matched(
+    dimensions: Sequence[Dimension], axes: Sequence[str], coordinates: Sequence[str], order: Sequence[str] | None, where: str
+) -> list[str]:
+    """The axis of the grid that each dimension is; "" where nothing says.
+
+    Args:
+        dimensions: of the array.
+        axes: names of the axes of the grid.
+        coordinates: names of the file's coordinates, one for each axis of the grid; none: they are not given.
+        order: names of the axes in the order of the file, as the user states it; None: not stated.
+        where: the array, for messages.
+
+    Raises:
+        DataError: two dimensions are one axis, or the file contradicts the user.
+    """
+    found = [_axis(dimension, axes, coordinates, where) for dimension in dimensions]
+    for axis in set(found) - {""}:
+        if found.count(axis) > 1:
+            both = " and ".join(name_shown(d.name) for d, own in zip(dimensions, found, strict=True) if own == axis)
+            raise DataError(f"{where}: expected one dimension along {axis}, found {both}; say which is which by coordinates, or rename one")
+    if order is not None and len(order) == len(dimensions):
+        for dimension, own, stated in zip(dimensions, found, order, strict=True):
+            if own not in ("", stated):
+                said = ", ".join(own or "?" for own in found)
+                raise DataError(
+                    f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found axes = "
+                    f"{_listed(order)}; drop axes, or correct it"
+                )
+        return list(order)
+    left = [axis for axis in axes if axis not in found]
+    if found.count("") == 1 == len(left):
+        found[found.index("")] = left[0]
+    return found
+
+
+def _axis(dimension: Dimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
+    """The axis that a dimension is by names and attributes; "": they do not say."""
+    if dimension.name and dimension.name in coordinates:
+        return axes[list(coordinates).index(dimension.name)]
+    direction = dimension.direction
+    for axis in axes:
+        if direction and by_name(axis) == direction:
+            _require_same_sense(dimension, axis, where)
+            return axis
+    return next((axis for axis in axes if axis.lower() == dimension.name.lower()), "")
+
+
+def _require_same_sense(dimension: Dimension, axis: str, where: str) -> None:
+    """Refuse heights for depths, and depths for heights."""
+    places, name = dimension.places, axis.lower()
+    if places is None or name not in UP | DOWN:
+        return
+    words = {dimension.name.lower(), places.standard_name, places.positive.lower()}
+    for other, sense in ((UP | {"up"}, DOWN), (DOWN | {"down"}, UP)):
+        if name in sense and words & other:
+            word = next(iter(words & other))
+            raise DataError(
+                f"{where}: expected coordinates along {axis}, found {name_shown(dimension.name)}, which counts the other way ({word}); "
+                "change their sign, or name the axis of the grid like them"
+            )
+
+
+def settled(
+    found: Sequence[str], axes: Sequence[str], fits: Callable[[tuple[str, ...]], bool], values: Array, where: str, remedy: str
+) -> tuple[str, ...]:
+    """The axis of each dimension, where lengths and extents leave one order.
+
+    Args:
+        found: the axis of each dimension, "" where names do not say; as many as `axes`.
+        axes: names of the axes of the grid.
+        fits: whether an order fits.
+        values: the array.
+        where: the array, for messages.
+        remedy: says how to state an order, with {} for it.
+
+    Raises:
+        DataError: several orders fit, and the values differ between them.
+    """
+    orders = [order for order in orders_of(found, axes) if fits(order)]
+    if not orders:  # the order of the grid, with which a later check says what does not fit
+        return next(orders_of(found, axes))
+    first = np.transpose(values, [orders[0].index(axis) for axis in axes])
+    for other in orders[1:]:
+        turned = np.transpose(values, [other.index(axis) for axis in axes])
+        if not np.array_equal(first, turned, equal_nan=True):
+            both = " and ".join(f"({', '.join(order)})" for order in (orders[0], other))
+            raise DataError(
+                f"{where}: expected names of the dimensions of its numbers of shape {values.shape}, found none, and the orders {both} both "
+                f"fit; {remedy.format(_listed(orders[0]))} or {_listed(other)}"
+            )
+    return orders[0]
+
+
+def orders_of(found: Sequence[str], axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All orders of the axes that agree with what is found, that of the grid first."""
+    left = [axis for axis in axes if axis not in found]
+    for others in itertools.permutations(left):
+        rest = iter(others)
+        yield tuple(own or next(rest) for own in found)
+
+
+def _listed(order: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{axis}"' for axis in order) + "]"

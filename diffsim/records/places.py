@@ -1,0 +1,90 @@
+"""Coordinates of files in the unit of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from diffsim.errors import DataError
+from diffsim.records.variables import Variable
+from diffsim.typing import Array
+from diffsim.units import conversion
+
+TURN = 360.0
+"""Degrees after which longitudes repeat."""
+LONGITUDES = ("lon", "longitude", "rlon", "grid_longitude")
+ANGLES = (*LONGITUDES, "lat", "latitude", "rlat", "grid_latitude")
+"""Names of axes, in small letters, whose coordinates are degrees unless a grid says otherwise."""
+
+
+def units_of(axes: Sequence[str], unit: str | Sequence[str] | None = None) -> tuple[str, ...]:
+    """The unit of coordinates along each axis: the one that is given, else degrees along longitudes and latitudes, and metres."""
+    if unit is None or unit == ():
+        return tuple("degree" if axis.lower() in ANGLES else "m" for axis in axes)
+    return (unit,) * len(axes) if isinstance(unit, str) else tuple(unit)
+
+
+def in_unit(places: Variable, wanted: str, what: str) -> Array:
+    """Coordinates in a unit; those of which the file states none are in it.
+
+    Raises:
+        DataError: the unit of the file does not convert.
+    """
+    if not places.unit or not wanted:
+        return places.values
+    try:
+        return np.asarray(conversion(places.unit, wanted)(places.values))
+    except DataError as error:
+        reason = str(error).partition("; ")[0]
+        raise DataError(f"{what}: {reason}; state the unit of the grid, or convert the coordinates of the file") from None
+
+
+def turned(places: Array, axis: str, low: float, high: float) -> Array:
+    """Longitudes on the turn of a grid: 359 is -1 where the grid has longitudes around 0.
+
+    Args:
+        places: coordinates of points along the axis.
+        axis: its name. Only longitudes turn.
+        low: least coordinate of the grid.
+        high: the greatest one.
+    """
+    if axis.lower() not in LONGITUDES or high - low > TURN:
+        return places
+    out = np.array(places, float)
+    for turns in (TURN, -TURN):
+        there = (out < low) | (out > high)
+        moved = out + turns
+        out = np.where(there & (moved >= low) & (moved <= high), moved, out)
+    return out
+
+
+def cover(places: Array, values: Array, number: int, axis: str, low: float, high: float) -> tuple[Array, Array]:
+    """Longitudes of a field, and its values, on the turn of a grid.
+
+    A file around the whole globe is cut where the grid ends; another one is moved by a turn as a whole.
+
+    Args:
+        places: rising coordinates along the axis.
+        values: the field.
+        number: of the axis.
+        axis: its name. Only longitudes turn.
+        low: least coordinate of the grid.
+        high: the greatest one.
+    """
+    if axis.lower() not in LONGITUDES or len(places) < 2 or (places[0] <= low and places[-1] >= high):
+        return places, values
+    step = float(np.mean(np.diff(places)))
+    span = float(places[-1] - places[0])
+    if span > TURN - 1.5 * step and high - low <= TURN:
+        own = np.flatnonzero(places < places[0] + TURN - 0.5 * step)  # without a last column that repeats the first
+        turns = np.floor((low - places[own] + TURN) / TURN - 1e-12) * TURN  # the first turn at or beyond low
+        moved = places[own] + turns
+        order = np.argsort(moved, kind="stable")
+        before, after = order[-2:], order[:2]  # neighbours on both sides, for interpolation
+        index = np.concatenate([before, order, after])
+        at = np.concatenate([moved[before] - TURN, moved[order], moved[after] + TURN])
+        return at, np.take(values, own[index], axis=number)
+    middle = 0.5 * (low + high)
+    turns = TURN * round((middle - 0.5 * (places[0] + places[-1])) / TURN)
+    return places + turns, values

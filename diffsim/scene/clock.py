@@ -1,0 +1,43 @@
+"""The clock of a run beside that of a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from diffsim.errors import DataError
+from diffsim.records.clock import SECOND, date_of
+from diffsim.records.records import Records
+from diffsim.typing import Array
+
+
+def started(records: Records, start: float | str) -> Array:
+    """The times of records after the start of the run, s.
+
+    Args:
+        records: of a file.
+        start: time of the file at which the run starts, s, or a date.
+
+    Raises:
+        DataError: a date, and the file has none.
+    """
+    if not isinstance(start, str):
+        return records.times - start
+    date = date_of(start, "start")
+    if records.epoch is None:
+        raise DataError(f"{records.where}: expected dates for start = {start}, found times without one; give start in s, or write dates")
+    return records.times - float((date - records.epoch) / SECOND)
+
+
+def on_clock_of(records: Records, first: Records) -> Records:
+    """Records with times after the time 0 of others, which lie in another file.
+
+    Raises:
+        DataError: only one of the files has dates.
+    """
+    if (records.epoch is None) != (first.epoch is None):
+        raise DataError(
+            f"{records.where}: expected dates in all files of a shot or in none, found others in {first.where}; write all alike"
+        )
+    if records.epoch is None or first.epoch is None:
+        return records
+    return replace(records, times=records.times + float((records.epoch - first.epoch) / SECOND), epoch=first.epoch)
