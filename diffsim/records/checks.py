@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.arguments import plural
 from diffsim.errors import DataError
@@ -66,7 +67,7 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
         if found is not None:
             lost = True
             yield f"{records.trace(number)}: {found}"
-    inside_share = share_within(records, end)
+    inside_share = share_within(times, np.isfinite(records.values).sum(axis=1), end)
     if not lost and OUTSIDE not in allow and inside_share < SHARE:
         yield (
             f"{records.where}: expected most samples during the run (0 to {end:g} s), found {inside_share:.3g} of them there, and all from "
@@ -74,10 +75,15 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
         )
 
 
-def share_within(records: Records, end: float) -> float:
-    """The share of the samples of records, without gaps, that lies between 0 and the end of the run, s."""
-    counts = np.isfinite(records.values).sum(axis=1)
-    inside = (records.times >= 0) & (records.times <= end)
+def share_within(times: Array, counts: npt.NDArray[np.integer], end: float) -> float:
+    """The share of samples that lies between 0 and the end of a run.
+
+    Args:
+        times: s, shape (samples,).
+        counts: number of samples, without gaps, at each of them.
+        end: s.
+    """
+    inside = (times >= 0) & (times <= end)
     return float(counts[inside].sum()) / max(int(counts.sum()), 1)
 
 

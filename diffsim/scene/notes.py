@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from diffsim.arguments import plural
+from diffsim.records.checks import share_within
 from diffsim.scene.absorbed import absorbed
 from diffsim.scene.assemble import Problem
 from diffsim.scene.completed import dominant
@@ -22,7 +23,16 @@ LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
 
 def notes_of(problem: Problem) -> list[str]:
     """A line for each note."""
-    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem)]
+    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem), *outside(problem)]
+
+
+def outside(problem: Problem) -> Iterator[str]:
+    """A line for each state whose records lie in part outside of the run."""
+    end = problem.scene.time.step * problem.scene.time.count
+    for name, recorded in problem.setup.data.items():
+        share = share_within(recorded.times, np.isfinite(recorded.values).sum(axis=(0, 2)), end)
+        if share < 1:
+            yield f"data.{name}: {100 * share:.3g} % of the samples lie within the run (0 to {end:g} s); the others are not compared"
 
 
 def beside(problem: Problem) -> Iterator[str]:

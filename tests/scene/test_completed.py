@@ -123,7 +123,13 @@ def test_the_order_of_the_axes_of_a_file(tmp_path: Path) -> None:
 def test_records_of_bare_numbers(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(2, 5, 30)).astype("<f4")  # shot, receiver, time
     values.tofile(tmp_path / "records.bin")
-    data = {"path": str(tmp_path / "records.bin"), "dt": 2e-3, "axes": ["shot", "receiver", "time"], "shape": [2, 5, 30]}
+    data = {
+        "path": str(tmp_path / "records.bin"),
+        "dt": 2e-3,
+        "allow": ["outside"],
+        "axes": ["shot", "receiver", "time"],
+        "shape": [2, 5, 30],
+    }
     made = tables(data={"p": data}, truth=None, accept=[])
     found = Scene(**made).problem("f64").setup.data["p"]
     np.testing.assert_array_equal(found.values, values.transpose(0, 2, 1))
