@@ -17,6 +17,7 @@ from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, Pull, export
+from diffsim.simulation.inputs import input_meaning
 from diffsim.typing import Array
 
 with needed_by("diffsim.jax"):
@@ -80,7 +81,7 @@ def _value(model: ExportedRun, name: str, value: Any) -> Any:
     if isinstance(value, jax.Array):
         model.check_type(name, value.dtype.name, f".astype({model.compiled.dtype.name!r})")
     else:
-        value = jax.numpy.array(real_array(f"input {name}", value, model.compiled.dtype))
+        value = jax.numpy.array(real_array(f"input {name}", value, model.compiled.dtype, input_meaning(model.compiled, name)))
     shape = model.compiled.input_shape(name, model.steps)
     if value.shape != shape:
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; give an array of this shape")

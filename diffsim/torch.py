@@ -16,6 +16,7 @@ from diffsim.errors import ParameterError
 from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import Exported, ExportedRun, export
+from diffsim.simulation.inputs import input_meaning
 
 with needed_by("diffsim.torch"):
     import torch
@@ -142,7 +143,7 @@ class Module(torch.nn.Module):
 def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
     """An input as a tensor of the simulation's type in the memory of the host."""
     if not isinstance(value, torch.Tensor):
-        array = real_array(f"input {name}", value, model.compiled.dtype)
+        array = real_array(f"input {name}", value, model.compiled.dtype, input_meaning(model.compiled, name))
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     _require_plain(name, value)
     if value.device.type != "cpu" or value.layout != torch.strided:

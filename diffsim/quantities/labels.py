@@ -56,9 +56,7 @@ def _chosen(name: str, given: Given, meaning: Meaning) -> Dimensions | None:
     found = [row for row in meaning.dimensions if len(row) == len(dims)]
     if not found:
         rows = " or ".join(_listed(d.name for d in row) for row in meaning.dimensions)
-        raise ShapeError(
-            f"{name} has the dimensions {_listed(dims)}, expected {rows}; select, sum or broadcast along the others"
-        )
+        raise ShapeError(f"{name} has the dimensions {_listed(dims)}, expected {rows}; select, sum or broadcast along the others")
     return found[0]
 
 
@@ -110,8 +108,8 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
         found, wanted = _numbers(coordinate, dim, each)
     except DataError as error:
         raise ParameterError(
-            f"{name} has coordinates along {dim} that cannot be compared with those of the input: {error}; convert them, or leave them "
-            f"out by .drop_vars({dim!r})"
+            f"{name} has coordinates along {dim}, expected some that compare with those of the input, but {error}; convert them, or "
+            f"leave them out by .drop_vars({dim!r})"
         ) from error
     if len(found) != len(wanted):
         return 1  # its shape is refused
@@ -156,7 +154,7 @@ def _columns(name: str, given: Given, dim: str, each: Dimension) -> list[int]:
 def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The coordinates of an array in the unit of the input's, and those of the input."""
     values = np.asarray(coordinate.values)
-    if dim.lower() in STEPS and "t" == each.kind:
+    if dim.lower() in STEPS and each.kind == "t":
         return values, np.arange(len(values))
     assert each.at is not None
     unit = coordinate.unit

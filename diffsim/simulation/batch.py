@@ -16,7 +16,7 @@ from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
-from diffsim.quantities import places_on, plain
+from diffsim.quantities import Meaning, places_on, plain
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch
@@ -216,6 +216,10 @@ class Batch(Summary):
             return check_steps(steps), self._points[source_points(name)][0].count
         return self._one.input_shape(name, steps)
 
+    def _meaning(self, name: str) -> Meaning:
+        """The unit and dimensions of an input."""
+        return input_meaning(self._one._compiled, name, runs=True)
+
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
         """The checkpointing schedule that `vjp` would use."""
         return self._all.schedule(steps, checkpoint)
@@ -257,7 +261,7 @@ class Batch(Summary):
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""
-        meaning = input_meaning(self._one._compiled, name, runs=True)
+        meaning = self._meaning(name)
         if what == "tangents":
             meaning = replace(meaning, difference=True)
         if not isinstance(value, DifferentiatedArray | list | tuple):

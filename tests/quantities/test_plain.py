@@ -1,0 +1,148 @@
+"""What contradicts itself, or says less than an input needs, is refused in one line; units convert as in tables of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import DataError, ParameterError
+from diffsim.quantities import Meaning, along_axis, plain
+from diffsim.quantities.conversion import conversion
+
+SPEED = Meaning("m/s", ((along_axis("z", np.arange(3.0), "m"), along_axis("x", np.arange(3.0), "m")),))
+VALUES = np.arange(9.0).reshape(3, 3)
+
+TABLE = [
+    ("km/s", "m/s", 1e3, 0.0),
+    ("km s-1", "m/s", 1e3, 0.0),
+    ("m·s⁻¹", "m/s", 1.0, 0.0),
+    ("kilometer / hour", "m/s", 1 / 3.6, 0.0),
+    ("mm2/s", "m²/s", 1e-6, 0.0),
+    ("cm²/s", "m²/s", 1e-4, 0.0),
+    ("g/cm3", "kg/m³", 1e3, 0.0),
+    ("ft", "m", 0.3048, 0.0),
+    ("inch", "m", 0.0254, 0.0),
+    ("Angstrom", "m", 1e-10, 0.0),
+    ("hPa", "Pa", 100.0, 0.0),
+    ("dbar", "Pa", 1e4, 0.0),
+    ("degC", "K", 1.0, 273.15),
+    ("°C", "K", 1.0, 273.15),
+    ("deg_C", "K", 1.0, 273.15),
+    ("degF", "K", 5 / 9, 459.67 * 5 / 9),
+    ("K", "degC", 1.0, -273.15),
+    ("degC/m", "K/m", 1.0, 0.0),
+    ("rad", "degree", 180 / np.pi, 0.0),
+    ("degrees_north", "degree", 1.0, 0.0),
+    ("%", "", 0.01, 0.0),
+    ("1", "", 1.0, 0.0),
+    ("people", "people", 1.0, 0.0),
+    ("1/min", "1/s", 1 / 60, 0.0),
+    ("1/s**2", "1/s²", 1.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("unit", "wanted", "factor", "offset"), TABLE)
+def test_units_convert(unit: str, wanted: str, factor: float, offset: float) -> None:
+    assert conversion(unit, wanted) == (pytest.approx(factor, rel=4e-16), pytest.approx(offset, rel=4e-16))
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"),
+    [
+        ("s", "m/s"),
+        ("", "m"),
+        ("m", ""),
+        ("degree", ""),
+        ("degree", "m"),
+        ("rad", "1"),
+        ("C", "K"),
+        ("people", "m"),
+        ("m)(", "m"),
+        ("degrees_west", "degree"),
+        ("days since 2000-01-01", "s"),
+        ("dB", "Pa"),
+    ],
+)
+def test_units_that_are_of_something_else_do_not_convert(unit: str, wanted: str) -> None:
+    with pytest.raises(DataError, match=r"convert|direction"):
+        conversion(unit, wanted)
+
+
+def _array(**options: Any) -> Any:
+    xarray = pytest.importorskip("xarray")
+    return xarray.DataArray(VALUES, dims=("z", "x"), **options)
+
+
+def _pint(numbers: Any, unit: str) -> Any:
+    import pint
+
+    return pint.application_registry.get().Quantity(numbers, unit)
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a set of arrays": (lambda: _array().to_dataset(name="c"), "one of its variables"),
+    "packed numbers": (lambda: _array(attrs={"scale_factor": 0.1, "units": "m/s"}), "scale_factor"),
+    "two units": (lambda: _array(attrs={"units": "km/s"}).copy(data=_pint(VALUES, "m/s")), "units = km/s"),
+    "a mask": (lambda: _pint(np.ma.masked_greater(VALUES, 3), "m/s"), "mask"),
+    "an unknown unit": (lambda: _array(attrs={"units": "smoots"}), "smoots"),
+    "an angle for a number": (lambda: _pint(3.0, "degree"), "degree"),
+    "too few dimensions": (lambda: _array()[0], r"\(x\), expected \(z, x\)"),
+    "too many dimensions": (lambda: _array().expand_dims("time"), r"\(time, z, x\), expected \(z, x\)"),
+    "names that may be several": (lambda: _array().rename(z="a", x="b").assign_coords(a=[0, 1, 2], b=[0, 1, 2]), r"\(a, b\)"),
+    "an entry of a list": (lambda: [1.0, _pint(2.0, "kg")], r"c\[1\] has the unit kilogram"),
+    "a table in a list": (lambda: [_array(attrs={"units": "m/s"})], "order"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_contradictions_are_refused(case: str) -> None:
+    make, words = REFUSED[case]
+    with pytest.raises(ds.DiffsimError, match=words) as refused:
+        plain("c", make(), SPEED)
+    assert "\n" not in str(refused.value) and "expected" in str(refused.value) and "; " in str(refused.value)
+
+
+def test_a_list_may_hold_quantities_of_several_units() -> None:
+    assert np.array_equal(plain("x", [1.0, _pint(2.0, "km"), (_pint(3.0, "cm"),)[0]], Meaning("m")), [1.0, 2000.0, 0.03])
+    assert ds.Grid((3, 4), (_pint(1.0, "km"), 5.0)).spacing == (1000.0, 5.0)
+
+
+def test_what_states_nothing_is_taken_as_it_lies() -> None:
+    xarray = pytest.importorskip("xarray")
+    assert plain("c", VALUES, SPEED) is VALUES
+    assert np.array_equal(plain("c", xarray.DataArray(VALUES), SPEED), VALUES)
+
+
+def test_memory_is_shared_where_nothing_is_converted() -> None:
+    assert np.shares_memory(plain("c", _array(attrs={"units": "m/s"}).T, SPEED), VALUES)
+
+
+def test_an_own_equation_computes_with_plain_seconds() -> None:
+    class Still(ds.Equation):
+        def __init__(self, dt: Any) -> None:
+            self.grid, self.dt, self.states = ds.Grid((4,), 1.0), dt, {"u": ds.Variable()}
+
+        def step(self, u: Any) -> dict[str, Any]:
+            return {"u": u}
+
+    with pytest.raises(ParameterError, match=r"dt of Still = .*plain number of seconds; "):
+        ds.Simulation(Still(_pint(1.0, "s")))
+
+
+def test_a_program_refuses_operands_whose_unit_it_cannot_know() -> None:
+    def loss(x: Any) -> Any:
+        return (x * ds.numpy.asarray(_pint(np.ones(3), "km"))).sum()
+
+    with pytest.raises(ParameterError, match="operand of an array program has the unit kilometer"):
+        ds.grad(loss)(np.ones(3))
+
+
+def test_units_are_not_read_unless_something_states_one() -> None:
+    program = "import sys, diffsim as ds; ds.Grid((3,), 1.0); print([n for n in ('pint', 'astropy', 'xarray') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
