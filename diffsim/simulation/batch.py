@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,6 +36,7 @@ from diffsim.stepping.points import Places, Points, PointTable
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
+PARTS = ("cells", "weights", "starts")
 MOST = 2**20
 """The most runs of a batch."""
 
@@ -147,6 +149,15 @@ class Batch(Summary):
         with self._all._turn:
             self._all._compiled.move({name: side_by_side(each) for name, each in tables.items()})
             self._points |= tables
+
+    @contextmanager
+    def _placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+        """Move the sources and receivers of all runs to those of one run inside of the `with` block."""
+        tables = {name: side_by_side([table] * self.runs) for name, table in points.items()}
+        known = self._all._compiled.points
+        same = all(np.array_equal(getattr(table, part), getattr(known[name], part)) for name, table in tables.items() for part in PARTS)
+        with self._all._compiled.placed({} if same else tables):
+            yield
 
     def run(
         self,
