@@ -90,7 +90,7 @@ def _called(function: Callable[..., Any], results: Shapes, args: Sequence[Any]) 
         except DiffsimError as error:
             raise error.with_traceback(None) from None  # JAX prints every line of the call before the message
 
-    return jax.pure_callback(called, tuple(results), *args, vmap_method="sequential")
+    return jax.pure_callback(called, tuple(results), *args)  # never batched: that is done above it
 
 
 # forward mode

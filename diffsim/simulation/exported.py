@@ -284,8 +284,8 @@ def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint:
     """
     if isinstance(simulation, Batch):
         raise ParameterError(
-            "simulation is a diffsim.Batch, expected a diffsim.Simulation, for other packages take one run; give the simulation of one run "
-            "and add up its losses, or let the batch differentiate by its value_and_grad or vjp"
+            "simulation is a diffsim.Batch, expected a diffsim.Simulation, for other packages take one run; give the simulation of one "
+            "run, over whose inputs vmap runs as a batch, or let the batch differentiate by its value_and_grad or vjp"
         )
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions(Policy.of(checkpoint)))

@@ -113,6 +113,22 @@ def test_a_list_may_hold_quantities_of_several_units() -> None:
     assert ds.Grid((3, 4), (_pint(1.0, "km"), 5.0)).spacing == (1000.0, 5.0)
 
 
+def test_columns_of_places_are_those_that_they_are_named() -> None:
+    xarray = pytest.importorskip("xarray")
+    grid = ds.Grid((20, 30), 1.0, axes=("z", "x"))
+    places = [[3.0, 20.0], [5.0, 6.0]]
+    heat = ds.solvers.Heat(grid, 0.1)
+    wanted = ds.Simulation(heat, receivers={"T": places})._compiled.points["points at T"]
+    named = xarray.DataArray(np.array(places)[:, ::-1], dims=("gauge", "direction"), coords={"direction": ["x", "z"]})
+    for given in (named, named.T, named.rename(direction="b").T, ds.Points(named)):
+        found = ds.Simulation(heat, receivers={"T": given})._compiled.points["points at T"]
+        assert np.array_equal(found.cells, wanted.cells)
+    with pytest.raises(ParameterError, match=r"labels \(x, y\) along direction, expected \(z, x\); "):
+        ds.Simulation(heat, receivers={"T": named.assign_coords(direction=["x", "y"])})
+    with pytest.raises(ParameterError, match=r"\(a, b\), expected \(point, axis\)"):
+        ds.Simulation(heat, receivers={"T": named.drop_vars("direction").rename(gauge="a", direction="b")})
+
+
 def test_what_states_nothing_is_taken_as_it_lies() -> None:
     xarray = pytest.importorskip("xarray")
     assert plain("c", VALUES, SPEED) is VALUES
