@@ -22,6 +22,13 @@ from diffsim.numpy.sorting import median
 BY_INDEX = ("edge", "reflect", "symmetric", "wrap")
 """Modes that repeat entries of the array."""
 STATISTICS = {"maximum": max, "minimum": min, "mean": mean, "median": median}
+TAKES: dict[str, tuple[str, ...]] = {
+    "constant_values": ("constant",),
+    "end_values": ("linear_ramp",),
+    "stat_length": tuple(STATISTICS),
+    "reflect_type": ("reflect", "symmetric"),
+}
+"""Argument -> the modes that take it."""
 _GIVEN: Any = np._NoValue
 
 
@@ -57,6 +64,9 @@ def pad(
         raise DerivativeError("mode of pad is a function, expected the name of a mode inside of a derivative; join arrays by concatenate")
     options = {"constant_values": constant_values, "end_values": end_values, "stat_length": stat_length, "reflect_type": reflect_type}
     options = {name: value for name, value in options.items() if value is not _GIVEN}
+    wrong = [name for name in options if mode not in TAKES[name]]
+    if wrong:
+        raise ValueError(f"pad takes {wrong[0]} for the mode {' or '.join(map(repr, TAKES[wrong[0]]))} only, got {mode!r}; leave it out")
     widths = _widths(x.ndim, pad_width)
     if not x.ndim:
         return asarray(x, copy=True)

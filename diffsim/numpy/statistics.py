@@ -85,9 +85,8 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     """
     named = isinstance(bins, str)
     entries = np.ravel(plain(a))
-    edges = np.histogram_bin_edges(
-        entries, bins if named else plain(bins), *_plain(range), None if weights is None else np.ravel(plain(weights))
-    )
+    heavy = None if weights is None else np.ravel(plain(weights))
+    edges = np.histogram_bin_edges(entries, bins if named else plain(bins), None if range is None else plain(range), heavy)
     if not named and ndim(bins) == 1:
         lines = asarray(bins)
     elif range is None and entries.size and entries.min() < entries.max():

@@ -449,22 +449,12 @@ call("corrcoef", complex_normal(2, 4), options={"single": False})
 call("corrcoef", normal(4), options={"constant": True})
 call("histogram", apart(7), 3, options={"single": False})
 call("histogram", apart(7), 3, (-1.0, 2.0), options={"constant": True})
-call(
-    "histogram",
-    numpy.array([0.1, 0.4, 2.0, 0.2, 1.5, -9.0]),
-    numpy.array([0.0, 0.3, 1.0, 2.0]),
-    weights=normal(6).make(numpy.random.default_rng(0)),
-)
-add(
-    "histogram", lambda np, w: np.histogram(numpy.array([0.1, 0.4, 2.0, 0.2, 1.5, -9.0]), 4, (0.0, 2.0), weights=w), (normal(6),), "weights"
-)
-add(
-    "histogram",
-    lambda np, w: np.histogram(numpy.array([[0.1, 0.4], [2.0, 0.2]]), [0, 0.3, 2.0], weights=w),
-    (complex_normal(2, 2),),
-    "complex weights",
-    single=False,
-)
+_SPREAD = numpy.array([0.1, 0.4, 2.0, 0.2, 1.5, -9.0])
+_EDGES = [0.0, 0.3, 1.0, 2.0]
+add("histogram", lambda np, x: np.histogram(x, _EDGES), (apart(7),), "between edges", constant=True)
+add("histogram", lambda np, w: np.histogram(_SPREAD, 4, (0.0, 2.0), weights=w), (normal(6),), "weights")
+add("histogram", lambda np, w: np.histogram(_SPREAD, _EDGES, weights=w), (normal(6),), "weights between edges")
+add("histogram", lambda np, w: np.histogram(_SPREAD, _EDGES, weights=w), (complex_normal(6),), "complex weights", single=False)
 add("histogram", lambda np, x, w: np.histogram(x, 3, weights=w, density=True), (apart(6), positive(6)), "density", single=False)
 add("histogram", lambda np, x, e: np.histogram(x, e, density=True), (apart(6), increasing(4)), "density between edges", single=False)
 add("histogram", lambda np, x, e: np.histogram(x, 4, (e, 2.5), density=True), (apart(6), scalar(-2.0, -1.5)), "range", single=False)
