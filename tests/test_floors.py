@@ -15,7 +15,7 @@ FLOORS = [
     {"errors", "typing", "start", "version"},
     {"quantities"},
     {"arguments", "copies", "kinds", "messages", "packages", "summary"},
-    {"system"},
+    {"system", "units"},
     {"buffers"},
     {"engine"},
     {"grid", "field", "boundary"},

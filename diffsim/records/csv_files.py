@@ -17,9 +17,9 @@ from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising
-from diffsim.records.units import factor
 from diffsim.records.variables import NAMES
 from diffsim.typing import Array, IntArray
+from diffsim.units import factor
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
-from diffsim.records.units import factor
 from diffsim.typing import Array
+from diffsim.units import factor
 
 EVEN = 1e-6
 """Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""

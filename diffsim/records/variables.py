@@ -15,9 +15,9 @@ from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown, shown
 from diffsim.records.records import Layout, Records
-from diffsim.records.units import factor
 from diffsim.system import available_memory
 from diffsim.typing import Array
+from diffsim.units import factor
 
 NUMBER = 8
 """Bytes of a number in f64."""

@@ -20,7 +20,6 @@ from diffsim.records.fields import read_field
 from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout
-from diffsim.records.units import factor
 from diffsim.scene.data import load_dataset
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.model import Mask
@@ -43,6 +42,7 @@ from diffsim.scene.parts import (
 from diffsim.scene.rules import TIME
 from diffsim.scene.suggest import nearest
 from diffsim.typing import Array
+from diffsim.units import factor
 
 BEYOND = 0.5
 """A grid may reach past a data set by this many of the data set's cells."""

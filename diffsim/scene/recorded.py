@@ -14,9 +14,9 @@ from diffsim.grid import Grid
 from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records
-from diffsim.records.units import factor
 from diffsim.scene.schema import Data
 from diffsim.typing import Array
+from diffsim.units import factor
 
 SNAP = 1e-9
 """A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""

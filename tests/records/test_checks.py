@@ -11,7 +11,7 @@ import pytest
 from diffsim.errors import DataError
 from diffsim.records import Records
 from diffsim.records.checks import fill_value, problems, require_inside, require_measured, require_sound
-from diffsim.records.units import factor
+from diffsim.units import factor
 
 TIMES = np.arange(12.0)
 GOOD = np.stack([np.sin(TIMES), np.cos(TIMES), np.sin(2 * TIMES)], axis=1)
@@ -118,7 +118,7 @@ def test_units_convert(unit: str, wanted: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "wanted"), [("Pa", "m"), ("knots", "m/s"), ("V", "A"), ("m s", "s"), ("m·s", "ms"), ("h Pa", "Pa"), ("m K", "K"), ("k m", "m")]
+    ("unit", "wanted"), [("Pa", "m"), ("knots", "m"), ("V", "A"), ("m s", "s"), ("m·s", "ms"), ("h Pa", "Pa"), ("m K", "K"), ("k m", "m")]
 )
 def test_units_that_do_not_convert(unit: str, wanted: str) -> None:
     with pytest.raises(DataError, match=rf"{wanted}.*found '{unit}'; "):

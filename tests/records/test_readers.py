@@ -169,7 +169,7 @@ def test_attributes_that_are_no_numbers(name: str, attributes: dict[str, Any], m
 
 
 def test_a_product_of_units_is_no_prefix(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.nc, times: expected a unit that converts to s .*, found 'm s'; name it by unit"):
+    with pytest.raises(DataError, match=r"a\.nc, times: expected a unit that converts to s, found 'm s'; correct it"):
         read_records(surveys.netcdf(tmp_path / "a.nc", clock="m s"), Layout())
     (found,) = read_records(tmp_path / "a.nc", Layout(time_unit="ms"))
     np.testing.assert_allclose(found.times, 1e-3 * TIMES)
@@ -316,7 +316,7 @@ def test_an_extension_that_is_not_known(tmp_path: Path) -> None:
 
 
 def test_times_in_a_unit_that_is_no_time(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"expected a unit that converts to s \(s, us, ms, min, h, d\), found 'metres'"):
+    with pytest.raises(DataError, match=r"expected a unit that converts to s, found 'metres'"):
         read_records(surveys.netcdf(tmp_path / "a.nc", clock="metres"), Layout())
 
 

@@ -1,0 +1,202 @@
+"""Units as files and objects write them, and the conversions between them.
+
+The units themselves are those of Pint. A text is first brought into the form that Pint reads: "m s-1", "m·s⁻¹", "m.s-1" and "m/s" are one
+unit, "degrees_north" and "degrees north" are degrees.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from diffsim.errors import DataError
+from diffsim.messages import shown
+from diffsim.typing import Array
+
+FAR = 1024.0
+"""A conversion is measured from 0 to here."""
+LONGEST = 80
+"""Most characters of a unit."""
+ANGLES = frozenset({"degree", "radian", "arcminute", "arcsecond", "milliarcsecond", "milliradian", "grade", "turn"})
+"""Angles by Pint's names."""
+_SIGNS = str.maketrans({**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True)), "·": " ", "×": " ", "⋅": " ", "−": "-", "μ": "u", "µ": "u"})
+_DEGREES = re.compile(r"\bdeg(?:ree)?s?[ _]?(?:n(?:orth)?|e(?:ast)?|true)\b", re.IGNORECASE)
+_TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)?\b|^(c)elsius$|^(f)ahrenheit$", re.IGNORECASE)
+_NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
+_NAME = r"[A-Za-zΩÅ_]+"
+_FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d)|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
+_BETWEEN = re.compile(r"\s*(/|\*(?!\*)|\.|\s)\s*")
+_PHRASES = (
+    (re.compile(r"\bseconds? of arc\b"), "arcsecond"),
+    (re.compile(r"\bu\.?s\.? survey (?:foot|feet)\b", re.IGNORECASE), "survey_foot"),
+)
+_EXTRA = (
+    "@alias survey_foot = ftUS = us_ft = US_ft",
+    "practical_salinity_unit = [] = psu = PSU",
+    "per_mille = 1e-3 = permil",
+)
+"""Names that files have and Pint does not."""
+_ONE = frozenset({"", "1", "-", "none", "dimensionless", "unitless", "nondim", "non-dimensional"})
+"""Texts for a pure number, in small letters."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A change of unit: x becomes `scale` · x + `shift`.
+
+    Attributes:
+        scale: a factor.
+        shift: 0 but for temperatures whose scales have different zeros.
+
+    Example:
+        from diffsim.units import conversion
+
+        celsius = conversion("degC", "K")
+        assert celsius(20.0) == 293.15 and celsius.difference(2.0) == 2.0
+    """
+
+    scale: float
+    shift: float = 0.0
+
+    def __call__(self, values: Any) -> Any:
+        """Values in the new unit."""
+        return self.difference(values) + self.shift if self.shift else self.difference(values)
+
+    def difference(self, values: Any) -> Any:
+        """Differences of values, such as standard deviations, in the new unit."""
+        return values if self.scale == 1.0 else self.scale * values
+
+
+SAME = Conversion(1.0)
+
+
+def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
+    """The conversion from one unit to another.
+
+    Args:
+        unit: as a file or an object states it; "" and "1" are pure numbers.
+        wanted: the unit of the result.
+        what: the quantity, for the message, such as "gauges.nc, eta".
+
+    Raises:
+        DataError: `unit` is unknown, or has another dimension than `wanted`. The message has both.
+
+    Example:
+        from diffsim.units import conversion
+
+        assert conversion("km h-1", "m/s")(36.0) == 10.0
+    """
+    if plain(unit) == plain(wanted):
+        return SAME
+    begin = f"{what}: " if what else ""
+    registry, found, target = _registry(), _quantity(unit), _quantity(wanted)
+    if found is None or target is None:
+        strange = f"{shown(unit)}, which is no unit that diffsim knows" if found is None else shown(unit)
+        raise DataError(f"{begin}expected the unit {_named(wanted)}, found {strange}; {_REMEDY}")
+    if _is_angle(found) != _is_angle(target):  # Pint takes an angle for a pure number
+        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}")
+    try:
+        ends = (registry.Quantity(x * found.magnitude, found.units).to(target.units) for x in (0.0, FAR))
+        zero, far = (float(end.magnitude / target.magnitude) for end in ends)
+    except _errors():
+        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}") from None
+    return Conversion(_short((far - zero) / FAR), _short(zero))
+
+
+_REMEDY = "correct it, or state the right one by unit"
+
+
+def factor(unit: str, wanted: str, what: str = "") -> float:
+    """The number by which a difference in `unit` is multiplied to be in the unit `wanted`; see `conversion`."""
+    return conversion(unit, wanted, what).scale
+
+
+def known(text: str) -> bool:
+    """Whether a text is a unit."""
+    return _quantity(text) is not None
+
+
+def plain(unit: str) -> str:
+    """A unit in one spelling: factors with exponents, in their order. A text that is no product of names stays as it is."""
+    found = _factors(unit)
+    return unit.strip() if found is None else " * ".join(found) or "1"
+
+
+def _factors(unit: str) -> list[str] | None:
+    """The factors of a unit, such as "s**-1"; None: it is no product of names and numbers."""
+    text = unit.strip().translate(_SIGNS)
+    if text.lower() in _ONE:
+        return []
+    text = _TEMPERATURE.sub(lambda found: f"deg{next(filter(None, found.groups())).upper()}", _DEGREES.sub("degree", text))
+    for phrase, name in _PHRASES:
+        text = phrase.sub(name, text)
+    text = text.replace("°", "degree").replace("%", "percent").replace("‰", "permil").replace("(", " ").replace(")", " ").strip()
+    out: list[str] = []
+    at, sign = 0, 1
+    while at < len(text):
+        if out or text.startswith("/"):
+            between = _BETWEEN.match(text, at)
+            if between is None:
+                return None
+            sign, at = -1 if between[1] == "/" else 1, between.end()
+        one = _FACTOR.match(text, at)
+        if one is None:
+            return None
+        power = sign * int(one[2] or one[3] or 1)
+        out.append(one[1] + ("" if power == 1 else f"**{power}"))
+        at = one.end()
+    return out
+
+
+def _is_angle(quantity: Any) -> bool:
+    return any(str(name) in ANGLES for name in quantity.units._units)
+
+
+def _named(unit: str) -> str:
+    return unit or "1 (a pure number)"
+
+
+def _short(number: float) -> float:
+    """The number of few digits that differs from `number` by rounding alone, if there is one: 0.3048 for 0.30479999999999996."""
+    few = float(f"{number:.12g}")
+    return few if abs(few - number) <= 8 * math.ulp(number) else float(number)
+
+
+@cache
+def _quantity(unit: str) -> Any:
+    """The unit as a quantity of Pint; None: it is unknown."""
+    factors = _factors(unit)
+    if len(unit) > LONGEST or factors is None:
+        return None
+    registry, text = _registry(), " * ".join(factors) or "1"
+    for spelling in (text, text.lower() if max(map(len, re.findall(_NAME, text)), default=0) > 3 else text):  # METERS, Meter
+        try:
+            found = registry.parse_expression(spelling)
+        except _errors():
+            continue
+        return found if hasattr(found, "units") else registry.Quantity(float(found))
+    return None
+
+
+@cache
+def _registry() -> Any:
+    import pint  # late: only numbers whose units differ need it
+
+    registry: Any = pint.UnitRegistry(on_redefinition="ignore")
+    for line in _EXTRA:
+        registry.define(line)
+    return registry
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    import pint
+
+    return (pint.PintError, ArithmeticError, AttributeError, TypeError, ValueError)
+
+
+def converted(values: Array, unit: str, wanted: str, what: str = "") -> Array:
+    """Values in another unit; see `conversion`. "" as `wanted` takes the values as they are."""
+    return conversion(unit, wanted, what)(values) if unit and wanted else values

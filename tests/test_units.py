@@ -1,0 +1,85 @@
+"""Units in the spellings of files are those of Pint, and every pair converts or is refused by name."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from diffsim.errors import DataError
+from diffsim.units import conversion, factor, known, plain
+
+SIZES = {
+    "length": {
+        "m": 1.0,
+        "mm": 1e-3,
+        "cm": 1e-2,
+        "km": 1e3,
+        "ft": 0.3048,
+        "um": 1e-6,
+        "nautical_mile": 1852.0,
+        "US survey foot": 1200 / 3937,
+    },
+    "time": {"s": 1.0, "us": 1e-6, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    "pressure": {"Pa": 1.0, "hPa": 100.0, "kPa": 1e3, "MPa": 1e6, "mbar": 100.0, "dbar": 1e4, "bar": 1e5},
+    "speed": {"m/s": 1.0, "mm/s": 1e-3, "cm s-1": 1e-2, "km/s": 1e3, "km/h": 1 / 3.6, "kt": 1852 / 3600, "ft/s": 0.3048},
+    "density": {"kg/m3": 1.0, "g/cm3": 1e3, "g/cc": 1e3, "g m-3": 1e-3},
+    "diffusivity": {"m2/s": 1.0, "mm^2 s-1": 1e-6, "cm2/s": 1e-4},
+    "angle": {"degree": 1.0, "arcmin": 1 / 60, "seconds of arc": 1 / 3600, "rad": 180 / np.pi},
+    "number": {"1": 1.0, "percent": 1e-2, "permil": 1e-3},
+}
+"""Quantity -> unit -> its size in the first, by definition."""
+SPELLINGS = {
+    "m/s": ("m s-1", "m·s⁻¹", "m.s-1", "m s**-1", "m s^-1", "m/s", "meter/second", "metres second-1", "(m/s)", "m * s-1", " m / s "),
+    "kg/m³": ("kg m-3", "kg.m-3", "kg/m3", "kg m**-3", "kg/m^3", "kg·m⁻³"),
+    "m": ("m", "meter", "meters", "Metre", "METERS", "1 m", "100 cm", "1e3 mm"),
+    "s": ("s", "sec", "second", "seconds", "Seconds", "1000 ms"),
+    "degree": ("degrees_north", "degree_east", "degrees north", "degN", "degrees_E", "°", "degrees", "deg"),
+    "K": ("K", "kelvin", "Kelvin", "kelvins"),
+    "degC": ("°C", "Celsius", "celsius", "degC", "deg_C", "degree_Celsius", "degrees_C"),
+    "": ("1", "", "-", "none", "unitless", "dimensionless"),
+}
+PAIRS = [(a, b, sizes[a] / sizes[b]) for sizes in SIZES.values() for a, b in itertools.product(sizes, repeat=2)]
+STRANGE = ("volt", "counts", "m s", "", "degrees_south", "10**10**10", "9**9**9 m", "__import__('os')", "m" * 200, "m;s", "1e999 m", "m\n")
+
+
+def test_all_pairs_of_a_quantity_convert() -> None:
+    for unit, wanted, ratio in PAIRS:
+        assert np.isclose(factor(unit, wanted), ratio, rtol=1e-15, atol=0), (unit, wanted)
+
+
+def test_all_pairs_of_different_quantities_are_refused_with_both() -> None:
+    for one, other in itertools.permutations(SIZES, 2):
+        for unit, wanted in itertools.product(SIZES[one], SIZES[other]):
+            with pytest.raises(DataError) as error:
+                conversion(unit, wanted, "gauges.nc, eta")
+            assert wanted in str(error.value) and unit in str(error.value) and str(error.value).startswith("gauges.nc, eta: expected")
+
+
+@pytest.mark.parametrize("wanted", SPELLINGS)
+def test_spellings_of_a_unit_are_one(wanted: str) -> None:
+    for unit in SPELLINGS[wanted]:
+        assert conversion(unit, wanted)(2.0) == 2.0, unit
+
+
+def test_temperatures_have_a_shift_and_their_differences_none() -> None:
+    for unit, zero, size in (("degC", 273.15, 1.0), ("degF", 459.67 * 5 / 9, 5 / 9), ("K", 0.0, 1.0), ("mK", 0.0, 1e-3)):
+        found = conversion(unit, "K")
+        assert np.allclose(found(np.array([0.0, 10.0])), [zero, zero + 10 * size], rtol=1e-14)
+        assert np.isclose(found.difference(10.0), 10 * size, rtol=1e-14)
+
+
+@pytest.mark.parametrize("unit", STRANGE)
+def test_no_text_hangs_or_passes_as_a_length(unit: str) -> None:
+    if unit.strip() == "m":
+        assert factor(unit, "m") == 1.0
+        return
+    with pytest.raises(DataError, match=r"expected .*unit .*m.*, found .*; "):
+        conversion(unit, "m")
+
+
+def test_a_unit_that_nobody_knows_is_itself_alone() -> None:
+    assert conversion("snorks", "snorks")(3.0) == 3.0 and not known("snorks") and known("km/h") and plain("snorks!") == "snorks!"
+    with pytest.raises(DataError, match="expected the unit snorks, found 'm'"):
+        conversion("m", "snorks")
