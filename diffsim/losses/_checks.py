@@ -14,6 +14,7 @@ from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.quantities import ANYTHING, POINTS, Meaning, counted, plain, times
 from diffsim.typing import Array
+from diffsim.units import plain as plain_unit
 
 
 def in_f64(name: str, values: Any) -> Any:
@@ -42,8 +43,8 @@ def observed(unit: str, ndim: int) -> Meaning:
 
 def inverse_square(unit: str) -> str:
     """The unit of weights for data in a unit."""
-    simple = unit.isalpha()
-    return (f"1/{unit}**2" if simple else f"1/({unit})**2") if unit else ""
+    factors = [factor.partition("**") for factor in plain_unit(unit).split(" * ")] if unit else []
+    return " ".join(f"{name}**{-2 * int(power or 1)}" for name, _, power in factors)
 
 
 def check_finite(

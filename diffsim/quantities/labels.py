@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DataError, ParameterError, ShapeError
-from diffsim.quantities.conversion import conversion
 from diffsim.quantities.given import Given
 from diffsim.quantities.meaning import KINDS, STEPS, Dimension, Dimensions, Meaning
+from diffsim.units import conversion
 
 TOLERANCE = 1e-3
 """By how much of the distance to the next cell a coordinate may differ from that of a cell."""
@@ -163,8 +163,8 @@ def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[
     if values.dtype.kind not in "fiu":
         raise DataError(f"they are of type {values.dtype}")
     if unit is not None and each.unit:
-        factor, offset = conversion(unit, each.unit)
-        values = values * (coordinate.scale * factor) + offset
+        found = conversion(unit, each.unit)
+        values = values * (coordinate.scale * found.scale) + found.shift
     return values, each.at(len(values))
 
 

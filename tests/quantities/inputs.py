@@ -185,9 +185,7 @@ def targets() -> list[Target]:
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers")),
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers", plain=False)),
         Target("data", rng.uniform(1, 2, (5, 3)), "K", {"K": (1.0, 0.0), "mK": (1e-3, 0.0)}, ("time", "receiver"), {}, _misfit),
-        Target(
-            "weight", rng.uniform(1, 2, (5, 3)), "1/K**2", {"1/K**2": (1.0, 0.0)}, ("time", "receiver"), {}, lambda v: _misfit(weight=v)
-        ),
+        Target("weight", rng.uniform(1, 2, (5, 3)), "K**-2", {"1/K**2": (1.0, 0.0)}, ("time", "receiver"), {}, lambda v: _misfit(weight=v)),
         Target(
             "delta", 0.5, "K", {"K": (1.0, 0.0), "mK": (1e-3, 0.0)}, (), {}, lambda v: HuberMisfit(np.ones(3), v, unit="K")(np.zeros(3))
         ),
