@@ -10,7 +10,7 @@ import numpy as np
 
 import diffsim as ds
 from diffsim.expr import diff, laplacian
-from diffsim.losses import HuberMisfit, L2Misfit
+from diffsim.losses import HuberMisfit, L2Misfit, Tikhonov
 from diffsim.records import ZeroPhaseFilter
 from tests.quantities.members import Target
 
@@ -118,6 +118,18 @@ def placed(kind: str, plain: bool = True) -> Callable[[Any], Any]:
     return take
 
 
+def _sources_of_runs(value: Any) -> Any:
+    pair().move({"q": value})
+    try:
+        return traces(pair().run(inputs(), STEPS))
+    finally:
+        pair().move({"q": [[15.0, 0.0], [25.0, 20.0]]})
+
+
+def _dataset(value: Any) -> Any:
+    return soil().to_xarray(inputs={"kappa": value})["input_kappa"].values
+
+
 def _misfit(value: Any = None, **options: Any) -> float:
     data = np.arange(15.0).reshape(5, 3) ** 2 if value is None else value
     return float(L2Misfit(data, unit="K", **options)(np.full((5, 3), 2.0)))
@@ -184,6 +196,9 @@ def targets() -> list[Target]:
         Target("source of q", places[:2], "m", METRES, ("source", "axis"), {}, placed("sources")),
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers")),
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers", plain=False)),
+        Target("sources of q", np.stack([places[:2], places[1:]]), "m", METRES, ("run", "source", "axis"), {}, _sources_of_runs),
+        Target("kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, _dataset),
+        Target("spacing", np.array([2.0, 3.0]), "m", METRES, (), {}, lambda v: Tikhonov(1.0, v, order=1)(given["kappa"])),
         Target("data", rng.uniform(1, 2, (5, 3)), "K", {"K": (1.0, 0.0), "mK": (1e-3, 0.0)}, ("time", "receiver"), {}, _misfit),
         Target("weight", rng.uniform(1, 2, (5, 3)), "K**-2", {"1/K**2": (1.0, 0.0)}, ("time", "receiver"), {}, lambda v: _misfit(weight=v)),
         Target(

@@ -69,7 +69,7 @@ def test_units_convert(unit: str, wanted: str, factor: float, offset: float) -> 
     ],
 )
 def test_units_that_are_of_something_else_do_not_convert(unit: str, wanted: str) -> None:
-    with pytest.raises(DataError, match="expected .*, found "):
+    with pytest.raises(DataError, match=r"expected .*, found "):
         conversion(unit, wanted)
 
 
@@ -128,6 +128,31 @@ def test_columns_of_places_are_those_that_they_are_named() -> None:
         ds.Simulation(heat, receivers={"T": named.drop_vars("direction").rename(gauge="a", direction="b")})
 
 
+def test_inputs_may_be_a_dataset_and_lists_of_quantities() -> None:
+    xarray = pytest.importorskip("xarray")
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((3,), 1.0), 0.1), precision="f64")
+    kappa, T = np.array([0.5, 0.4, 0.3]), np.array([280.0, 290.0, 300.0])
+    loss = lambda found: (found.final["T"] ** 2).sum()  # noqa: E731
+    wanted = rod.value_and_grad(loss, {"kappa": kappa, "T": T}, 4)
+    data = xarray.Dataset({"kappa": ("x", kappa * 1e4, {"units": "cm2 s-1"}), "T": ("x", T - 273.15, {"units": "degC"})}, {"x": [0, 1, 2]})
+    listed = {"kappa": [_pint(k * 1e4, "cm**2/s") for k in kappa], "T": [_pint(t - 273.15, "degC") for t in T]}
+    for inputs in (data, data.isel(x=slice(None, None, -1)), listed):
+        value, gradient = rod.value_and_grad(loss, inputs, 4)
+        assert np.isclose(value, wanted[0], rtol=1e-13)
+        assert all(np.allclose(gradient[name], wanted[1][name], rtol=1e-12) for name in wanted[1])
+
+
+def test_inputs_are_copied_before_a_reverse_sweep() -> None:
+    xarray = pytest.importorskip("xarray")
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((3,), 1.0), 0.1), precision="f64")
+    given = {"kappa": xarray.DataArray(np.array([0.5, 0.4, 0.3]), dims="x"), "T": np.array([280.0, 290.0, 300.0])}
+    solution, pullback = rod.vjp(given, 4, checkpoint=2)
+    ones = ds.Solution(final={"T": np.ones(3)})
+    wanted = pullback(ones)["kappa"]
+    given["kappa"][...] = 9.0
+    assert np.array_equal(pullback(ones)["kappa"], wanted)
+
+
 def test_what_states_nothing_is_taken_as_it_lies() -> None:
     xarray = pytest.importorskip("xarray")
     assert plain("c", VALUES, SPEED) is VALUES
@@ -148,6 +173,23 @@ def test_an_own_equation_computes_with_plain_seconds() -> None:
 
     with pytest.raises(ParameterError, match=r"dt of Still = .*plain number of seconds; "):
         ds.Simulation(Still(_pint(1.0, "s")))
+
+
+def test_a_certificate_takes_quantities_of_inputs_directions_scales_and_bounds() -> None:
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((6,), 1.0), 0.1), precision="f64")
+    kappa, T = np.full(6, 0.5), np.linspace(280.0, 290.0, 6)
+    plain_options: dict[str, Any] = {"directions": {"T": np.ones(6)}, "scale": {"T": 2.0}, "bounds": {"T": (250.0, None)}}
+    said = {
+        "directions": {"T": _pint(np.ones(6), "delta_degC")},
+        "scale": {"T": _pint(2e3, "mK")},
+        "bounds": {"T": (_pint(-23.15, "degC"), None)},
+    }
+    loss = lambda found: (found.final["T"] ** 2).sum()  # noqa: E731
+    wanted = ds.certify(rod, loss, {"kappa": kappa, "T": T}, 3, **plain_options)
+    found = ds.certify(rod, loss, {"kappa": _pint(kappa * 1e4, "cm**2/s"), "T": _pint(T - 273.15, "degC")}, 3, **said)
+    assert found.passed and wanted.passed and len(found.lines) == len(wanted.lines)
+    with pytest.raises(ParameterError, match=r"inputs\['kappa'\] has the unit meter"):
+        ds.certify(rod, loss, {"kappa": _pint(kappa, "m"), "T": T}, 3)
 
 
 def test_a_program_refuses_operands_whose_unit_it_cannot_know() -> None:
