@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from diffsim.arguments import instance, names, plural, real_array, shape_of, shown, whole
 from diffsim.errors import ShapeError
-from diffsim.quantities import Meaning
+from diffsim.quantities import Meaning, along_axis
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
@@ -201,6 +201,15 @@ class Grid(Summary):
         h = self.uniform_spacing[axis]
         found = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
         return 0.5 * (found + np.append(found[1:], found[-1])) if location else found
+
+    def cells(self, unit: str = "") -> Meaning:
+        """What an array over the centres of the cells is, for arrays with labels.
+
+        Args:
+            unit: of its values.
+        """
+        rows = tuple(along_axis(name, self.coordinates(axis), self.unit) for axis, name in enumerate(self.axes))
+        return Meaning(unit, (rows,))
 
     def repeated(self, count: int, axis: str) -> Grid:
         """This grid so many times, one beside the other along a first axis of this name, with a distance of 1."""

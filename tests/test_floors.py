@@ -13,9 +13,11 @@ from tests.import_graph import circles, import_graph
 ROOT = Path(diffsim.__file__).parent
 FLOORS = [
     {"errors", "typing", "start", "version"},
+    {"messages"},
+    {"units"},
     {"quantities"},
-    {"arguments", "copies", "kinds", "messages", "packages", "summary"},
-    {"system", "units"},
+    {"arguments", "copies", "kinds", "packages", "summary"},
+    {"system"},
     {"buffers"},
     {"engine"},
     {"grid", "field", "boundary"},

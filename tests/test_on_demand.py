@@ -11,7 +11,8 @@ import pytest
 
 import diffsim
 
-SLOW = ("pydantic", "rich", "matplotlib", "scipy", "psutil", "taichi", "torch", "jax", *(f"diffsim.{part}" for part in diffsim.PARTS))
+OTHERS = ("pydantic", "rich", "matplotlib", "scipy", "psutil", "taichi", "torch", "jax", "pint", "xarray")
+SLOW = (*OTHERS, *(f"diffsim.{part}" for part in diffsim.PARTS))
 
 
 def output_of(program: str) -> str:

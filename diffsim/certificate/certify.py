@@ -16,6 +16,7 @@ from diffsim.certificate.measures import MISMATCH, products, random_weights, rea
 from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
+from diffsim.quantities import ANYTHING
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.typing import Array
@@ -79,10 +80,12 @@ def certify(
         )
     steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
     given = mapping("inputs", inputs, '{"c": c, "f": f}')
-    point = {name: real_array(f"inputs[{name!r}]", value, float) for name, value in given.items()}
+    one = simulation._one if isinstance(simulation, Batch) else simulation
+    meanings = {name: simulation._meaning(name) for name in one.inputs}
+    point = {name: real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING)) for name, value in given.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
-    chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed))
+    chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed), meanings)
     return Certificate(tuple(measure(_Checked(simulation, loss, point, steps, chooser, directions))))
 
 

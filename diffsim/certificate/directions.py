@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from diffsim.arguments import mapping, real_array, shown
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.quantities import ANYTHING, Meaning
 from diffsim.typing import Array
 
 Directions: TypeAlias = int | Mapping[str, npt.ArrayLike] | Sequence[Mapping[str, npt.ArrayLike]]
@@ -45,17 +46,30 @@ class Chooser:
         scale: typical size of a change, a number or by name; None: a tenth of each entry, and 1 for inputs that are 0 everywhere.
         bounds: input -> least and greatest value; None: none.
         rng: of random numbers.
+        meanings: input -> its unit and dimensions, for changes, scales and bounds that state theirs.
 
     Raises:
         ParameterError: a scale that is not positive, a name that is none of the inputs, or a point outside of the bounds.
         ShapeError: a scale or bound that does not broadcast to its input.
     """
 
-    def __init__(self, point: Mapping[str, Array], scale: Scale, bounds: Bounds, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        point: Mapping[str, Array],
+        scale: Scale,
+        bounds: Bounds,
+        rng: np.random.Generator,
+        meanings: Mapping[str, Meaning] | None = None,
+    ) -> None:
         self.point, self.rng = point, rng
+        self._meanings = dict.fromkeys(point, ANYTHING) | dict(meanings or {})
+        self._changes = {name: replace(meaning, difference=True) for name, meaning in self._meanings.items()}
         given = dict.fromkeys(point, scale) if isinstance(scale, (int, float)) else _named("scale", scale, point, "{'h': 1e-3}")
-        self.scale = {name: _scale(name, value, point[name].shape) for name, value in given.items() if value is not None}
-        self.room = {name: _room(name, value, point[name]) for name, value in _named("bounds", bounds, point, "{'h': (0, None)}").items()}
+        self.scale = {
+            name: _scale(name, value, point[name].shape, self._changes[name]) for name, value in given.items() if value is not None
+        }
+        pairs = _named("bounds", bounds, point, "{'h': (0, None)}")
+        self.room = {name: _room(name, value, point[name], self._meanings[name]) for name, value in pairs.items()}
 
     def sizes(self, name: str) -> Array:
         """The typical change of each entry of an input."""
@@ -87,7 +101,7 @@ class Chooser:
     def own(self, given: Mapping[str, npt.ArrayLike], label: str) -> Moves:
         """A direction of the user's, as long as the scales allow."""
         named = _named(label, given, self.point, "{'h': dh}")
-        fields = {name: real_array(f"{label}, {name}", value, np.float64) for name, value in named.items()}
+        fields = {name: real_array(f"{label}, {name}", value, np.float64, self._changes[name]) for name, value in named.items()}
         for name, field in fields.items():
             if field.shape != self.point[name].shape:
                 raise ShapeError(
@@ -134,27 +148,27 @@ def _named(what: str, given: Any, point: Mapping[str, Array], like: str) -> dict
     return found
 
 
-def _broadcast(what: str, value: Any, shape: tuple[int, ...]) -> Array:
-    array = real_array(what, value, np.float64)
+def _broadcast(what: str, value: Any, shape: tuple[int, ...], meaning: Meaning) -> Array:
+    array = real_array(what, value, np.float64, meaning)
     try:
         return np.broadcast_to(array, shape)
     except ValueError:
         raise ShapeError(f"{what}: expected a number or a shape that broadcasts to {shape}, got {array.shape}; reshape it") from None
 
 
-def _scale(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    scale = _broadcast(f"scale of {name}", value, shape)
+def _scale(name: str, value: Any, shape: tuple[int, ...], meaning: Meaning) -> Array:
+    scale = _broadcast(f"scale of {name}", value, shape, meaning)
     if not np.all(np.isfinite(scale) & (scale > 0)):
         raise ParameterError(f"scale of {name} = {shown(value)}, expected finite numbers > 0; give the size of a typical change")
     return scale
 
 
-def _room(name: str, value: Any, values: Array) -> tuple[Array, Array]:
+def _room(name: str, value: Any, values: Array, meaning: Meaning) -> tuple[Array, Array]:
     """The distance of each entry from its least and from its greatest value."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ParameterError(f"bounds of {name} = {shown(value)}, expected a pair of least and greatest value; write it like (0, None)")
     low, high = (
-        _broadcast(f"bounds of {name}", end if side is None else side, values.shape)
+        _broadcast(f"bounds of {name}", end if side is None else side, values.shape, meaning)
         for side, end in zip(value, (-np.inf, np.inf), strict=True)
     )
     if not np.all((low <= values) & (values <= high)):

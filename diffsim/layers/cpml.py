@@ -129,10 +129,10 @@ class CPML:
         kappa: float = 1.0,
     ) -> None:
         self.grid: Grid = instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
-        self.dt = positive("dt", dt, "give the time step in seconds")
+        self.dt = positive("dt", dt, "give the time step in seconds", "s")
         self.cells = cells_of_sides("cells", cells, grid)
-        self.speed = positive("speed", speed, "give the largest wave speed in the layer, m/s")
-        self.frequency = positive("frequency", frequency, "give the dominant frequency of the waves, Hz")
+        self.speed = positive("speed", speed, "give the largest wave speed in the layer, m/s", "m/s")
+        self.frequency = positive("frequency", frequency, "give the dominant frequency of the waves, Hz", "Hz")
         self.reflection, self.grading = reflection, grading
         if reflection is not None:
             self.reflection = number("reflection", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "leave it out")

@@ -86,10 +86,10 @@ class Sponge:
         self, grid: Grid, dt: float, cells: Cells, speed: float, spacing: tuple[float, ...] | None = None, reflection: float = 1e-3
     ) -> None:
         instance("grid", grid, Grid, "a diffsim.Grid", "give the grid of the equation")
-        dt = positive("dt", dt, "give the time step in seconds")
+        dt = positive("dt", dt, "give the time step in seconds", "s")
         self.cells = sides = cells_of_sides("sponge", cells, grid)
-        positive("speed of a sponge", speed, "give a wave speed typical of the edges, m/s")
-        number("reflection of a sponge", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-3")
+        speed = positive("speed of a sponge", speed, "give a wave speed typical of the edges, m/s", "m/s")
+        reflection = number("reflection of a sponge", reflection, "a number between 0 and 1", lambda x: 0 < x < 1, "give one such as 1e-3")
         self.profiles: dict[str, Profile] = {}
         if any(map(any, sides)):
             strength = -3 * speed * math.log(reflection)
@@ -122,7 +122,7 @@ class Sponge:
 def _spacing(spacing: tuple[float, ...], grid: Grid) -> list[float]:
     if not isinstance(spacing, (tuple, list)) or len(spacing) != grid.ndim:
         raise ParameterError(f"spacing of a sponge = {shown(spacing)}, expected {plural(grid.ndim, 'number')}; give one an axis")
-    return [positive("spacing of a sponge", h, "give the distance of cells in metres") for h in spacing]
+    return [positive("spacing of a sponge", h, "give the distance of cells in metres", "m") for h in spacing]
 
 
 def _half_rates(n: int, sides: Pair, h: float, strength: float, dt: float) -> Array:

@@ -12,7 +12,9 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import squares
 from diffsim.arguments import real_array, shown
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.quantities import ANYTHING, POINTS, Meaning, counted, plain, times
 from diffsim.typing import Array
+from diffsim.units import plain as plain_unit
 
 
 def in_f64(name: str, values: Any) -> Any:
@@ -28,9 +30,28 @@ def sum_of_squares(values: Any, weight: float | Array) -> Any:
     return wrap(squares.sum_of_squares(core(values), core(weight)))
 
 
-def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float64]:
+def observed(unit: str, ndim: int) -> Meaning:
+    """What data are, and what belongs to each of them: traces with time first, or an array without labels.
+
+    Args:
+        unit: of the values; "" if it is not known.
+        ndim: axes of the data.
+    """
+    receiver = counted("receiver", POINTS)
+    return Meaning(unit, ((times(None), receiver), (receiver,)) if ndim == 2 else None)
+
+
+def inverse_square(unit: str) -> str:
+    """The unit of weights for data in a unit."""
+    factors = [factor.partition("**") for factor in plain_unit(unit).split(" * ")] if unit else []
+    return " ".join(f"{name}**{-2 * int(power or 1)}" for name, _, power in factors)
+
+
+def check_finite(
+    name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] | None = None, meaning: Meaning = ANYTHING
+) -> npt.NDArray[np.float64]:
     """A copy of `values` in f64; entries where `used` is False may be anything and become 0."""
-    array = np.array(real_array(name, values, np.float64))
+    array = np.array(real_array(name, values, np.float64, meaning))
     if used is not None:
         try:
             array = np.where(used, array, 0.0)
@@ -48,20 +69,20 @@ def check_finite(name: str, values: npt.ArrayLike, used: npt.NDArray[np.bool_] |
     return array
 
 
-def check_not_negative(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def check_not_negative(name: str, values: npt.ArrayLike, meaning: Meaning = ANYTHING) -> npt.NDArray[np.float64]:
     """A copy of `values` in f64, finite and nowhere below zero."""
-    array = check_finite(name, values)
+    array = check_finite(name, values, meaning=meaning)
     if array.size and array.min() < 0:
         raise ParameterError(f"{name}: expected numbers >= 0, got {array.min():g}; use 0 to switch an entry off")
     return array
 
 
-def check_mask(mask: npt.ArrayLike | None) -> npt.NDArray[np.bool_] | None:
+def check_mask(mask: npt.ArrayLike | None, meaning: Meaning = ANYTHING) -> npt.NDArray[np.bool_] | None:
     """A copy of `mask`, which must be boolean: integer masks are mistaken for indices too easily."""
     if mask is None:
         return None
     try:
-        array = np.array(mask)
+        array = np.array(plain("mask", mask, meaning))
     except ValueError as error:
         raise ParameterError(f"mask = {shown(mask)}, expected an array of booleans; give rows of equal length") from error
     if array.dtype != np.bool_:

@@ -26,6 +26,7 @@ class CorrelationMisfit(TraceMisfit):
         weight: w >= 0, a number without unit; broadcasts to `data`.
         mask: True where a sample counts; broadcasts to `data`. None: everywhere.
         normalise: Divide by the misfit of a zero prediction, which is Σ w̄_r.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -48,9 +49,14 @@ class CorrelationMisfit(TraceMisfit):
     """
 
     def __init__(
-        self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, normalise: bool = False
+        self,
+        data: npt.ArrayLike,
+        weight: npt.ArrayLike = 1.0,
+        mask: npt.ArrayLike | None = None,
+        normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, weight, mask)
+        super().__init__(data, weight, mask, unit)
         scaled = numpy.asarray(self.weight) * self.data / self.peaks()
         size = numpy.sqrt(numpy.sum(scaled * self.data / self.peaks(), axis=0))
         self._unit = constant(scaled / numpy.where(size > 0, size, 1.0))  # w o / |o|

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import flag, real_array
+from diffsim.arguments import flag, instance, real_array
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64
+from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, inverse_square, observed
 from diffsim.typing import Array
 
 
@@ -23,6 +23,7 @@ class DataMisfit(ABC):
         data: Observed values, any shape. May be NaN where `mask` is False.
         weight: At least 0; broadcasts to `data`.
         mask: True where a value counts; broadcasts to `data`. None: everywhere.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Attributes:
         data: The data in f64, 0 where they do not count.
@@ -54,10 +55,12 @@ class DataMisfit(ABC):
 
     regular: ClassVar[bool] = False
 
-    def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None) -> None:
-        used = check_mask(mask)
-        check_fits("mask", used, real_array("data", data).shape, "data")
-        values, weights = check_finite("data", data, used), check_not_negative("weight", weight)
+    def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, unit: str = "") -> None:
+        ndim = getattr(data, "ndim", 0)
+        used, meaning = check_mask(mask, observed("", ndim)), observed(instance("unit", unit, str, "a text", "write it like 'Pa'"), ndim)
+        check_fits("mask", used, real_array("data", data, meaning=meaning).shape, "data")
+        values = check_finite("data", data, used, meaning)
+        weights = check_not_negative("weight", weight, observed(inverse_square(unit), ndim))
         check_fits("weight", weights, values.shape, "data")
         self._used = None if used is None else constant(used)
         self.data = constant(values)
@@ -125,6 +128,7 @@ class TraceMisfit(DataMisfit):
         data: Observed traces, time first: (samples, receivers). May be NaN where `mask` is False.
         weight: At least 0; broadcasts to `data`.
         mask: True where a sample counts; broadcasts to `data`. None: everywhere.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Attributes:
         trace_weight: For each trace the mean of its weights over the samples that count; 0 if none does.
@@ -153,8 +157,8 @@ class TraceMisfit(DataMisfit):
         assert misfit(observed[::-1]) == 0.0 and misfit(0 * observed) == 0.5 * (81.0 + 0.5)
     """
 
-    def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None) -> None:
-        super().__init__(data, weight, mask)
+    def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, unit: str = "") -> None:
+        super().__init__(data, weight, mask, unit)
         if not self.shape or self.shape[0] < 2:
             raise ParameterError(f"data: expected traces of at least two samples, time first, got the shape {self.shape}; record more")
         used = self.used()

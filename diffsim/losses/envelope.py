@@ -22,8 +22,8 @@ class _OfEnvelope(TraceMisfit):
 
     regular = True
 
-    def __init__(self, data: npt.ArrayLike, level: float, weight: npt.ArrayLike, mask: npt.ArrayLike | None) -> None:
-        super().__init__(data, weight, mask)
+    def __init__(self, data: npt.ArrayLike, level: float, weight: npt.ArrayLike, mask: npt.ArrayLike | None, unit: str) -> None:
+        super().__init__(data, weight, mask, unit)
         power = plain(_power(self.data))  # a constant, also where a derivative is running
         largest = float(numpy.sqrt(numpy.max(power, initial=0.0)))
         if largest == 0.0:
@@ -52,6 +52,7 @@ class EnvelopeMisfit(_OfEnvelope):
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,
             may be left out: they are zero in the prediction and in the data.
         normalise: Divide by the misfit of a zero prediction.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -84,8 +85,9 @@ class EnvelopeMisfit(_OfEnvelope):
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, level, weight, mask)
+        super().__init__(data, level, weight, mask, unit)
         self._size = constant(numpy.sqrt(self._observed))
         self.normalise(normalise)
 
@@ -109,6 +111,7 @@ class LogAmplitudeMisfit(_OfEnvelope):
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,
             may be left out.
         normalise: Divide by the misfit of a zero prediction.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -141,8 +144,9 @@ class LogAmplitudeMisfit(_OfEnvelope):
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, level, weight, mask)
+        super().__init__(data, level, weight, mask, unit)
         self.normalise(normalise)
 
     def compare(self, values: Any) -> Any:

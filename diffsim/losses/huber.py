@@ -26,6 +26,7 @@ class HuberMisfit(DataMisfit):
         weight: wᵢ >= 0; broadcasts to `data`.
         mask: True where a value counts; broadcasts to `data`. None: everywhere.
         normalise: Divide by the misfit of a zero prediction.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -55,9 +56,10 @@ class HuberMisfit(DataMisfit):
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, weight, mask)
-        self._delta = positive("delta", delta, "give the residual from which on a sample is an outlier")
+        super().__init__(data, weight, mask, unit)
+        self._delta = positive("delta", delta, "give the residual from which on a sample is an outlier", unit)
         self.normalise(normalise)
 
     def compare(self, values: Any) -> Any:

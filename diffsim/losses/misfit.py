@@ -45,6 +45,7 @@ class L2Misfit(DataMisfit):
         weight: wᵢ >= 0, unit 1/(unit of data)² for a dimensionless J; broadcasts to `data`.
         mask: True where a value counts; broadcasts to `data`. None: everywhere.
         normalise: Divide by the misfit of a zero prediction.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -65,9 +66,14 @@ class L2Misfit(DataMisfit):
     """
 
     def __init__(
-        self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, normalise: bool = False
+        self,
+        data: npt.ArrayLike,
+        weight: npt.ArrayLike = 1.0,
+        mask: npt.ArrayLike | None = None,
+        normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, weight, mask)
+        super().__init__(data, weight, mask, unit)
         self._half_weight: float | Array = 0.5 * self.weight if isinstance(self.weight, float) else constant(0.5 * self.weight)
         self.normalise(normalise)
 

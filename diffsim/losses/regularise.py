@@ -25,6 +25,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.arguments import number, positive, real_array, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares
+from diffsim.quantities import Meaning
 from diffsim.typing import Array, Positive
 
 Regulariser: TypeAlias = Callable[[Any], Any]
@@ -47,7 +48,7 @@ class _Cells:
     """Spacing and mask of a domain."""
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
-        self._spacing = check_finite("spacing", spacing)
+        self._spacing = check_finite("spacing", spacing, meaning=Meaning("m"))
         if self._spacing.ndim > 1 or not self._spacing.size or not numpy.all(self._spacing > 0):
             raise ParameterError(
                 f"spacing: expected one length > 0, or one for each axis, got {shown(spacing)}; give the grid's spacing in m"

@@ -34,6 +34,7 @@ class WassersteinMisfit(TraceMisfit):
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,
             may be left out: they have no mass.
         normalise: Divide by the misfit of a zero prediction.
+        unit: The unit of the prediction, to which data that state a unit are converted; "": it is not known.
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
@@ -70,9 +71,10 @@ class WassersteinMisfit(TraceMisfit):
         weight: npt.ArrayLike = 1.0,
         mask: npt.ArrayLike | None = None,
         normalise: bool = False,
+        unit: str = "",
     ) -> None:
-        super().__init__(data, weight, mask)
-        self._dt = positive("dt", dt, "give the time between samples")
+        super().__init__(data, weight, mask, unit)
+        self._dt = positive("dt", dt, "give the time between samples", "s")
         self._sharpness = constant(positive("sharpness", sharpness, "5 is a good start") / self.peaks())
         self._mass = None if self._used is None else constant(self.used().astype(float))
         self._observed = constant(numpy.moveaxis(plain(self._density(self.data)), 0, -1))

@@ -13,7 +13,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import nonzero
-from diffsim.numpy.dispatch import as_copied, is_complex, outside, plain, value_of
+from diffsim.numpy.dispatch import as_array, as_copied, is_complex, outside, plain, value_of
 from diffsim.numpy.ufunc import ufunc
 
 add, subtract, multiply, divide = ufunc("add"), ufunc("subtract"), ufunc("multiply"), ufunc("divide")
@@ -36,6 +36,7 @@ greater, greater_equal = ufunc("greater"), ufunc("greater_equal")
 logical_and, logical_or, logical_xor, logical_not = ufunc("logical_and"), ufunc("logical_or"), ufunc("logical_xor"), ufunc("logical_not")
 isfinite, isinf, isnan, signbit = ufunc("isfinite"), ufunc("isinf"), ufunc("isnan"), ufunc("signbit")
 bitwise_and, bitwise_or, bitwise_xor, invert = ufunc("bitwise_and"), ufunc("bitwise_or"), ufunc("bitwise_xor"), ufunc("invert")
+ldexp = ufunc("ldexp")
 left_shift, right_shift, gcd, lcm = ufunc("left_shift"), ufunc("right_shift"), ufunc("gcd"), ufunc("lcm")
 
 abs, true_divide, mod, pow, conj, radians, degrees = absolute, divide, remainder, power, conjugate, deg2rad, rad2deg
@@ -91,6 +92,25 @@ def modf(x: Any) -> tuple[Any, Any]:
     whole = trunc(x)
     endless = np.isinf(plain(x))
     return (either(endless, copysign(0.0, x), x - whole) if endless.any() else x - whole), whole
+
+
+@outside(np)
+def frexp(x: Any) -> tuple[Any, Any]:
+    """(mantissa, exponent): x = mantissa * 2**exponent; the exponent is a whole number and has no derivative."""
+    x = _floating("frexp", x)
+    mantissa, exponent = np.frexp(plain(x))
+    odd = ~np.isfinite(mantissa)
+    found = ldexp(x, -exponent)
+    return (either(odd, x, found) if odd.any() else found), wrap(exponent)
+
+
+@outside(np)
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind, of order 0; derivatives of any order."""
+    value = value_of(x)
+    if value.dtype.kind == "c":
+        raise TypeError("i0 of complex numbers, expected real ones; take the real part, or abs")
+    return as_array(wrap(ew.bessel_i(0)(value if value.dtype.kind == "f" else st.astype(value, dtype=np.dtype(float)))))
 
 
 # complex numbers

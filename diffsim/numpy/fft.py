@@ -14,7 +14,8 @@ from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
-from diffsim.numpy.joining import concatenate, flip, pad, roll
+from diffsim.numpy.joining import concatenate, flip, roll
+from diffsim.numpy.padding import pad
 from diffsim.numpy.shaping import moveaxis, ndim
 
 fftfreq, rfftfreq = of_values(np.fft.fftfreq), of_values(np.fft.rfftfreq)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays.array import core, wrap
+from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray, full, zeros
-from diffsim.numpy.dispatch import as_array, as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
+from diffsim.numpy.creation import asarray
+from diffsim.numpy.dispatch import as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
 from diffsim.numpy.shaping import (
     astype,
     atleast_1d,
@@ -128,10 +128,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         count = int(places.sum()) if places.dtype == bool else places.size
     new = astype(broadcast_to(new, (*x.shape[:axis], count, *x.shape[axis + 1 :])), x.dtype)
     order = np.insert(np.arange(length), places, np.arange(length, length + count))
-    return in_order(concatenate([x, new], axis)[(slice(None),) * axis + (order,)], _as_cut(x))
+    return in_order(concatenate([x, new], axis)[(slice(None),) * axis + (order,)], as_cut(x))
 
 
-def _as_cut(x: Any) -> tuple[int, ...]:
+def as_cut(x: Any) -> tuple[int, ...]:
     """The order in memory of a new array that is made of parts of `x`: its own if it is columns side by side, else rows."""
     return tuple(range(x.ndim))[:: -1 if layout_of(x).flags.fnc else 1]
 
@@ -147,7 +147,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     keep = np.delete(np.arange(x.shape[axis]), gone)
     made = x[(slice(None),) * axis + (keep,)]
     listed = isinstance(gone, np.ndarray) and (gone.size != 1 or gone.dtype.kind not in "ui")
-    return made if listed else in_order(made, _as_cut(x))
+    return made if listed else in_order(made, as_cut(x))
 
 
 # cutting
@@ -279,60 +279,3 @@ def tile(A: Any, reps: Any) -> Any:
     apart = x.reshape([m for n in lengths for m in (1, n)])
     spread = broadcast_to(apart, [m for n, r in zip(lengths, counts, strict=True) for m in (r, n)])
     return asarray(in_rows(reshape(spread, tuple(n * r for n, r in zip(lengths, counts, strict=True)))), copy=True)
-
-
-_PAD_BY_INDEX = ("edge", "reflect", "symmetric", "wrap")
-
-
-@outside(np)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = np._NoValue) -> Any:
-    """Entries added around an array.
-
-    Args:
-        array: what is padded.
-        pad_width: a number, (before, after), one pair an axis, or a dict of them by axis.
-        mode: "constant", or "edge", "reflect", "symmetric", "wrap": entries of the array itself; "empty" gives zeros.
-        constant_values: a number (0 if none is given), (before, after), or one pair an axis; for mode "constant" only; differentiable.
-
-    Raises:
-        ValueError: another mode.
-    """
-    x = asarray(array)
-    if constant_values is np._NoValue:
-        constant_values = 0
-    elif mode != "constant":
-        raise ValueError(f"pad takes constant_values for the mode 'constant' only, got mode = {mode!r}; leave them out")
-    if isinstance(pad_width, dict):
-        axes = {one_axis(k, x.ndim): pair for k, pair in pad_width.items()}
-        pad_width = [np.broadcast_to(axes.get(k, 0), 2) for k in range(x.ndim)] if x.ndim else 0
-    given = np.asarray(plain(pad_width))
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"pad_width of {given.dtype}, expected whole numbers")
-    if given.size and given.min() < 0:
-        raise ValueError(f"pad_width = {given.min()}, expected 0 or more")
-    widths = np.broadcast_to(given, (x.ndim, 2)).tolist()
-    if not x.ndim:
-        return asarray(x, copy=True)
-    if x.dtype.kind not in "fciub":  # texts, dates and objects, which have no derivative
-        around = {"constant_values": plain(constant_values)} if mode == "constant" else {}
-        padding: Any = np.pad
-        return wrap(padding(plain(x), widths, mode=mode, **around))
-    order = _as_cut(x)
-    if mode in _PAD_BY_INDEX:
-        for axis, pair in enumerate(widths):
-            places = np.pad(np.arange(x.shape[axis]), pair, mode=mode)  # type: ignore[call-overload]
-            x = x[(slice(None),) * axis + (places,)]
-        return as_array(in_order(x, order))
-    if mode not in ("constant", "empty"):
-        raise ValueError(f"mode = {mode!r} of pad, expected 'constant', 'empty', {', '.join(map(repr, _PAD_BY_INDEX))}")
-    if mode == "empty" or (not isinstance(core(constant_values), Tracer) and not np.any(plain(constant_values))):
-        made = zeros(tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype, "C" if order[0] == 0 else "F")
-        made[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
-        return made
-    constants = broadcast_to(asarray(constant_values), (x.ndim, 2))
-    for axis, pair in enumerate(widths):
-        before, after = (
-            full((*x.shape[:axis], width, *x.shape[axis + 1 :]), constants[axis, side], x.dtype) for side, width in enumerate(pair)
-        )
-        x = concatenate([before, x, after], axis)
-    return as_array(in_order(x, order))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim import engine, kernels
-from diffsim.ad.arrays.array import wrap
+from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import require_both_parts
+from diffsim.ad.core import Tracer
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.errors import BackendError
@@ -213,6 +214,19 @@ def _gradient(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
         first = first - (slope[..., 1:2] - first) * (steps[:1] / (steps[:1] + steps[1:2]))
         last = last + (last - slope[..., -2:-1]) * (steps[-1:] / (steps[-1:] + steps[-2:-1]))
     return as_copied(moveaxis(concatenate([first, inner, last], -1), -1, axis), f)
+
+
+@outside(np)
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+    """Angles without jumps: whole periods are added, so its derivative is 1, and by the period their number."""
+    p = asarray(p)
+    turned = np.unwrap(plain(p), None if discont is None else plain(discont), axis, period=plain(period))
+    added = turned - plain(p)
+    found = as_copied((p if p.dtype == turned.dtype else wrap(st.astype(core(p), dtype=turned.dtype))) + added, p)
+    if not isinstance(core(period), Tracer):
+        return found
+    counts = np.rint(added / plain(period))
+    return found + counts * (period - plain(period))
 
 
 @outside(np)

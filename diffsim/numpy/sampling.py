@@ -14,7 +14,8 @@ from diffsim.ad.ops.matrix import sliding
 from diffsim.numpy.creation import asarray, zeros_like
 from diffsim.numpy.dispatch import in_rows, is_complex, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, where
-from diffsim.numpy.joining import flip, pad
+from diffsim.numpy.joining import flip
+from diffsim.numpy.padding import pad
 
 
 def _double(x: Any) -> Any:

@@ -104,7 +104,7 @@ def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None
         return Box(np.full(size, -np.inf), np.full(size, np.inf))
     if isinstance(bounds, Bounds):
         # SciPy lets a single number stand for all entries.
-        lower, upper = (np.array(np.broadcast_to(b, size) if np.size(b) == 1 else b, dtype=np.float64) for b in (bounds.lb, bounds.ub))
+        lower, upper = (np.array(np.broadcast_to(b, size) if b.size == 1 else b, np.float64) for b in map(_bound, (bounds.lb, bounds.ub)))
         return Box(lower, upper)
     listed = isinstance(bounds, Sequence) or (isinstance(bounds, np.ndarray) and bounds.ndim > 0)
     pairs: Any = bounds if listed and not isinstance(bounds, str) else [bounds]
@@ -113,6 +113,10 @@ def make_box(bounds: Bounds | Sequence[tuple[float | None, float | None]] | None
     lower = real_array("lower bounds", [-np.inf if low is None else low for low, _ in pairs], np.float64)
     upper = real_array("upper bounds", [np.inf if high is None else high for _, high in pairs], np.float64)
     return Box(lower, upper)
+
+
+def _bound(values: Any) -> npt.NDArray[np.float64]:
+    return real_array("bounds", values, np.float64)
 
 
 class Method(Protocol):

@@ -71,7 +71,7 @@ def field(
         figure.savefig("speed.png")
         assert len(figure.axes) > 1  # two maps and the bar of their colours
     """
-    found, chart = over_grid("values", values, grid), chart_of_grid(grid, units, sources, receivers, at)
+    found, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
     drawn = None if mask is None else np.asarray(mask, bool)
     if drawn is not None and drawn.shape != grid.shape:
         raise ShapeError(f"mask has shape {drawn.shape}, expected {grid.shape}, that of the grid; give a truth value for each cell")
@@ -129,7 +129,7 @@ def gradient(
         figure.savefig("gradient.png")
         assert figure.axes[0].get_ylabel() == "dJ/dkappa (s/m²)"
     """
-    found, chart = over_grid("values", values, grid), chart_of_grid(grid, units, sources, receivers, at)
+    found, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
     below = None if over is None else over_grid("over", over, grid)[""]
     label = f"dJ/d{name}" if name else "gradient"
     panels = []

@@ -12,18 +12,19 @@ from diffsim.arguments import instance, real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Axis, Grid
 from diffsim.plot.chart import Chart
+from diffsim.quantities import ANYTHING, Meaning, places_on
 from diffsim.typing import Array
 
 Positions = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """Coordinates of points, shape (points, axes), or several such sets by name."""
 
 
-def several(what: str, values: Any, ndim: int | None = None) -> dict[str, Array]:
+def several(what: str, values: Any, ndim: int | None = None, meaning: Meaning = ANYTHING) -> dict[str, Array]:
     """One array under an empty title, or arrays by title, all of one shape."""
     given = values if isinstance(values, Mapping) else {"": values}
     if not given or not all(isinstance(title, str) for title in given):
         raise ParameterError(f"{what} = {shown(values)}, expected an array, or arrays by title; write them like {{'observed': d}}")
-    found = {title: np.asarray(real_array(f"{what} {title}".rstrip(), array), float) for title, array in given.items()}
+    found = {title: np.asarray(real_array(f"{what} {title}".rstrip(), array, meaning=meaning), float) for title, array in given.items()}
     shape = next(iter(found.values())).shape
     for title, array in found.items():
         if array.shape != shape or ndim not in (None, array.ndim) or not array.size:
@@ -32,10 +33,10 @@ def several(what: str, values: Any, ndim: int | None = None) -> dict[str, Array]
     return found
 
 
-def over_grid(what: str, values: Any, grid: Grid) -> dict[str, Array]:
+def over_grid(what: str, values: Any, grid: Grid, unit: str = "") -> dict[str, Array]:
     """Fields over the cells of a grid, by title."""
     instance("grid", grid, Grid, "a diffsim.Grid", "give that of the simulation")
-    found = several(what, values)
+    found = several(what, values, meaning=grid.cells(unit))
     for title, array in found.items():
         if array.shape != grid.shape:
             named = f"{what} {title}".rstrip()
@@ -45,7 +46,7 @@ def over_grid(what: str, values: Any, grid: Grid) -> dict[str, Array]:
 
 def times_of(dt: npt.ArrayLike, count: int) -> Array:
     """Times of samples in seconds, from their distance or from themselves."""
-    found = np.asarray(real_array("dt", dt), float)
+    found = np.asarray(real_array("dt", dt, meaning=Meaning("s")), float)
     if found.ndim == 0:
         if not 0 < found < np.inf:
             raise ParameterError(f"dt = {shown(dt)}, expected a positive number of seconds; give the time between samples")
@@ -83,7 +84,7 @@ def _points(what: str, given: Positions | None, grid: Grid) -> dict[str, Array]:
         return {}
     found = {}
     for name, positions in (given if isinstance(given, Mapping) else {"": given}).items():
-        array = np.asarray(real_array(f"{what} {name}".rstrip(), positions), float)
+        array = np.asarray(real_array(f"{what} {name}".rstrip(), positions, meaning=places_on(grid.axes, grid.unit)), float)
         if array.ndim != 2 or array.shape[1] != grid.ndim:
             raise ShapeError(f"{what} {name}".rstrip() + f" has shape {array.shape}, expected (points, {grid.ndim}); give a row for each")
         found[str(name)] = array
@@ -94,7 +95,7 @@ def _planes(grid: Grid, at: Sequence[float] | None) -> list[int] | None:
     """The nearest cell to each coordinate."""
     if at is None:
         return None
-    wanted = np.asarray(real_array("at", at), float)
+    wanted = np.asarray(real_array("at", at, meaning=Meaning(grid.unit)), float)
     if grid.ndim != 3 or wanted.shape != (3,):
         raise ShapeError(f"at = {shown(at)}, expected three coordinates on a grid of three axes; leave it out for the middle planes")
     return [int(np.argmin(np.abs(grid.coordinates(k) - x))) for k, x in enumerate(wanted)]

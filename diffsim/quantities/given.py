@@ -63,7 +63,7 @@ def read(name: str, value: Any) -> Given | None:
     if hasattr(value, "data_vars"):
         raise ParameterError(f"{name} is a {type(value).__name__} of several arrays, expected one; give one of its variables, data['c']")
     if hasattr(value, "units") and hasattr(value, "magnitude"):
-        return Given(value.magnitude, _text(value.units), ".magnitude")
+        return Given(value.magnitude, _text(format(value.units, "C")), ".magnitude", label=_text(value.units))
     if hasattr(value, "unit") and hasattr(value, "value") and hasattr(value.unit, "decompose"):
         return _of_astropy(value)
     if hasattr(value, "units") and hasattr(value, "in_units") and hasattr(value, "value"):
@@ -81,7 +81,7 @@ def _of_astropy(value: Any) -> Given:
     label = value.unit.to_string()
     try:
         found = value.unit.si
-        unit = " ".join(f"{base.name}**({power})" for base, power in zip(found.bases, found.powers, strict=True))
+        unit = " ".join(f"{base.name}**{power}" for base, power in zip(found.bases, found.powers, strict=True))
         return Given(value.value, unit, ".value", float(found.scale), label)
     except (AttributeError, TypeError, ValueError):  # a logarithmic unit, or one that has no parts
         return Given(value.value, label, ".value", label=label)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DataError, ParameterError, ShapeError
-from diffsim.quantities.conversion import conversion
 from diffsim.quantities.given import Given
 from diffsim.quantities.meaning import KINDS, STEPS, Dimension, Dimensions, Meaning
+from diffsim.units import conversion
 
 TOLERANCE = 1e-3
 """By how much of the distance to the next cell a coordinate may differ from that of a cell."""
@@ -108,8 +108,8 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
         found, wanted = _numbers(coordinate, dim, each)
     except DataError as error:
         raise ParameterError(
-            f"{name} has coordinates along {dim} that cannot be compared with those of the input: {error}; convert them, or leave them "
-            f"out by .drop_vars({dim!r})"
+            f"{name} has coordinates along {dim}, expected some that compare with those of the input, but {error}; convert them, or "
+            f"leave them out by .drop_vars({dim!r})"
         ) from error
     if len(found) != len(wanted):
         return 1  # its shape is refused
@@ -163,8 +163,8 @@ def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[
     if values.dtype.kind not in "fiu":
         raise DataError(f"they are of type {values.dtype}")
     if unit is not None and each.unit:
-        factor, offset = conversion(unit, each.unit)
-        values = values * (coordinate.scale * factor) + offset
+        found = conversion(unit, each.unit)
+        values = values * (coordinate.scale * found.scale) + found.shift
     return values, each.at(len(values))
 
 

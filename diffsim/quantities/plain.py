@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DataError, ParameterError
-from diffsim.quantities.conversion import conversion
 from diffsim.quantities.given import Given, read
 from diffsim.quantities.labels import arranged
 from diffsim.quantities.meaning import ANYTHING, Meaning
+from diffsim.units import conversion
 
 
 def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
@@ -65,14 +65,14 @@ def _converted(name: str, given: Given, values: npt.NDArray[Any], meaning: Meani
     if given.unit is None:
         return values
     try:
-        factor, offset = conversion(given.unit, meaning.unit)
+        found = conversion(given.unit, meaning.unit)
     except DataError as error:
         wanted = f"one that converts to {meaning.unit}" if meaning.unit else "a pure number, since nothing states the unit of this input"
         raise ParameterError(
             f"{name} has the unit {given.stated}, expected {wanted}; convert it, or give its plain number by {given.bare} if it is in the "
             "right unit"
         ) from error
-    factor, offset = factor * given.scale, 0.0 if meaning.difference else offset
+    factor, offset = found.scale * given.scale, 0.0 if meaning.difference else found.shift
     if (factor, offset) == (1.0, 0.0) or values.dtype.kind not in "fiu":
         return values
     return np.asarray(np.multiply(values, factor, dtype=np.float64) + offset)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import diffsim.numpy as dnp
 from diffsim.arguments import positive, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.quantities import Meaning
 from diffsim.records.records import require_rising
 
 SNAP = 1e-9
@@ -52,8 +53,8 @@ class Resampling:
     """
 
     def __init__(self, dt: float, steps: int, times: npt.ArrayLike) -> None:
-        self.dt, self.steps = positive("dt", dt), whole("steps", steps, 1)
-        self.times = np.array(real_array("times", times, np.float64))
+        self.dt, self.steps = positive("dt", dt, unit="s"), whole("steps", steps, 1)
+        self.times = np.array(real_array("times", times, np.float64, Meaning("s")))
         require_rising(self.times, "times")
         places = self.times / self.dt
         outside = np.flatnonzero((places < -SNAP) | (places > self.steps + SNAP))

@@ -47,8 +47,12 @@ class ZeroPhaseFilter:
     """
 
     def __init__(self, dt: float, samples: int, lowpass: float | None = None, highpass: float | None = None, order: int = 4) -> None:
-        dt, self.samples, order = positive("dt", dt), whole("samples", samples, 1), whole("order", order, 1, 20, "4 is a good one")
-        corners = {name: positive(name, f) for name, f in (("highpass", highpass), ("lowpass", lowpass)) if f is not None}
+        dt, self.samples, order = (
+            positive("dt", dt, unit="s"),
+            whole("samples", samples, 1),
+            whole("order", order, 1, 20, "4 is a good one"),
+        )
+        corners = {name: positive(name, f, unit="Hz") for name, f in (("highpass", highpass), ("lowpass", lowpass)) if f is not None}
         if not corners:
             raise ParameterError("lowpass: expected lowpass, highpass or both, got neither; give a corner frequency in Hz")
         for name, corner in corners.items():
@@ -57,7 +61,9 @@ class ZeroPhaseFilter:
                     f"{name}: expected less than {0.5 / dt:g} Hz, half the sampling frequency, got {corner:g}; lower it or leave it out"
                 )
         if len(corners) == 2 and corners["highpass"] >= corners["lowpass"]:
-            raise ParameterError(f"highpass: expected less than lowpass = {lowpass:g} Hz, got {highpass:g}; exchange them")
+            raise ParameterError(
+                f"highpass: expected less than lowpass = {corners['lowpass']:g} Hz, got {corners['highpass']:g}; exchange them"
+            )
         kind = "bandpass" if len(corners) == 2 else next(iter(corners))
         from scipy import fft, signal
 

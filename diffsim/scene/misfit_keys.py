@@ -30,9 +30,9 @@ MISFITS = Family(
     methods=("__call__",),
 )
 """The misfits that scenes name by a word."""
-GIVEN = ("data", "weight", "mask", "dt", "normalise")
+GIVEN = ("data", "weight", "mask", "dt", "normalise", "unit")
 """Arguments that the scene gives: the data of a shot, their weights, where they count, and the time between samples. A scene normalises
-over all shots, so it takes no class's own `normalise`."""
+over all shots, so it takes no class's own `normalise`. Its data have the unit of the state, so it takes no `unit`."""
 
 
 class Moveout(Model):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
-from diffsim.quantities import places_on, plain
+from diffsim.quantities import Meaning, places_on, plain
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch
@@ -35,6 +36,7 @@ from diffsim.stepping.points import Places, Points, PointTable
 from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
+PARTS = ("cells", "weights", "starts")
 MOST = 2**20
 """The most runs of a batch."""
 
@@ -148,6 +150,15 @@ class Batch(Summary):
             self._all._compiled.move({name: side_by_side(each) for name, each in tables.items()})
             self._points |= tables
 
+    @contextmanager
+    def _placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+        """Move the sources and receivers of all runs to those of one run inside of the `with` block."""
+        tables = {name: side_by_side([table] * self.runs) for name, table in points.items()}
+        known = self._all._compiled.points
+        same = all(np.array_equal(getattr(table, part), getattr(known[name], part)) for name, table in tables.items() for part in PARTS)
+        with self._all._compiled.placed({} if same else tables):
+            yield
+
     def run(
         self,
         inputs: Mapping[str, Any],
@@ -216,6 +227,10 @@ class Batch(Summary):
             return check_steps(steps), self._points[source_points(name)][0].count
         return self._one.input_shape(name, steps)
 
+    def _meaning(self, name: str) -> Meaning:
+        """The unit and dimensions of an input."""
+        return input_meaning(self._one._compiled, name, runs=True)
+
     def schedule(self, steps: int, checkpoint: Checkpoint = "auto") -> AnySchedule:
         """The checkpointing schedule that `vjp` would use."""
         return self._all.schedule(steps, checkpoint)
@@ -257,7 +272,7 @@ class Batch(Summary):
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""
-        meaning = input_meaning(self._one._compiled, name, runs=True)
+        meaning = self._meaning(name)
         if what == "tangents":
             meaning = replace(meaning, difference=True)
         if not isinstance(value, DifferentiatedArray | list | tuple):

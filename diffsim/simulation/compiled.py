@@ -53,6 +53,7 @@ class Compiled:
 
     Attributes:
         runs: how often the contents of the storage were replaced.
+        batches: batches of its runs that other packages asked for, by their number of runs.
         tangent: the same equation with its tangent, after the first call of `with_tangent`.
         last_sweep: steps and seconds of the last gradient.
     """
@@ -78,6 +79,7 @@ class Compiled:
         self.stepper.launcher.outside = turn.outside
         self.runs = 0
         self.tangent: Compiled | None = None
+        self.batches: dict[int, object] = {}
         self.last_sweep: SweepReport | None = None
         self._waiting: weakref.ref[Waiting] | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diffsim.arguments import instance, mapping, real_array
@@ -11,6 +11,7 @@ from diffsim.errors import ShapeError
 from diffsim.field import Location
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.solution import Solution
 from diffsim.typing import Array
 
@@ -91,15 +92,18 @@ def _inputs(compiled: Compiled, kind: str, label: str, given: Mapping[str, Any])
     for name, value in given.items():
         unit = _unit(compiled, name) if kind == "input" else ""  # that of a loss is not known
         text = label.format(name)
+        meaning = input_meaning(compiled, name)
+        if kind == "gradient":  # whose unit depends on the loss
+            meaning = replace(meaning, unit="")
         if name in compiled.step.forcings:
-            yield Described(f"{kind}_{name}", real_array(name, value), text, unit, None, (), "steps", f"source_{name}")
+            yield Described(f"{kind}_{name}", real_array(name, value, meaning=meaning), text, unit, None, (), "steps", f"source_{name}")
             continue
         series = name in compiled.step.series
         placed = compiled.step.series[name] if series else compiled.traced.given(name)
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
-        values = real_array(name, value)
+        values = real_array(name, value, meaning=meaning)
         cells = tuple(compiled.grid.shape[a] for a in axes)
-        _fitting(f"{kind} {name}", values, (*values.shape[:1], *cells) if series else cells)
+        values = _fitting(f"{kind} {name}", values, (*values.shape[:1], *cells) if series else cells)
         yield Described(f"{kind}_{name}", values, text, unit, axes, placed.location, "steps" if series else "")
 
 

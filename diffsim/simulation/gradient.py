@@ -66,9 +66,14 @@ class Call:
         with compiled.turn:
             fields = compiled.checked(inputs, steps)
             check_room(steps, compiled.points.values(), compiled.dtype)
-            shared = {n for n, value in fields.items() if n in inputs and np.may_share_memory(value, host_array(n, bare(inputs[n])))}
+            shared = {n for n, value in fields.items() if n in inputs and _may_share(n, value, inputs[n])}
             private = {name: value.copy() if name in shared else value for name, value in fields.items()}
             return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
+
+
+def _may_share(name: str, value: Array, given: Any) -> bool:
+    """Whether an input that was checked may share memory with what the user gave."""
+    return not isinstance(given, (list, tuple)) and np.may_share_memory(value, host_array(name, bare(given)))
 
 
 def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:

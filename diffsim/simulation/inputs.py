@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from diffsim.grid import Grid
 from diffsim.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
+from diffsim.simulation.traced import Traced
+from diffsim.stepping.equation import Equation
 from diffsim.stepping.fields import Placed
 from diffsim.stepping.names import primal
-
-if TYPE_CHECKING:
-    from diffsim.simulation.compiled import Compiled
+from diffsim.stepping.trace import TracedStep
 
 
-def input_meaning(compiled: Compiled, name: str, runs: bool = False) -> Meaning:
+class OfOneRun(Protocol):
+    """A simulation of one run, as far as its inputs are concerned."""
+
+    equation: Equation
+    grid: Grid
+    traced: Traced
+    step: TracedStep
+
+
+def input_meaning(compiled: OfOneRun, name: str, runs: bool = False) -> Meaning:
     """The unit and dimensions of an input.
 
     Args:
@@ -26,7 +36,7 @@ def input_meaning(compiled: Compiled, name: str, runs: bool = False) -> Meaning:
     known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
     unit = known[base].unit if base in known else ""
     if name in step.forcings:
-        rows = times(dt), counted("source", POINTS)
+        rows: tuple[Dimension, ...] = times(dt), counted("source", POINTS)
         taken = frozenset(axis.lower() for axis in compiled.grid.axes)
     else:
         placed = step.series[name] if name in step.series else compiled.traced.given(name)
@@ -36,7 +46,7 @@ def input_meaning(compiled: Compiled, name: str, runs: bool = False) -> Meaning:
     return Meaning(unit, _with_runs(rows, runs and name not in step.series), taken, difference=base != name)
 
 
-def value_meaning(compiled: Compiled, part: str, name: str, runs: bool = False) -> Meaning:
+def value_meaning(compiled: OfOneRun, part: str, name: str, runs: bool = False) -> Meaning:
     """The dimensions of a state or of its traces, for cotangents, whose unit depends on the loss.
 
     Args:
@@ -58,16 +68,16 @@ def _with_runs(rows: tuple[Dimension, ...], runs: bool) -> tuple[tuple[Dimension
     return (rows, (counted("run", RUNS), *rows)) if runs else (rows,)
 
 
-def _axes(compiled: Compiled, placed: Placed) -> Iterable[int]:
+def _axes(compiled: OfOneRun, placed: Placed) -> Iterable[int]:
     return range(compiled.grid.ndim) if placed.axes is None else placed.axes
 
 
-def _cells(compiled: Compiled, placed: Placed) -> tuple[Dimension, ...]:
+def _cells(compiled: OfOneRun, placed: Placed) -> tuple[Dimension, ...]:
     grid = compiled.grid
     found = [(axis, placed.location[axis]) for axis in _axes(compiled, placed)]
     return tuple(along_axis(grid.axes[axis], grid.coordinates(axis, place), grid.unit, place == 1) for axis, place in found)
 
 
-def _taken(compiled: Compiled, placed: Placed) -> frozenset[str]:
+def _taken(compiled: OfOneRun, placed: Placed) -> frozenset[str]:
     along = set(_axes(compiled, placed))
     return frozenset(name.lower() for axis, name in enumerate(compiled.grid.axes) if axis not in along)

@@ -14,12 +14,14 @@ from diffsim.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, settings
+from diffsim.quantities import Meaning
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.dataset import dataset
 from diffsim.simulation.described import described
 from diffsim.simulation.forward import Watch, run_forward
 from diffsim.simulation.gradient import Call, run_reversibly
+from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.simulation.options import RunOptions, Until, WatchAdjoint
 from diffsim.simulation.points import point_tables
@@ -176,6 +178,10 @@ class Simulation(Summary):
         made = self._compiled
         known = (*made.step.forcings, *made.step.series, *made.coefficients.traced.inputs, *made.initial.traced.inputs)
         return made.input_shape(one_of("name", name, known), check_steps(steps))
+
+    def _meaning(self, name: str) -> Meaning:
+        """The unit and dimensions of an input."""
+        return input_meaning(self._compiled, name)
 
     def source(self, kind: Literal["forward", "jvp", "vjp"] = "forward") -> str:
         """The generated kernel, as Taichi source."""
@@ -335,7 +341,7 @@ class Simulation(Summary):
         solution: Solution | None = None,
         inputs: Mapping[str, npt.ArrayLike] | None = None,
         gradient: Mapping[str, npt.ArrayLike] | None = None,
-        unit: str = "m",
+        unit: str | None = None,
     ) -> xarray.Dataset:
         """A solution of this simulation as an `xarray.Dataset`, without copies: `to_netcdf` and `to_zarr` write it.
 
@@ -343,7 +349,7 @@ class Simulation(Summary):
             solution: its states become `final_p` and its records `trace_p`.
             inputs: arrays by name, which become `input_c`.
             gradient: arrays by name, which become `gradient_c`.
-            unit: unit of the grid's coordinates.
+            unit: unit of the grid's coordinates; None: the one that the grid states.
 
         Returns:
             A dataset with coordinates of cells (`x`, and `x_face` for fields on faces), of receivers and of time in seconds, units and
@@ -353,7 +359,7 @@ class Simulation(Summary):
             MissingPackageError: xarray is not installed.
             ShapeError: an array is not of this simulation's shape.
         """
-        return dataset(self._compiled, described(self._compiled, solution, inputs, gradient), unit)
+        return dataset(self._compiled, described(self._compiled, solution, inputs, gradient), self.grid.unit if unit is None else unit)
 
     def to_vtk(
         self,

@@ -106,8 +106,8 @@ class Acoustic(Equation):
         parameters: Mapping[str, Variable] = MappingProxyType({}),
         series: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:
-        check_common(grid, dt, sponge)
-        positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s")
+        dt = check_common(grid, dt, sponge)
+        sponge_speed = positive("sponge_speed", sponge_speed, "give a wave speed typical of the edges, m/s", "m/s")
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         if sponge and any(map(any, self.layer.cells)):

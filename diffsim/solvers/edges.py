@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.arguments import positive
 from diffsim.boundary import Boundary, OddImage, per_axis
 from diffsim.errors import ParameterError
 from diffsim.grid import Grid
@@ -69,4 +70,6 @@ def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency
             f"layer = {cells} cells with layer_speed = {speed} and layer_frequency = {frequency}, expected the largest wave speed in m/s "
             "and the dominant frequency in Hz; give both"
         )
+    speed = positive("layer_speed", speed, "give the largest wave speed in the layer, m/s", "m/s")
+    frequency = positive("layer_frequency", frequency, "give the dominant frequency of the waves, Hz", "Hz")
     return CPML(grid, dt, sides, speed, frequency)

@@ -100,7 +100,7 @@ class Elastic(Equation):
         pressure: bool = False,
         boundary: Side | Sequence[Side] = "zero",
     ) -> None:
-        check_common(grid, dt)
+        dt = check_common(grid, dt)
         self.cell = cell = staggered(grid.ndim)
         self.grid, self.dt, self.order = grid, dt, int(one_of("order", order, (2, 4, 6, 8)))
         self.surface, self.anisotropy, self.pressure = flag("surface", surface), flag("anisotropy", anisotropy), flag("pressure", pressure)

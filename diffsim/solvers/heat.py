@@ -69,7 +69,7 @@ class Heat(Equation):
         parameters: Mapping[str, Variable] = MappingProxyType({}),
         series: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:
-        check_common(grid, dt)
+        dt = check_common(grid, dt)
         self.grid, self.dt = grid, dt
         self.states = {"T": Variable(boundary, unit="K")}
         outside = per_axis(boundary, grid.ndim)

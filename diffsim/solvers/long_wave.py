@@ -83,9 +83,9 @@ class LongWave(Equation):
         sponge: Natural = 0,
         sponge_depth: Positive = 1000.0,
     ) -> None:
-        check_common(grid, dt, sponge)
+        dt = check_common(grid, dt, sponge)
         one_of("coordinates", coordinates, ("plane", "sphere"))
-        positive("sponge_depth", sponge_depth, "give a depth typical of the edges, m")
+        sponge_depth = positive("sponge_depth", sponge_depth, "give a depth typical of the edges, m", "m")
         if grid.ndim > 2:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2: long waves know no vertical axis")
         if coordinates == "sphere" and grid.ndim != 2:

@@ -9,11 +9,11 @@ from diffsim.grid import Grid
 from diffsim.typing import Array
 
 
-def check_common(grid: Grid, dt: float, sponge: int = 0) -> None:
-    """Raise `ParameterError` unless the arguments that solvers share are a grid, a time step in seconds, and cells of a sponge."""
+def check_common(grid: Grid, dt: float, sponge: int = 0) -> float:
+    """The time step in seconds. Raise `ParameterError` unless solvers' common arguments are a grid, a time step, and cells of a sponge."""
     instance("grid", grid, Grid, "a diffsim.Grid", "write it like diffsim.Grid((100, 200), 10.0)")
-    positive("dt", dt, "give the time step in seconds")
     whole("sponge", sponge, 0, remedy="give the cells of absorbing sponge at every edge, 0 for none")
+    return positive("dt", dt, "give the time step in seconds", "s")
 
 
 def laplacian_bound(grid: Grid, order: int) -> float:

@@ -96,13 +96,13 @@ class ViscoAcoustic(Equation):
         layer_speed: Positive | None = None,
         layer_frequency: Positive | None = None,
     ) -> None:
-        check_common(grid, dt)
+        dt = check_common(grid, dt)
         self._joined = [low.joins for low, _ in per_axis(boundary, grid.ndim)]
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.Q = one_of("Q", Q, ("none", "given")) if isinstance(Q, str) else positive("Q", Q, 'give a number, "given" or "none"')
         if Q != "none" and frequency is None:
             raise ParameterError(f"Q = {Q!r} without a frequency, expected the one at which waves have it; give it in Hz")
-        self.frequency = 1.0 if frequency is None else positive("frequency", frequency, "give the one at which waves have Q, in Hz")
+        self.frequency = 1.0 if frequency is None else positive("frequency", frequency, "give the one at which waves have Q, in Hz", "Hz")
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         medium = tuple(Periodic() if ends else EvenImage() for ends in self._joined)
         pressure = Variable(boundary, unit="Pa")

@@ -8,6 +8,7 @@ from diffsim import arguments
 from diffsim.arguments import instance, mapping, positive, shown
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.grid import Grid
+from diffsim.quantities import stated
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.fields import Placed
 
@@ -26,6 +27,10 @@ def check_declared(equation: Equation) -> None:
         )
     grid = getattr(equation, "grid", None)
     instance(f"grid of {kind}", grid, Grid, "a diffsim.Grid", "set self.grid in __init__")
+    if stated(getattr(equation, "dt", None)):
+        raise ParameterError(
+            f"dt of {kind} = {shown(equation.dt)}, expected a plain number of seconds; convert it in __init__, where a step takes it from"
+        )
     positive(f"dt of {kind}", getattr(equation, "dt", None), "give the time step in seconds")
     for name in ("states", "parameters", "initials", "series"):
         for each, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():

@@ -14,6 +14,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ParameterError
+from diffsim.simulation.exported import ExportedRun
 from tests.bridges.tube import STEPS, cotangents_of, inputs_of, tube
 
 torch = pytest.importorskip("torch")
@@ -153,7 +154,7 @@ def test_workers_of_a_data_loader_have_simulations() -> None:
 def test_tensors_share_memory_with_arrays(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """No copy stands between a tensor and the run, in both directions."""
     seen: dict[str, Any] = {}
-    record = bridge.ExportedRun.record
+    record = ExportedRun.record
 
     def watched(self: Any, *args: np.ndarray) -> Any:
         values, pull = record(self, *args)
@@ -165,7 +166,7 @@ def test_tensors_share_memory_with_arrays(simulation: ds.Simulation, monkeypatch
 
         return values, pulled
 
-    monkeypatch.setattr(bridge.ExportedRun, "record", watched)
+    monkeypatch.setattr(ExportedRun, "record", watched)
     tensors = tensors_of(inputs_of(simulation))
     solution = bridge.run(simulation, tensors, STEPS)
     addresses = [tensors[name].data_ptr() for name in tensors]
@@ -209,14 +210,14 @@ def test_an_edit_of_an_input_before_the_backward_pass_is_noticed(simulation: ds.
 def test_states_are_freed_after_the_backward_pass(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although the loss is kept, as in lists of losses."""
     pulls: list[Any] = []
-    record = bridge.ExportedRun.record
+    record = ExportedRun.record
 
     def watched(self: Any, *args: np.ndarray) -> Any:
         values, pull = record(self, *args)
         pulls.append(weakref.ref(pull))
         return values, pull
 
-    monkeypatch.setattr(bridge.ExportedRun, "record", watched)
+    monkeypatch.setattr(ExportedRun, "record", watched)
     loss = energy(bridge.run(simulation, tensors_of(inputs_of(simulation)), STEPS))
     loss.backward(retain_graph=True)
     assert pulls[0]() is not None
@@ -226,7 +227,7 @@ def test_states_are_freed_after_the_backward_pass(simulation: ds.Simulation, mon
 
 
 def test_without_gradients_nothing_is_recorded(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge.ExportedRun, "record", None)
+    monkeypatch.setattr(ExportedRun, "record", None)
     tensors = tensors_of(inputs_of(simulation))
     assert not bridge.run(simulation, {name: t.detach() for name, t in tensors.items()}, STEPS).final["p"].requires_grad
     with torch.no_grad():
@@ -298,29 +299,6 @@ def test_compile_leaves_a_run_as_it_is(simulation: ds.Simulation) -> None:
     (wanted,) = torch.autograd.grad(loss(c), c)
     (found,) = torch.autograd.grad(torch.compile(loss, backend=backend)(c), c)
     assert torch.equal(found, wanted) and 1 <= len(graphs) <= 2
-
-
-def _dual(loss: Any, c: Any) -> Any:
-    with torch.autograd.forward_ad.dual_level():
-        return loss(torch.autograd.forward_ad.make_dual(c, c))
-
-
-@pytest.mark.filterwarnings(OF_TORCH)
-@pytest.mark.parametrize(
-    ("transform", "kind"),
-    [
-        (lambda loss, c: torch.func.grad(loss)(c), "torch.func or torch.vmap"),
-        (lambda loss, c: torch.func.jvp(loss, (c,), (c,)), "torch.func or torch.vmap"),
-        (lambda loss, c: torch.func.jacrev(loss)(c), "torch.func or torch.vmap"),
-        (lambda loss, c: torch.vmap(loss)(torch.stack([c, c])), "torch.func or torch.vmap"),
-        (_dual, "forward mode"),
-    ],
-    ids=["grad", "jvp", "jacrev", "vmap", "dual"],
-)
-def test_transforms_that_do_not_know_the_solver_are_refused(transform: Any, kind: str, simulation: ds.Simulation) -> None:
-    inputs = inputs_of(simulation)
-    with pytest.raises(ParameterError, match=rf"^input c is a tensor of {kind}, expected a plain tensor; take .*autograd\.grad"):
-        transform(lambda c: energy(bridge.run(simulation, {**inputs, "c": c}, STEPS)), torch.from_numpy(inputs["c"].copy()))
 
 
 def test_a_module_keeps_the_type_of_its_simulation(simulation: ds.Simulation) -> None:

@@ -86,6 +86,15 @@ for _name in ("add", "multiply", "maximum", "minimum"):
     add(_name, lambda np, x, n=_name: getattr(np, n).accumulate(x, axis=1), (apart(3, 2),), "accumulate")
 add("divmod", lambda np, x, y: np.divmod(x, y), (uniform(4.2, 4.4, 2, 3), uniform(0.9, 1.0, 3)))
 call("modf", uniform(1.2, 1.8, 3))
+call("frexp", apart(2, 3))
+call("frexp", scalar(0.2, 9.0))
+call("ldexp", normal(2, 3), numpy.array([1, -2, 0]))
+call("ldexp", normal(3), 4)
+call("ldexp", scalar(0.1, 1.0), numpy.array([[1], [2]]))
+for _low, _high in ((-2.0, 2.0), (6.0, 10.0)):
+    call("i0", uniform(_low, _high, 2, 3))
+    call("i0", scalar(_low, _high))
+call("i0", uniform(-1.0, 1.0, 3, 2).every_other())
 call("sin", normal(3), dtype=numpy.float64, options={"single": False})
 
 # choice
@@ -241,6 +250,17 @@ call("pad", normal(2, 3), ((1, 0), (2, 1)), constant_values=((1.0, 2.0), (3.0, 4
 for _mode in ("edge", "reflect", "symmetric", "wrap"):
     call("pad", normal(3, 4), ((1, 2), (3, 0)), mode=_mode)
     call("pad", normal(2), 5, mode=_mode)
+for _mode in ("reflect", "symmetric"):
+    call("pad", normal(3, 4), ((1, 2), (3, 0)), mode=_mode, reflect_type="odd")
+    for _n in (1, 2, 3):
+        call("pad", normal(_n), (4, 9), mode=_mode, reflect_type="odd")
+for _mode in ("maximum", "minimum", "mean", "median"):
+    call("pad", apart(3, 4), ((1, 2), (3, 0)), mode=_mode)
+    call("pad", apart(5, 2), ((1, 2), (0, 1)), mode=_mode, stat_length=((2, 3), (1, 9)))
+call("pad", normal(3, 4), ((1, 2), (3, 0)), mode="linear_ramp")
+call("pad", normal(3, 4), ((1, 2), (3, 4)), mode="linear_ramp", end_values=((1.0, 2.0), (3.0, 4.0)))
+add("pad", lambda np, x, y: np.pad(x, (3, 2), "linear_ramp", end_values=(y, -y)), (normal(3), scalar(0, 1)), "end_values")
+call("pad", normal(2, 0), ((1, 2), (0, 0)), mode="mean")
 for _offset in (0, 1, -1):
     for _name in ("tril", "triu", "diag", "diagonal", "trace"):
         call(_name, normal(3, 4), _offset)
@@ -375,6 +395,12 @@ for _name, _ufunc in (("cummax", numpy.maximum), ("cummin", numpy.minimum)):
     call(_name, apart(5), options={"reference": lambda x, u=_ufunc: u.accumulate(x)})
     call(_name, apart(3, 2), axis=0, options={"reference": lambda x, u=_ufunc: u.accumulate(x, axis=0)})
     call(_name, apart(2, 2), options={"reference": lambda x, u=_ufunc: u.accumulate(x.ravel())})
+for _axis in (0, -1):
+    call("unwrap", uniform(-9.0, 9.0, 5, 4), axis=_axis)
+call("unwrap", uniform(-9.0, 9.0, 6), 5.0)
+call("unwrap", uniform(-9.0, 9.0, 6), period=3.0)
+add("unwrap", lambda np, x, y: np.unwrap(x, period=y), (uniform(-9.0, 9.0, 6), uniform(3.0, 3.1)), "by the period")
+call("unwrap", uniform(-9.0, 9.0, 4, 3).every_other())
 call("diff", normal(5))
 call("diff", normal(3, 4), 2, axis=0)
 call("diff", normal(3), prepend=0.0)
@@ -405,6 +431,34 @@ call("quantile", apart(2, 5), [0.1, 0.55, 1.0], axis=1)
 call("quantile", apart(5), uniform(0.3, 0.4, 2))
 call("percentile", apart(5), 35.0)
 call("percentile", apart(4, 2), [0.0, 40.0], axis=0)
+
+# statistics
+for _options in ({}, {"bias": True}, {"ddof": 0}, {"aweights": numpy.array([1.0, 0.5, 2.0, 0.7])}, {"fweights": numpy.array([1, 2, 0, 3])}):
+    call("cov", normal(3, 4), **_options)
+call("cov", normal(4, 3), rowvar=False)
+call("cov", normal(4))
+call("cov", normal(2, 4), normal(4))
+call("cov", normal(4, 2), normal(4, 1), rowvar=False)
+call("cov", complex_normal(2, 4), options={"single": False})
+add("cov", lambda np, x, w: np.cov(x, aweights=w, fweights=numpy.array([1, 2, 1, 3])), (normal(2, 4), positive(4)), "weights")
+add("cov", lambda np, x, w: np.cov(x, aweights=w, ddof=0), (normal(2, 4), positive(4)), "weights, ddof=0")
+call("corrcoef", normal(3, 5))
+call("corrcoef", normal(5, 2), rowvar=False)
+call("corrcoef", normal(5), normal(5))
+call("corrcoef", complex_normal(2, 4), options={"single": False})
+call("corrcoef", normal(4), options={"constant": True})
+call("histogram", apart(7), 3, options={"single": False})
+call("histogram", apart(7), 3, (-1.0, 2.0), options={"constant": True})
+_SPREAD = numpy.array([0.1, 0.4, 2.0, 0.2, 1.5, -9.0])
+_EDGES = [0.0, 0.3, 1.0, 2.0]
+add("histogram", lambda np, x: np.histogram(x, _EDGES), (apart(7),), "between edges", constant=True)
+add("histogram", lambda np, w: np.histogram(_SPREAD, 4, (0.0, 2.0), weights=w), (normal(6),), "weights")
+add("histogram", lambda np, w: np.histogram(_SPREAD, _EDGES, weights=w), (normal(6),), "weights between edges")
+add("histogram", lambda np, w: np.histogram(_SPREAD, _EDGES, weights=w), (complex_normal(6),), "complex weights", single=False)
+add("histogram", lambda np, x, w: np.histogram(x, 3, weights=w, density=True), (apart(6), positive(6)), "density", single=False)
+add("histogram", lambda np, x, e: np.histogram(x, e, density=True), (apart(6), increasing(4)), "density between edges", single=False)
+add("histogram", lambda np, x, e: np.histogram(x, 4, (e, 2.5), density=True), (apart(6), scalar(-2.0, -1.5)), "range", single=False)
+call("histogram", apart(9), "sturges", options={"single": False})
 
 # sampling
 call("interp", uniform(-1.0, 6.0, 4), numpy.arange(5.0), normal(5))

@@ -187,7 +187,7 @@ def cases(entry: Entry) -> Iterator[tuple[str, tuple[Any, ...]]]:
         try:
             with np.errstate(all="ignore"):
                 entry.of_numpy(*given)
-        except (ValueError, IndexError, TypeError, RuntimeWarning, ZeroDivisionError, np.linalg.LinAlgError):
+        except (ValueError, IndexError, TypeError, RuntimeError, RuntimeWarning, ZeroDivisionError, np.linalg.LinAlgError):
             continue
         yield layout, given
 

@@ -13,7 +13,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.errors import DiffsimError
+from diffsim.errors import DerivativeError, DiffsimError
 
 REDUCTIONS = (
     "sum", "prod", "max", "min", "mean", "var", "std", "ptp", "all", "any", "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax",
@@ -186,3 +186,34 @@ def test_a_long_convolution_needs_no_matrix() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8e6
+
+
+def test_derivatives_of_a_bessel_function_are_its_neighbours_at_any_order() -> None:
+    """At 0 too, where (n even) the n-th derivative of I₀ is the binomial of n over n / 2, over 2ⁿ."""
+    f: Any = dn.i0
+    for wanted in (1.0, 0.0, 1 / 2, 0.0, 3 / 8, 0.0, 5 / 16):
+        assert np.isclose(f(np.float64(0.0)), wanted, rtol=1e-15, atol=0.0)
+        f = ds.grad(f)
+
+
+def test_an_unwrapped_angle_follows_its_entries() -> None:
+    angles = np.cumsum(np.full(30, 0.9))
+    wrapped = (angles + np.pi) % (2 * np.pi) - np.pi
+    value, pullback = ds.vjp(dn.unwrap, wrapped)
+    assert np.allclose(np.diff(value), 0.9) and np.array_equal(pullback(np.arange(30.0))[0], np.arange(30.0))
+
+
+def test_a_histogram_of_weights_is_linear_in_them_and_constant_in_the_entries() -> None:
+    rng = np.random.default_rng(0)
+    entries, weights = rng.normal(size=300), rng.normal(size=300)
+    edges = [-1.0, -0.2, 0.1, 2.0]
+    value, pullback = ds.vjp(lambda x, w: dn.histogram(x, edges, weights=w)[0], entries, weights)
+    assert np.allclose(value, np.histogram(entries, edges, weights=weights)[0])
+    x_bar, w_bar = pullback(np.array([1.0, 10.0, 100.0]))
+    place = np.searchsorted(edges, entries, side="right")
+    assert not x_bar.any() and np.array_equal(w_bar, np.array([0.0, 1.0, 10.0, 100.0, 0.0])[place])
+
+
+def test_padding_by_a_function_is_refused() -> None:
+    with pytest.raises(DerivativeError, match="mode of pad is a function, expected the name of a mode"):
+        ds.grad(lambda x: dn.sum(dn.pad(x, 1, lambda row, width, axis, options: None)))(np.ones(3))

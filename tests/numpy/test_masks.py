@@ -27,7 +27,7 @@ DIRECTION = np.array([1.0, -2.0, 0.5])
 def chain(name: str, x: Any) -> Any:
     """The function, and what may follow it: products and functions of infinite values."""
     f = getattr(dn, name)
-    y = f(x) if f.nin == 1 else f(x, 0.7 * x)
+    y = f(x) if f.nin == 1 else f(x, 3 if name == "ldexp" else 0.7 * x)
     return y * x + dn.sin(y) + y * y
 
 

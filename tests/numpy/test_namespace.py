@@ -49,7 +49,10 @@ def test_an_array_that_outlives_its_derivative_is_refused() -> None:
             f(x)
 
 
-@pytest.mark.parametrize("call", [lambda x: dn.linalg.svd(x), lambda x: dn.histogram(x), lambda x: np.i0(x), lambda x: dn.corrcoef([x, x])])
+@pytest.mark.parametrize(
+    "call",
+    [lambda x: dn.linalg.svd(x), lambda x: dn.histogram2d(x[0], x[1]), lambda x: np.roots(x[0]), lambda x: dn.polyfit(x[0], [x[1]], 1)],
+)
 def test_functions_without_a_rule_say_so(call: Callable[[Any], Any]) -> None:
     with pytest.raises(DerivativeError, match=r"numpy\.[a-z0-9.]+ has no derivative in diffsim\.numpy; .* ds\.custom_vjp"):
         inside(call, np.eye(2))
@@ -92,7 +95,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: dn.fft.fft(x, 0), ValueError, "length 0"),
     (lambda x: dn.fft.fft(x, norm="other"), ValueError, "'ortho'"),
     (lambda x: dn.take(x, 6), IndexError, "6 is out of bounds"),
-    (lambda x: dn.pad(x, 1, mode="mean"), DerivativeError, "mode = 'mean'"),
+    (lambda x: dn.pad(x, 1, mode=lambda *args: None), DerivativeError, "mode of pad is a function"),
     (lambda x: dn.quantile(x, 1.5), ValueError, r"\[0, 1\]"),
     (lambda x: dn.quantile(x, 0.5, method="lower"), DerivativeError, "linear"),
     (lambda x: dn.gradient(x, 1.0, 2.0, 3.0), ValueError, "3 spacings"),

@@ -27,6 +27,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
 from diffsim.errors import ArrayTypeError, ArrayValueError, DerivativeError, ShapeError, StaleValueError
+from diffsim.quantities import plain
 
 
 class _Method:
@@ -420,6 +421,8 @@ def core(x: Any) -> Any:
         return x._current()
     if kind is float or kind is int or kind is bool or kind is complex or isinstance(x, (Tracer, np.generic, Masked)):
         return x
+    if type(x) is not np.ndarray and not isinstance(x, (list, tuple)):
+        x = plain("an operand of an array program", x)
     if isinstance(x, np.ndarray):
         return guard.private(x) if local.depth else x
     if isinstance(x, (list, tuple)):

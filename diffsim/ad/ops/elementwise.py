@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,46 @@ deg2rad: Primitive = elementwise("deg2rad", np.deg2rad, (lambda x, o: float(np.p
 rad2deg: Primitive = elementwise("rad2deg", np.rad2deg, (lambda x, o: float(180 / np.pi), ""))
 heaviside: Primitive = elementwise("heaviside", np.heaviside, None, (lambda x, y, o: astype(equal(x, 0), dtype=o.dtype), "xo"))
 copysign: Primitive = elementwise("copysign", np.copysign, (lambda x, y, o: where(equal(signbit(x), signbit(y)), 1.0, -1.0), "xy"), None)
+
+# modified Bessel functions
+
+
+def _bessel_values(order: int) -> Callable[[Any], Any]:
+    def values(x: Any) -> Any:
+        from scipy.special import iv
+
+        found = np.i0(x)[()] if order == 0 else iv(order, x)
+        return found.astype(x.dtype, copy=False) if hasattr(x, "dtype") else found
+
+    return values
+
+
+@cache
+def bessel_i(order: int) -> Primitive:
+    """The modified Bessel function of the first kind of a whole order. Its derivative is the mean of those of the orders beside it."""
+
+    def partial(x: Any, o: Any) -> Any:
+        return bessel_i(1)(x) if order == 0 else 0.5 * (bessel_i(order - 1)(x) + bessel_i(order + 1)(x))
+
+    return elementwise(f"bessel_i{order}", _bessel_values(order), (partial, "x"), singular=True)
+
+
+bessel_i(0)
+
+# powers of 2
+
+
+def _ldexp_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    t = tangents[0]
+    return None if t is None else like(ldexp(t, args[1]), out)
+
+
+def _ldexp_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    return unbroadcast(ldexp(ct, args[1]), args[0]) if wanted[0] else None, None
+
+
+ldexp: Primitive = Primitive("ldexp", np.ldexp, jvp=_ldexp_jvp, vjp=_ldexp_vjp, keeps=lambda wanted: ((False, True), False))
+TABLE["ldexp"] = ldexp
 
 # choice
 

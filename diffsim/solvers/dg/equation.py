@@ -47,7 +47,7 @@ class DGEquation(Equation):
     SIDES: Mapping[str, tuple[float, ...]]
 
     def __init__(self, grid: Grid, dt: float, order: Order, boundary: Side | EachSide) -> None:
-        check_common(grid, dt)
+        dt = check_common(grid, dt)
         if grid.ndim > 2:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2; elements are intervals or rectangles")
         self.order = whole("order", order, min(COURANT), max(COURANT), "give the degree of the polynomials")

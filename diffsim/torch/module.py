@@ -1,35 +1,32 @@
-"""Simulations in torch: a function and a module whose gradients come from the adjoint of the solver.
-
-Tensors lie in the memory of the host. They come in and go out without a copy.
-"""
+"""A simulation as a function of tensors, and as a layer of a network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from diffsim.arguments import mapping, real_array
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
-from diffsim.simulation.exported import Exported, ExportedRun, export
+from diffsim.simulation.exported import ExportedRun, export
+from diffsim.simulation.inputs import input_meaning
+from diffsim.torch.operation import applied, wants_gradient
 
 with needed_by("diffsim.torch"):
     import torch
-
-__all__ = ["Module", "run"]
 
 
 @torch.compiler.disable
 def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint = "auto") -> Solution:
     """Solve forward, as one operation of torch's graph; `Simulation.run` for tensors.
 
-    Derivatives of any order come from the adjoint of the solver. The simulation has storage for one run: where several runs of one
-    simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated. `torch.compile` compiles what is around
-    the run, and calls the run as it is.
+    Derivatives of any order come from the adjoint of the solver, in reverse mode, and from its tangent, in forward mode. It works under
+    `torch.func`: `grad`, `jvp`, `jacrev`, `jacfwd`, `hessian` and `vmap`, which computes all runs in one call as a `diffsim.Batch` does,
+    or one after another if the equation's runs cannot be computed together. The simulation has storage for one run: where several runs of
+    one simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated. `torch.compile` compiles what is
+    around the run, and calls the run as it is.
 
     Args:
         simulation: what to run. The inputs that require gradients must be among its `wrt`.
@@ -41,8 +38,8 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         The solution, with tensors in `final` and `traces`.
 
     Raises:
-        ParameterError: a tensor has another type, is not in the memory of the host, requires a gradient that the simulation was not built
-            for, or is one of `torch.func`, `torch.vmap` or forward mode, which do not know the solver.
+        ParameterError: a tensor has another type, is not in the memory of the host, or requires a gradient that the simulation was not
+            built for.
 
     Example:
         import numpy as np
@@ -61,7 +58,7 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
     mapping("inputs", inputs, "{'c': c}")
     model = export(simulation, inputs, steps, checkpoint)
     tensors = [_tensor(model, name, value) for name, value in inputs.items()]
-    return model.solution(_applied(model, tensors))
+    return model.solution(applied(model, tensors))
 
 
 class Module(torch.nn.Module):
@@ -142,59 +139,14 @@ class Module(torch.nn.Module):
 def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
     """An input as a tensor of the simulation's type in the memory of the host."""
     if not isinstance(value, torch.Tensor):
-        array = real_array(f"input {name}", value, model.compiled.dtype)
+        array = real_array(f"input {name}", value, model.compiled.dtype, input_meaning(model.compiled, name))
         return torch.from_numpy(array if array.flags.writeable else array.copy())
-    _require_plain(name, value)
     if value.device.type != "cpu" or value.layout != torch.strided:
         where = f"on the device {value.device}" if value.device.type != "cpu" else f"of the layout {value.layout}"
         remedy = "move it by .cpu(), and the results back by .to(device)" if value.device.type != "cpu" else "convert it by .to_dense()"
         raise ParameterError(f"input {name} is a tensor {where}, expected a dense one in the memory of the host; {remedy}")
     kind = str(value.dtype).removeprefix("torch.")
     model.check_type(name, kind, f".to(torch.{model.compiled.dtype.name})")
-    if value.requires_grad:
+    if wants_gradient(value):
         model.check_wanted(name, ".detach()")
     return value
-
-
-def _require_plain(name: str, value: Any) -> None:
-    """Refuse a tensor that stands for others, whose derivatives or copies would get lost."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(value):  # torch has no public name for it
-        kind, remedy = "torch.func or torch.vmap", "take value.backward() or torch.autograd.grad, and a loop for vmap"
-    elif torch.autograd.forward_ad.unpack_dual(value).tangent is not None:
-        kind, remedy = "forward mode", "take value.backward() or torch.autograd.grad, or Simulation.jvp"
-    else:
-        return
-    raise ParameterError(f"input {name} is a tensor of {kind}, expected a plain tensor; {remedy}")
-
-
-def _array(tensor: Any) -> np.ndarray:
-    """The memory of a tensor."""
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
-
-
-def _applied(model: Exported, tensors: Sequence[Any]) -> Sequence[Any]:
-    """The values of a function of arrays. They are part of torch's graph if a tensor requires a gradient."""
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return _Run.apply(model, *tensors)
-    return [torch.from_numpy(value) for value in model.evaluate(*map(_array, tensors))]
-
-
-class _Run(torch.autograd.Function):
-    """A function of arrays as an operation of torch's graph. Its backward pass is such an operation too, if it is to be differentiated."""
-
-    @staticmethod
-    def forward(ctx: Any, model: Exported, *tensors: Any) -> tuple[Any, ...]:
-        kept = torch.empty(0)
-        values, kept.pull = model.record(*map(_array, tensors))
-        ctx.model = model
-        ctx.save_for_backward(*tensors, kept)  # torch frees these after the backward pass, and the pullback with them
-        return tuple(torch.from_numpy(value) for value in values)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
-        *tensors, kept = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True
-            return None, *_applied(ctx.model.adjoint(), [*tensors, *cotangents])
-        bars = kept.pull([_array(ct) for ct in cotangents])
-        wanted = ctx.needs_input_grad[1:]
-        return None, *(torch.from_numpy(bar) if want else None for bar, want in zip(bars, wanted, strict=True))

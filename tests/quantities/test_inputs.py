@@ -1,0 +1,44 @@
+"""Quantities and labelled arrays are taken as what they say, by every input of the library, or are refused in one line."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.quantities.inputs import targets
+from tests.quantities.members import Member, members, require
+
+for package in ("pint", "astropy", "xarray", "torch", "jax"):
+    pytest.importorskip(package)
+
+ALL = [member for target in targets() for member in members(target)]
+
+
+@cache
+def wanted(target: int) -> Any:
+    return TARGETS[target].take(TARGETS[target].numbers)
+
+
+TARGETS = {id(member.target): member.target for member in ALL}
+
+
+def cases() -> list[Any]:
+    """The gate runs the first member of each label, and of the rest a few."""
+    seen: set[str] = set()
+    found = []
+    for number, member in enumerate(ALL):
+        marks = [pytest.mark.slow] if member.label in seen and number % 20 else []
+        found.append(pytest.param(member, marks=marks, id=str(member)))
+        seen.add(member.label)
+    return found
+
+
+def test_there_are_enough() -> None:
+    assert len(ALL) > 400 and sum(member.taken for member in ALL) > 200 and sum(not member.taken for member in ALL) > 100
+
+
+@pytest.mark.parametrize("member", cases())
+def test_an_input_is_taken_as_what_it_says(member: Member) -> None:
+    require(member, wanted(id(member.target)))
