@@ -26,7 +26,7 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.engine import ENGINES, Tuned, chosen, init, keep, name_of, usual_register_bytes
+from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
@@ -203,7 +203,8 @@ def new(options: argparse.Namespace) -> int:
 def info(options: argparse.Namespace) -> int:
     precision = init(options.arch, options.precision, options.threads, engine=options.engine).precision
     table = Table("", "", box=None, show_header=False)
-    for name, value in (machine(precision) | versions()).items():
+    kept = {"kernels kept in": kept_in()}
+    for name, value in (machine(precision) | kept | versions()).items():
         table.add_row(name, str(value))
     _console().print(table)
     return OK

@@ -29,6 +29,7 @@ from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation
 from diffsim.engine.session import compiled_register_bytes as compiled_register_bytes
 from diffsim.engine.session import init as init
+from diffsim.engine.session import kept_in as kept_in
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked
 from diffsim.engine.session import settings as settings
