@@ -40,9 +40,14 @@ class UserKernel:
         self.hand_tangent: Callable[..., Any] | None = None
         self._watch: surroundings.Watch | None = None
         self.__name__, self.__doc__ = signature.name, source.function.__doc__
+        self.__module__, self.__qualname__ = source.function.__module__, source.function.__qualname__
 
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}({', '.join(self.signature.inputs)}) -> {', '.join(self.signature.outputs)}>"
+
+    def __reduce__(self) -> str:
+        """Pickle it by its name, as Python does with functions."""
+        return self.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel on what it reads; returns what it writes: one array, or a tuple of arrays. Nothing given changes."""
