@@ -142,7 +142,7 @@ class Simulation(Rebuilt, Summary):
         points = self._compiled.points
         rows = [
             ("grid", " x ".join(map(str, self.grid.shape)) + f" cells ({', '.join(self.grid.axes)})"),
-            ("time step", f"{self.equation.dt:.6g} s"),
+            ("time step", f"{self.equation.dt:.6g} {self.equation.time_unit}".rstrip()),
             ("states", ", ".join(self._step.states)),
             ("inputs", ", ".join(self.inputs)),
             ("differentiated", ", ".join(self.wrt) or "none"),
