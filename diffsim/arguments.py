@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -122,6 +124,19 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str
     return value
 
 
+def path_of(name: str, value: str | os.PathLike[str]) -> Path:
+    """A path on the system, where "~" at its beginning is the home of the user.
+
+    Raises:
+        ParameterError: there is no such home.
+    """
+    path = Path(value)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ParameterError(f"{name} = {str(value)!r}, expected a path below a home that is known; write the whole path") from None
+
+
 def host_array(name: str, value: Any, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
     """An array of NumPy's. It shares the memory of an array of another package, if that lies in the memory of the host.
 
@@ -149,10 +164,19 @@ def host_array(name: str, value: Any, meaning: Meaning = ANYTHING) -> npt.NDArra
         return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
     except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
+        if _is_bfloat16(value):
+            raise ParameterError(
+                f"{name}: expected numbers of a type that NumPy has, got a {kind} of bfloat16; convert it, for example by .float() in "
+                "torch or .astype('float32')"
+            ) from error
         raise ParameterError(
             f"{name}: expected an array in the memory of the host, got a {kind} that NumPy cannot read ({reason}); convert it, for example "
             "by .cpu() in torch or jax.device_get, and in a function that JAX traces use diffsim.jax.run"
         ) from error
+
+
+def _is_bfloat16(value: Any) -> bool:
+    return str(getattr(value, "dtype", "")).rpartition(".")[2] == "bfloat16"
 
 
 def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
@@ -164,6 +188,8 @@ def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None, meanin
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
     array = host_array(name, value, meaning)
+    if _is_bfloat16(array):  # of the package ml_dtypes, which JAX uses
+        raise ParameterError(f"{name}: expected numbers of a type that NumPy has, got bfloat16; convert it by .astype('float32'), say")
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed

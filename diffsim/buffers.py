@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import math
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -175,8 +176,9 @@ class _Lease:
             "typestr": dtype.str,
         }
 
-    def __del__(self) -> None:
-        self._pool.give(self._block)
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then names of this module may be None already
+            self._pool.give(self._block)
 
 
 def size_class(size: int) -> int:

@@ -21,12 +21,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from diffsim.arguments import plural
+from diffsim.arguments import path_of, plural
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.engine import ENGINES, Tuned, chosen, init, keep, name_of, usual_register_bytes
+from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
@@ -85,7 +85,7 @@ def _ended(number: int) -> int:
 def plan(options: argparse.Namespace) -> int:
     scene = _with_memory(_loaded(options), options.memory)
     if options.draw:  # before anything is measured
-        picture = Path(options.draw)
+        options.draw = picture = path_of("--draw", options.draw)
         if picture.suffix not in PICTURES or not picture.parent.is_dir():
             raise SceneError(f"--draw: expected a file in a folder that is there, ending in {', '.join(PICTURES)}, got {options.draw}")
     init(options.arch, options.precision, options.threads, engine=options.engine)
@@ -106,7 +106,7 @@ def plan(options: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     scene = _with_memory(_loaded(options), options.memory)
     init(options.arch, options.precision, options.threads, engine=options.engine)
-    folder = Path(options.out or Path("runs") / scene.name)
+    folder = path_of("--out", options.out or Path("runs") / scene.name)
     with Display() as display:
         outcome = scene.run(folder, options.resume, options.certify, watcher=display, workers=options.workers)
     from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
@@ -156,13 +156,13 @@ def compare(options: argparse.Namespace) -> int:
         console.print(table)
         console.print()
     if options.out is not None:
-        print(f"wrote {write_comparison(first, second, (names[0], names[1]), Path(options.out))}")
+        print(f"wrote {write_comparison(first, second, (names[0], names[1]), path_of('--out', options.out))}")
     return OK
 
 
 def _run_folder(name: str) -> Path:
     """The folder of a run: a path, or its name below runs/."""
-    found = [folder for folder in (Path(name), Path("runs") / name) if folder.is_dir()]
+    found = [folder for folder in (path_of("RUN", name), Path("runs") / name) if folder.is_dir()]
     if not found:
         raise SceneError(f"expected the folder of a run, or its name below runs/, got {path_shown(Path(name))}; `diffsim run` makes them")
     return found[0]
@@ -188,7 +188,7 @@ def list_scenes(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    path = Path(options.name if options.name.endswith(".toml") else f"{options.name}.toml")
+    path = path_of("new", options.name if options.name.endswith(".toml") else f"{options.name}.toml")
     try:
         file_name(path.stem)
     except ValueError as error:
@@ -203,7 +203,8 @@ def new(options: argparse.Namespace) -> int:
 def info(options: argparse.Namespace) -> int:
     precision = init(options.arch, options.precision, options.threads, engine=options.engine).precision
     table = Table("", "", box=None, show_header=False)
-    for name, value in (machine(precision) | versions()).items():
+    kept = {"kernels kept in": kept_in()}
+    for name, value in (machine(precision) | kept | versions()).items():
         table.add_row(name, str(value))
     _console().print(table)
     return OK
@@ -242,9 +243,9 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _loaded(options: argparse.Namespace) -> Scene:
-    below = options.read_below
-    if below is not None and not Path(below).is_dir():
-        raise SceneError(f"--read-below: expected a folder, found {path_shown(Path(below))!r}, which is none; name one that is there")
+    below = None if options.read_below is None else path_of("--read-below", options.read_below)
+    if below is not None and not below.is_dir():
+        raise SceneError(f"--read-below: expected a folder, found {path_shown(below)!r}, which is none; name one that is there")
     return Scene.load(options.scene, options.set, below, options.allow_code)
 
 

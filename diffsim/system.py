@@ -45,6 +45,8 @@ DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
 LOCKS = fcntl is not None
 """Whether `lock_file` works."""
+SMALL_BLOCK = 1 << 30
+"""Bytes up to which it is not asked how much memory there is."""
 HUGE_PAGE = 1 << 21
 """Bytes of a huge page on x86-64 and, with pages of 4 KiB, on ARM. Elsewhere `clear_memory` only aligns more than it has to."""
 
@@ -176,19 +178,28 @@ def clear_memory(size: int, used: int | None = None) -> npt.NDArray[np.uint8]:
     Raises:
         MemoryError: the system has too little.
     """
+    if size > SMALL_BLOCK and size > total_memory():  # a system may promise more than it has, and end the process when it is used
+        raise _too_little(size, f"it has {total_memory() / 1e9:.3g} GB")
     if not hasattr(mmap, "MADV_HUGEPAGE"):  # not Linux
         return np.zeros(size, np.uint8)
     pages = round((size if used is None else used) / HUGE_PAGE)  # the last one only if at least half of it is used
     try:
         mapped = mmap.mmap(-1, size + (HUGE_PAGE if pages else 0), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
-        raise MemoryError(f"expected {size} bytes of memory, the system has too little: {error}") from error
+        raise _too_little(size, error.strerror if isinstance(error, OSError) and error.strerror else str(error)) from error
     block = np.frombuffer(mapped, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE if pages else 0
     if pages:
         with contextlib.suppress(OSError):  # a system without huge pages
             mapped.madvise(mmap.MADV_HUGEPAGE, start, min(pages * HUGE_PAGE, len(mapped) - start))
     return block[start : start + size]
+
+
+def _too_little(size: int, why: str) -> MemoryError:
+    return MemoryError(
+        f"expected {size / 1e9:.4g} GB of memory for one array, the system has too little ({why}); make the grid, the steps or the states "
+        "that are kept fewer"
+    )
 
 
 def total_memory() -> int:

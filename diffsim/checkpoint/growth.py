@@ -143,10 +143,16 @@ def _note(series: list[tuple[int, float]], step: int, size: float) -> None:
 
 
 def _warn_user(text: str) -> None:
-    """Like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12."""
+    """Like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the default filter shows one text a line of code.
+
+    The registry of a module has the texts that were shown, by line. Each text has other numbers, so a line in a loop would warn each time.
+    """
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    names = frame.f_globals
+    names, line = frame.f_globals, frame.f_lineno
     registry = names.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, ChaosWarning, frame.f_code.co_filename, frame.f_lineno, names.get("__name__"), registry)
+    key = text, ChaosWarning, line
+    if any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
+        registry[key] = 1  # which Python forgets when the filters change
+    warnings.warn_explicit(text, ChaosWarning, frame.f_code.co_filename, line, names.get("__name__"), registry)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from diffsim.arguments import function
+from diffsim.arguments import function, path_of
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import AUTO, KINDS, AnySchedule, Schedule, require_count, require_schedule
@@ -120,7 +120,7 @@ class Policy:
         if self.folder is not None:
             if not isinstance(self.folder, (str, PathLike)):
                 raise ParameterError(f"expected the path of a folder, got {self.folder!r}; give folder= a path")
-            object.__setattr__(self, "folder", Path(self.folder))
+            object.__setattr__(self, "folder", path_of("folder", self.folder))
 
     @classmethod
     def of(cls, checkpoint: Any) -> Policy:

@@ -19,6 +19,7 @@ from diffsim.engine.expressions import cells_of as cells_of
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
 from diffsim.engine.expressions import tile_of as tile_of
+from diffsim.engine.forked import Rebuilt as Rebuilt
 from diffsim.engine.kernels import compile_kernel as compile_kernel
 from diffsim.engine.kernels import hand_written as hand_written
 from diffsim.engine.kernels import shared_kernel as shared_kernel
@@ -29,6 +30,7 @@ from diffsim.engine.session import Settings as Settings
 from diffsim.engine.session import check_generation as check_generation
 from diffsim.engine.session import compiled_register_bytes as compiled_register_bytes
 from diffsim.engine.session import init as init
+from diffsim.engine.session import kept_in as kept_in
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked
 from diffsim.engine.session import settings as settings

@@ -7,12 +7,14 @@ import ctypes
 import functools
 import importlib
 import io
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from diffsim.engine.cache import Folder, kernel_folder, with_home
 from diffsim.engine.translation import Translator
 from diffsim.packages import needed_by
 
@@ -24,19 +26,25 @@ class Engine(ABC):
         name: of the package, and of the engine.
         title: its name in sentences.
         llvm: number of the LLVM release that it compiles with.
+        cache_variable: environment variable with its folder of compiled kernels.
+        cache_part: folder that it makes in this one; "": none.
         function_mark: attribute of functions that kernels may call.
         language: the package, `ti` in kernels.
         failures: errors that it raises about a kernel.
+        cache: the folder in which the program keeps compiled kernels; None: none was started.
     """
 
     name: str
     title: str
     llvm: int
+    cache_variable: str
+    cache_part: str
     function_mark: str
     failures: tuple[type[Exception], ...]
+    cache: Folder | None = None
 
     def __init__(self) -> None:
-        with needed_by(f"engine {self.name!r}"):
+        with needed_by(f"engine {self.name!r}"), with_home():
             self.language = self._imported()
         self.impl = self.part("lang.impl")
         self._make_expression = self.part("lang.expr").Expr
@@ -80,8 +88,12 @@ class Engine(ABC):
 
     def start(self, options: dict[str, Any]) -> str:
         """Start a program, which ends the one before, and say on which arch: "cpu", "cuda" or "vulkan"."""
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints which arch it starts on, whatever its log level
+        folder = kernel_folder(self.name, self.cache_variable, self.cache_part)
+        if str(folder.path) != os.environ.get(self.cache_variable):  # naming it twice would print a warning
+            options = options | {"offline_cache_file_path": str(folder.path)}
+        with contextlib.redirect_stdout(io.StringIO()), with_home():  # it prints which arch it starts on, whatever its log level
             self.language.init(**options)
+        self.cache = folder
         self.runtime.materialize()  # left to the first kernel, it would fail on any thread but this one
         found = str(self.language.cfg.arch).rpartition(".")[2]
         return "cpu" if found in ("x64", "arm64") else found

@@ -23,6 +23,7 @@ class QuadrantsEngine(Engine):
     """Quadrants 1.3, with LLVM 22."""
 
     name, title, llvm, function_mark = "quadrants", "Quadrants", 22, "_is_quadrants_function"
+    cache_variable, cache_part = "QD_OFFLINE_CACHE_FILE_PATH", "kernel_compilation_manager"
 
     def _imported(self) -> Any:
         if "quadrants" not in sys.modules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import subprocess
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from diffsim.arguments import whole
 from diffsim.engine import engines
+from diffsim.engine.cache import remove_temporary
 from diffsim.engine.interface import Engine
 from diffsim.engine.tuning import tuned
 from diffsim.errors import BackendError, StaleValueError
@@ -220,6 +222,22 @@ def _start(before: Engine | None, chosen: Engine, arch: str, threads: int, optio
         _spread(sorted(own_threads() - threads_before)[-threads:])
 
 
+def _end() -> None:
+    """Remove the temporary folder of compiled kernels, if there is one. The program, which writes kernels when it ends, ends before."""
+    global _current, _running
+    if _forked or _running is None or _running.cache is None or not _running.cache.temporary:
+        return  # of a forked process, the folder is that of its parent
+    with lock:
+        for forget in before_start:
+            forget()
+        _running.stop()
+        _current = _running = None
+        remove_temporary()
+
+
+atexit.register(_end)  # at import, so that functions which use diffsim at the end come before it
+
+
 def _missing(arch: str, why: str) -> BackendError:
     return BackendError(f"arch = {arch!r} is not available on this machine ({why}); give arch='cpu' (--arch cpu to the command)")
 
@@ -253,6 +271,13 @@ def settings() -> Settings:
     """The present settings. It initialises with defaults on first use, and waits for an initialisation in progress."""
     with lock:
         return init() if _current is None else _current
+
+
+def kept_in() -> str:
+    """The folder in which the present program keeps compiled kernels, and whether it goes with this process."""
+    settings()
+    folder = engines.present().cache
+    return "" if folder is None else f"{folder.path}{', which goes with the process' if folder.temporary else ''}"
 
 
 def check_generation(generation: int) -> None:

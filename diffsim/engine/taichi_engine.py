@@ -17,11 +17,13 @@ class TaichiEngine(Engine):
     """Taichi 1.7.4, with LLVM 15. Its last release is of 2025."""
 
     name, title, llvm, function_mark = "taichi", "Taichi", 15, "_is_taichi_function"
+    cache_variable, cache_part = "TI_OFFLINE_CACHE_FILE_PATH", ""
 
     def _imported(self) -> Any:
         if "taichi" not in sys.modules:  # once it is imported, the variable only makes `init` print that it has no effect
             os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
             os.environ.setdefault("TI_LOG_LEVEL", "error")
+        os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")  # else `init` asks a server for the newest version, and writes below HOME
         import taichi
 
         self.failures = (taichi.TaichiCompilationError, taichi.TaichiRuntimeError, RuntimeError)

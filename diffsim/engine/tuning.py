@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from diffsim.engine.cache import cache_folder
+from diffsim.errors import BackendError
 from diffsim.system import REGISTERS, processor_name
 
 VARIABLE = "DIFFSIM_TUNING"
@@ -29,13 +31,12 @@ class Tuned:
 
 
 def tuning_file() -> Path | None:
-    """The file: DIFFSIM_TUNING, or diffsim/tuning.json in the user's folder for caches; None if there is no such folder."""
+    """The file: DIFFSIM_TUNING, or tuning.json in the folder of diffsim's caches (`cache_folder`); None if there is no such folder."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
-    with contextlib.suppress(RuntimeError):  # a user without a home
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "diffsim" / "tuning.json"
-    return None
+    folder = cache_folder()
+    return None if folder is None else folder.path / "tuning.json"
 
 
 def tuned(engine: str) -> Tuned | None:
@@ -48,7 +49,11 @@ def tuned(engine: str) -> Tuned | None:
 
 
 def keep(engine: str, found: Tuned | None) -> Path | None:
-    """Write what was measured, or remove it. Entries of other engines and processors stay. Returns the file, if there is one."""
+    """Write what was measured, or remove it. Entries of other engines and processors stay. Returns the file, if there is one.
+
+    Raises:
+        BackendError: the file cannot be written.
+    """
     path = tuning_file()
     if path is None:
         return None
@@ -57,10 +62,17 @@ def keep(engine: str, found: Tuned | None) -> Path | None:
         return path
     if found is not None:
         entries[_key(engine)] = asdict(found)
-    path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise BackendError(
+            f"expected to keep the measurement in {path}, got {error.strerror or error}; set {VARIABLE} to a file that can be written"
+        ) from error
     return path
 
 

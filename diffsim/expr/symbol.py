@@ -135,7 +135,37 @@ class Symbol:
         return self.like(self.graph.shift(self.node, offset))
 
     def across(self, axis: int) -> Symbol:
-        """The same values, moved from the centres to the faces of `axis`, or from the faces to the centres, without interpolation."""
+        """The same values, moved from the centres to the upper faces of `axis`, or from the faces to the centres below them.
+
+        Nothing is interpolated: the number of a cell becomes that of its upper face. An upwind value at a face is an example.
+
+        Args:
+            axis: the axis across the faces.
+
+        Raises:
+            ShapeError: the grid does not have the axis.
+
+        Example:
+            import numpy as np
+
+            import diffsim as ds
+            from diffsim.expr import diff
+
+            class Upwind(ds.Equation):
+                # A substance that a flow of 1 m/s carries upwards: the cell below a face gives its value.
+
+                states = {"c": ds.Variable("periodic")}
+
+                def __init__(self, grid, dt):
+                    self.grid, self.dt = grid, dt
+
+                def step(self, c):
+                    return {"c": c - self.dt * diff(c.across(0), 0)}
+
+            bump = np.where(abs(np.arange(40) - 10) < 4, 1.0, 0.0)
+            found = ds.Simulation(Upwind(ds.Grid((40,), 1.0), dt=1.0), precision="f64").run({"c": bump}, steps=20).final["c"]
+            assert np.allclose(found, np.roll(bump, 20))
+        """
         axis = self.axis(axis)
         return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
 

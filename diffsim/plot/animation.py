@@ -159,7 +159,7 @@ def _save(
     figure, drawn = draw_panels(chart, panels, LEGEND if marked else 0.0)
     handles = [draw_points(chart, view, ax, small=True) for view, ax in drawn]
     legend_below(figure, handles[-1])
-    clock = time_scale(simulation.equation.dt * np.array(numbers))
+    clock = time_scale(simulation.equation.dt * np.array(numbers), simulation.equation.time_unit)
     heading = figure.suptitle("t", fontsize=LABEL)
     places = [(panel, list(films.values())[k // max(len(chart.views), 1)]) for k, panel in enumerate(_for_each_view(panels, chart))]
     for (view, ax), (panel, _) in zip(drawn, places, strict=True):

@@ -47,8 +47,10 @@ def length_scale(unit: str, coordinates: Array) -> Scale:
     return value_scale(unit, coordinates) if unit == "m" else Scale(1.0, unit)
 
 
-def time_scale(times: Array) -> Scale:
-    """The scale of an axis of time in seconds: hours, minutes, seconds, milliseconds or microseconds, so that figures exceed 1."""
+def time_scale(times: Array, unit: str = "s") -> Scale:
+    """The scale of an axis of time: hours to microseconds for seconds, so that figures exceed 1. Other units do not change."""
+    if unit != "s":
+        return Scale(1.0, unit)
     last = largest_of(times)
     for seconds, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
         if last >= 2 * seconds:

@@ -106,7 +106,7 @@ def circumstances(outcome: Outcome) -> list[tuple[str, Rows]]:
         ("seed of all random numbers", str(outcome.seed)),
     ]
     if len(outcome.times) > 1:
-        run.insert(4, ("time step", f"{outcome.times[1] - outcome.times[0]:.4g} s"))
+        run.insert(4, ("time step", f"{outcome.times[1] - outcome.times[0]:.4g} {outcome.time_unit}".rstrip()))
     return [
         ("Run", run),
         ("Time taken", [(name, duration(spent)) for name, spent in outcome.seconds.items()]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import errno
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from diffsim.arguments import path_of
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
@@ -34,6 +37,9 @@ LONGEST_INTEGER = 128
 DEEPEST = 16
 """Most levels of nested tables and lists."""
 
+QUOTED = ('"', "'", "[", "{")
+"""Beginnings of values that are no bare words."""
+
 AnyDescription = TypeVar("AnyDescription", bound=Description)
 
 
@@ -47,7 +53,7 @@ def find_scene(scene: str | Path) -> Path:
     """The file of a scene, from a path or the name of a scene that comes with diffsim."""
     if not isinstance(scene, (str, Path)):
         raise SceneError(f"scene: expected the path of a TOML file or the name of a scene, found {shown(scene)}; give one of them")
-    path = Path(scene)
+    path = path_of("scene", scene)
     known = scene_files()
     if _is(Path.is_file, path):
         return path
@@ -100,23 +106,64 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        mistake = cut(printable(str(error)), 200)
-        raise SceneError(f"scene: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
+        mistake, place = cut(printable(str(error)), 200), re.search(r"at line (\d+)", str(error))
+        key = _key_at(text, int(place[1]) if place else len(text.splitlines()))
+        raise SceneError(f"{key}: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
     except RecursionError:
         raise _too_deep(where) from None
     except ValueError as error:  # an integer that Python does not read, or an invalid date
-        raise SceneError(f"scene: expected TOML in {where}, found a value that cannot be read: {error}; correct it") from None
+        key = _key_at(text, _first_unreadable(text))
+        raise SceneError(f"{key}: expected TOML in {where}, found a value that cannot be read: {_reason(error)}; correct it") from None
+
+
+def _first_unreadable(text: str) -> int:
+    """The line of the first value that follows TOML's grammar and that Python cannot read."""
+    lines = text.splitlines(keepends=True)
+
+    def reached(count: int) -> bool:
+        try:
+            tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            return False
+        except ValueError:
+            return True
+        return False
+
+    return 1 + bisect.bisect_left(range(1, len(lines) + 1), True, key=reached)
+
+
+def _key_at(text: str, line: int) -> str:
+    """The key of a line, with that of its table; "scene" where there is none. A value may have begun on a line before."""
+    key = ""
+    for before in reversed(text.splitlines()[:line]):
+        if not key and (found := re.match(r"\s*([\w.'\"-]+)\s*=", before)):
+            key = found[1]
+        elif found := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", before):
+            key = f"{found[1]}.{key}".rstrip(".")
+            break
+    return name_shown(key) if key else "scene"
+
+
+def _reason(error: ValueError) -> str:
+    """Without the advice of Python to allow more digits."""
+    return cut(printable(str(error).partition(";")[0]), 200)
 
 
 def _require_modest(data: dict[str, Any], where: str) -> None:
     """Refuse tables that are deeper, and integers that are longer, than Python can print."""
-    level: list[Any] = [data]
+    level: list[tuple[str, Any]] = [("", data)]
     for _ in range(DEEPEST):
-        inner = [value for part in level for value in (part.values() if isinstance(part, dict) else part)]
-        for value in inner:
+        inner = [
+            (f"{name}.{key}" if isinstance(part, dict) and name else f"{name}[{key}]" if name else str(key), value)
+            for name, part in level
+            for key, value in (part.items() if isinstance(part, dict) else enumerate(part))
+        ]
+        for name, value in inner:
             if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
-                raise SceneError(f"scene: expected numbers that can be counted to in {where}, found {shown(value)}; correct it")
-        level = [value for value in inner if isinstance(value, (dict, list))]
+                raise SceneError(
+                    f"{name_shown(name)}: expected a number that can be counted to in {where}, found {shown(value)}; correct it"
+                )
+        level = [(name, value) for name, value in inner if isinstance(value, (dict, list))]
     if level:
         raise _too_deep(where)
 
@@ -157,12 +204,14 @@ def _override(data: dict[str, Any], override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
     except (ValueError, RecursionError) as error:
-        raise SceneError(
-            f"--set {name_shown(key)}: expected a value, found {shown(text)}, which cannot be read ({error}); correct it"
-        ) from None
+        bare = isinstance(error, tomllib.TOMLDecodeError) and not text.strip().startswith(QUOTED)
+        if not bare:
+            reason = _reason(error) if isinstance(error, ValueError) else "it is too deep"
+            raise SceneError(
+                f"--set {name_shown(key)}: expected a value, found {shown(text)}, which cannot be read ({reason}); correct it"
+            ) from None
+        value = text.strip()  # a bare word is a string
     place: Any = data
     for depth, name in enumerate(names):
         last, here = depth == len(names) - 1, ".".join(names[:depth]) or "the scene"

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.arguments import path_of
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
@@ -195,8 +196,9 @@ class Outcome:
         sources: forcing -> positions, shape (sources, axes).
         receivers: state -> positions, shape (receivers, axes).
         lines: monitors, and modes that are sent -> both ends of their line, shape (2, axes).
+        time_unit: of `times`.
         measured: what the monitors of a design's objectives measured, by name, at the start and at the answer.
-        times: of the run, seconds; traces whose data are records have times of their own.
+        times: of the run; traces whose data are records have times of their own.
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
@@ -251,6 +253,7 @@ class Outcome:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lines: Mapping[str, Array] = field(default_factory=dict)
     measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    time_unit: str = "s"
 
     @property
     def losses(self) -> tuple[float, float]:
@@ -286,7 +289,7 @@ class Outcome:
         Raises:
             SceneError: a file is missing or does not belong to an outcome.
         """
-        folder = Path(folder)
+        folder = path_of("folder", folder)
         try:
             tree = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
             with (folder / RESULT).open("rb") as file, np.load(file) as arrays:

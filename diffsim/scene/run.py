@@ -175,7 +175,7 @@ def _outcome(
             truth=truth.get(name),
             mask=problem.free[name],
             unit=setup.unit(name),
-            axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene),
+            axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
             deviation=None if uncertainty is None else uncertainty.deviation[name],
             prior_deviation=None if uncertainty is None else uncertainty.prior[name],
         )
@@ -198,7 +198,7 @@ def _outcome(
         title=scene.title,
         summary=scene.summary,
         equation=scene.equation.title,
-        axes=_axes(setup.grid, scene),
+        axes=_axes(setup.grid, scene, setup.equation.time_unit),
         background=background,
         background_units={name: setup.unit(name) for name in background},
         sources=sources,
@@ -206,6 +206,7 @@ def _outcome(
         lines=lines,
         measured=measured,
         times=setup.times(),
+        time_unit=setup.equation.time_unit,
         traces={state: pair for (kind, state), pair in compared.items() if kind == "traces"},
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
         unknowns=unknowns,
@@ -239,10 +240,10 @@ def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends
     return Compared(observed.of(*where), first, last, observed.noise[where], setup.unit(where[1]), share=share, **own)
 
 
-def _axes(grid: Grid, scene: Description) -> tuple[Axis, ...]:
+def _axes(grid: Grid, scene: Description, time_unit: str) -> tuple[Axis, ...]:
     """Axes of the grid, or of the domain of an input."""
     names = scene.grid.axes or AXES[-len(scene.grid.shape) :]
-    units = dict(zip(names, scene.grid.units or ("m",) * len(names), strict=True)) | {TIME: "s", NUMBER: ""}
+    units = dict(zip(names, scene.grid.units or ("m",) * len(names), strict=True)) | {TIME: time_unit, NUMBER: ""}
     return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.arguments import path_of
 from diffsim.certificate import Certificate, Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import settings
@@ -62,7 +63,7 @@ class Scene(Description):
             SceneError: the scene is invalid. The message has a line for each problem.
         """
         path = find_scene(scene)
-        below = None if read_below is None else Path(read_below)
+        below = None if read_below is None else path_of("read_below", read_below)
         if below is not None and not below.is_dir():
             raise SceneError(f"read_below: expected a folder, found {path_shown(below)}, which is none; name one that is there")
         return validated(cls, read_scene(path, overrides), path.resolve().parent, below, allow_code)
@@ -94,7 +95,7 @@ class Scene(Description):
         workers: Processes = None,
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
-        return run_scene(self, None if out is None else Path(out), resume, certificate, precision, watcher, workers)
+        return run_scene(self, None if out is None else path_of("out", out), resume, certificate, precision, watcher, workers)
 
     def plan(self, precision: str | None = None) -> Plan:
         """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import function, instance, mapping, real_array, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
+from diffsim.engine import Rebuilt
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
@@ -41,7 +42,7 @@ MOST = 2**20
 """The most runs of a batch."""
 
 
-class Batch(Summary):
+class Batch(Rebuilt, Summary):
     """Several runs of one simulation side by side: shots of a survey, members of an ensemble.
 
     One kernel computes them all, so a small grid costs fewer launches and keeps all cores busy. Each run has the same bits as alone.
@@ -129,7 +130,7 @@ class Batch(Summary):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the simulation and the points. Kernels are compiled anew after loading."""
-        return _loaded, (self._one, self.runs, self._points)
+        return self._reduced(_loaded, lambda: (self._one, self.runs, self._points))
 
     def _summary(self) -> tuple[str, Rows]:
         head, rows = self._one._summary()

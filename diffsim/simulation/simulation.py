@@ -13,7 +13,7 @@ from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
-from diffsim.engine import PRECISIONS, settings
+from diffsim.engine import PRECISIONS, Rebuilt, settings
 from diffsim.quantities import Meaning
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class Simulation(Summary):
+class Simulation(Rebuilt, Summary):
     """An equation, compiled for the present arch, with point sources and receivers.
 
     Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
@@ -132,16 +132,19 @@ class Simulation(Summary):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the equation, points and options. Kernels are compiled anew after loading, and storage is not pickled."""
+        return self._reduced(_loaded, self._pickled)
+
+    def _pickled(self) -> tuple[Any, ...]:
         base = len(self.receivers) >> self.order, len(self.wrt) >> self.order
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
-        return _loaded, (*primal, self.order, differentiable)
+        return (*primal, self.order, differentiable)
 
     def _summary(self) -> tuple[str, Rows]:
         points = self._compiled.points
         rows = [
             ("grid", " x ".join(map(str, self.grid.shape)) + f" cells ({', '.join(self.grid.axes)})"),
-            ("time step", f"{self.equation.dt:.6g} s"),
+            ("time step", f"{self.equation.dt:.6g} {self.equation.time_unit}".rstrip()),
             ("states", ", ".join(self._step.states)),
             ("inputs", ", ".join(self.inputs)),
             ("differentiated", ", ".join(self.wrt) or "none"),

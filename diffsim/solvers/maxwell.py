@@ -81,6 +81,8 @@ class Maxwell(Equation):
 
     in_cells = ("layer",)
 
+    time_unit = "lengths / c"
+
     def __init__(
         self,
         grid: Grid,

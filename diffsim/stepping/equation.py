@@ -157,7 +157,7 @@ class Equation(ABC):
 
     Attributes:
         grid: the grid.
-        dt: time step, seconds.
+        dt: time step, in seconds unless `time_unit` says otherwise.
         states: the fields that a step advances: name -> `Variable`.
         parameters: given fields, which can be differentiated for.
         forcings: names of point-source terms. A step is linear in them.
@@ -169,6 +169,7 @@ class Equation(ABC):
         stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
             takes the time step of its data from it, which it makes on a finer grid.
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
+        time_unit: unit of `dt`, for what is printed and drawn. In units of your own choice it may be a text such as "lengths / c", or "".
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
 
     Example:
@@ -206,6 +207,7 @@ class Equation(ABC):
     coefficient_boundaries: Mapping[str, Boundary] = {}
     stable_dt_power: float = 1.0
     in_cells: tuple[str, ...] = ()
+    time_unit: str = "s"
     speed: str = ""
 
     @abstractmethod

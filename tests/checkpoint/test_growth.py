@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,33 @@ def test_a_run_that_ends_early_is_sampled_as_finely():
 def test_the_warning_is_at_the_users_line(recwarn):
     seen(lambda n: np.exp(RATE * n)).warn()
     assert recwarn.pop(ChaosWarning).filename == __file__
+
+
+def test_a_line_warns_once_however_often_it_runs():
+    """Its numbers differ from call to call, so Python by itself would take each text for another warning."""
+    monitors = [seen(lambda n, r=r: np.exp(r * n)) for r in RATE * np.linspace(1.0, 2.0, 5)]
+
+    def shown(action, *lines):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.resetwarnings()
+            warnings.simplefilter(action)
+            for line in lines:
+                for monitor in monitors:
+                    line(monitor)
+        return len(found)
+
+    def first(monitor):
+        monitor.warn()
+
+    def second(monitor):
+        monitor.warn()
+
+    assert shown("default", first) == 1
+    assert shown("default", first, second) == 2, "filters that are set anew begin anew"
+    assert shown("always", first) == 5
+    assert shown("ignore", first) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for monitor in monitors:
+            with pytest.raises(ChaosWarning):
+                first(monitor)

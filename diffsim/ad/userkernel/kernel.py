@@ -40,9 +40,14 @@ class UserKernel:
         self.hand_tangent: Callable[..., Any] | None = None
         self._watch: surroundings.Watch | None = None
         self.__name__, self.__doc__ = signature.name, source.function.__doc__
+        self.__module__, self.__qualname__ = source.function.__module__, source.function.__qualname__
 
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}({', '.join(self.signature.inputs)}) -> {', '.join(self.signature.outputs)}>"
+
+    def __reduce__(self) -> str:
+        """Pickle it by its name, as Python does with functions."""
+        return self.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel on what it reads; returns what it writes: one array, or a tuple of arrays. Nothing given changes."""
@@ -321,7 +326,7 @@ def _public(value: Any) -> Any:
     return None if value is None else wrap(value)
 
 
-def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[str]) -> Callable[[Any], UserKernel]:
+def kernel(*bare: Any, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[str] | None = None) -> Callable[[Any], UserKernel]:
     """Decorator: make a Taichi kernel a function of arrays, with a derivative.
 
     Parameters of the function are `ti.types.ndarray(...)` of numbers, or numbers (`float`, `int`, `ti.f64` ...). The call
@@ -329,6 +334,7 @@ def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[st
     numbers and locals in the kernel have the widest float type of its arrays.
 
     Args:
+        bare: nothing. A function here is the decorator without brackets, which is refused.
         reads: names of parameters that are only read.
         writes: names that are updated in place; or a mapping from the name of a new array, which starts at zero, to the
             name of the input whose shape and type it has, to a shape, or to a function that takes inputs by name and
@@ -338,7 +344,7 @@ def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[st
         A decorator for a plain `def` or for a `@ti.kernel`.
 
     Raises:
-        KernelError: parameters and declaration do not fit together, or there is no source to read.
+        KernelError: parameters and declaration do not fit together, nothing is declared, or there is no source to read.
 
     Example:
         import numpy as np
@@ -360,6 +366,13 @@ def kernel(*, reads: Sequence[str] = (), writes: Mapping[str, Any] | Sequence[st
         assert np.allclose(gradient, [-0.5, -1.5, -1.0])
         assert ds.check_kernel(heat_flux, T, kappa, isolated=False).passed
     """
+
+    if bare or writes is None:
+        found = "without brackets" if bare else "without what it writes"
+        raise KernelError(
+            f"@ds.kernel {found}, expected the parameters that the kernel reads and writes; write it like "
+            "@ds.kernel(reads=('x',), writes={'y': 'x'})"
+        )
 
     def decorate(function: Any) -> UserKernel:
         source = Source.of(raw_function(function))
