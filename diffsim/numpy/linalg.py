@@ -90,8 +90,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     rank = min(rank, mx.rank_of(s, plain(a)))
     if rank < a.shape[1]:
         raise SingularError(
-            f"lstsq with a matrix of rank {rank} within rounding and {a.shape[1]} columns has no derivative, expected full column rank; add "
-            "rows that penalise the solution, or leave out columns"
+            f"lstsq with a matrix of rank {rank} within rounding and {a.shape[1]} columns has no derivative, expected full column rank; "
+            "add rows that penalise the solution, or leave out columns"
         )
     x = matmul(pinv(a), b)
     rest = total(square(absolute(b - matmul(a, x))), 0)
