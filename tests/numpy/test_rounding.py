@@ -61,7 +61,7 @@ def test_vectors_of_close_eigenvalues_are_right_or_refused(n: int, dtype: np.dty
             try:
                 found = ds.grad(of_first_vector)(a, c)
             except DerivativeError:
-                with pytest.raises(DerivativeError, match="eigenvalues 0 and 1 .* are equal within rounding"):
+                with pytest.raises(DerivativeError, match=r"eigenvalues 0 and 1 .* are equal within rounding"):
                     ds.grad(of_first_vector)(a, c)
                 assert units <= (rounding.EQUAL + BACKWARD) * np.sqrt(n)
                 met["refused"] += 1
