@@ -115,6 +115,9 @@ def pulled(name: str, ct: Any, p: Any) -> Any:
         return _carried(ct, p)
     if local.live is not None and name in POINTS | KINKS and is_known(ct, p):
         _require_known(name, ct, p)
+    if name in KINKS and not is_known(ct, p):  # in a tile program: a zero does not win over an undefined derivative of p
+        finite = isfinite(p)
+        return where(finite, ct * where(finite, p, 0.0), scale(ct, p))
     return scale(ct, p)
 
 
@@ -220,7 +223,7 @@ def _with_kink(p: Any, x: Any, r: Any) -> Any:
     at = equal(r, 0)
     if is_known(at) and not np.any(bottom(at)):
         return p
-    return where(at, kink(x) if is_known(x) else cbrt(x), p)
+    return where(at, kink(x), p)
 
 
 def _abs_partial(x: Any, o: Any) -> Any:
