@@ -179,12 +179,18 @@ class _Local(threading.local):
         unpruned: bytes of those used since the unneeded ones were dropped.
         tiling: the function of a tile that is being traced, if one is.
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
+        sweeping: whether a reverse sweep runs.
+        met: the function whose infinite derivative a tangent of 0 has met, outside of sweeps.
+        moving: tangents say which entries depend on moved inputs (see `diffsim.ad.transforms.jvp`).
         live: then, what the result reads of the value of this operation (`diffsim.ad.transforms.live.Live`); None if that is not known.
     """
 
     depth: int = 0
     zero_wins: bool = False
     live: Any = None
+    sweeping: bool = False
+    met: str = ""
+    moving: bool = False
     interceptor: Interceptor | None = None
     tiling: Tiling | None = None
 

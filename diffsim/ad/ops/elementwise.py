@@ -49,11 +49,16 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         """A tangent times a partial derivative."""
         if partial is ONE:
             return t
+        if local.moving:
+            return moved(name, t, partial[0](*args, out))
         if not singular:
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            return t * p if is_known(p) and np.isfinite(bottom(p)).all() else scale(t, p)
+            if is_known(p) and np.isfinite(bottom(p)).all():
+                return t * p
+            note(name, t, p)
+            return scale(t, p)
 
     def back(ct: Any, partial: Partial, args: Any, out: Any) -> Any:
         """A cotangent times a partial derivative."""
@@ -83,7 +88,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
 
     def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         return [
-            None if parent is None or partial is None else _read(found, partial, args, parents) for partial, parent in zip(partials, parents, strict=True)
+            None if parent is None or partial is None else _read(found, partial, args, parents)
+            for partial, parent in zip(partials, parents, strict=True)
         ]
 
     constant = all(p is None for p in partials)
@@ -107,6 +113,18 @@ POINTS = {"sqrt", "cbrt", "log", "log2", "log10", "log1p", "arcsin", "arccos", "
 KINK = "a kink"
 KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
 """Functions whose derivative jumps at a point, where it is 0 by convention."""
+
+
+def note(name: str, t: Any, p: Any) -> None:
+    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to look whether that is by its value."""
+    if name in POINTS and not local.sweeping and is_known(t, p) and np.any((bottom(t) == 0) & np.isinf(bottom(p))):
+        local.met = name
+
+
+def moved(name: str, t: Any, p: Any) -> Any:
+    """Where the value of a function is moved, by where its argument is; NaN where its derivative is infinite."""
+    size = absolute(t)
+    return where(np.isinf(bottom(p)) & (bottom(t) != 0), np.nan, size) if name in POINTS and is_known(t, p) else size
 
 
 def pulled(name: str, ct: Any, p: Any) -> Any:
@@ -249,7 +267,6 @@ def _hypot_partial(x: Any, o: Any) -> Any:
 hypot: Primitive = elementwise(
     "hypot", np.hypot, (lambda x, y, o: _hypot_partial(x, o), "xo"), (lambda x, y, o: _hypot_partial(y, o), "yo")
 )
-
 
 
 def _root_or_zero(x: Any, exponent: Any) -> Any:

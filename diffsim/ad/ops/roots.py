@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, Tracer, bottom, is_known
+from diffsim.ad.core import Primitive, Tracer, bottom, is_known, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import broadcast_to, conjugate, like, unbroadcast
 
@@ -111,7 +111,13 @@ def along(partials: Partials, r: Any, args: Sequence[Any], tangents: Sequence[An
         for p, t in zip(partials(r, args), tangents, strict=True):
             if p is None or t is None:
                 continue
-            term = t * p if is_known(p) and np.isfinite(bottom(p)).all() else ew.scale(t, p)
+            if local.moving:
+                term = ew.moved("power", t, p)
+            elif is_known(p) and np.isfinite(bottom(p)).all():
+                term = t * p
+            else:
+                ew.note("power", t, p)
+                term = ew.scale(t, p)
             total = term if total is None else total + term
     assert total is not None
     return like(total if total.shape == out.shape else broadcast_to(total, shape=out.shape), out)
@@ -119,9 +125,7 @@ def along(partials: Partials, r: Any, args: Sequence[Any], tangents: Sequence[An
 
 def _vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> list[Any]:
     found = params["partials"](params["r"], args)
-    return [
-        unbroadcast(ew.pulled("power", ct, p), x) if w and p is not None else None for p, x, w in zip(found, args, wanted, strict=True)
-    ]
+    return [unbroadcast(ew.pulled("power", ct, p), x) if w and p is not None else None for p, x, w in zip(found, args, wanted, strict=True)]
 
 
 def _live(live: Any, args: Any, params: Any, parents: Any) -> list[Any]:

@@ -202,7 +202,6 @@ class ForwardTrace(Trace):
             return tuple(o if t is None else ForwardTracer(self, o, t) for o, t in zip(out, tangent, strict=True))
         return out if tangent is None else ForwardTracer(self, out, tangent)
 
-
     def _composed(self, primitive: Primitive, args: Sequence[Any], primals: list[Any], out: Any) -> Any:
         """The tangent of a function of a root, by the derivative for the argument of the root; None if it is not a known one."""
         first = args[0]

@@ -111,12 +111,13 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: LiveE
         inputs: leaves.
         live: what is read of the value of each node, if zeros win and it is known.
     """
-    errors, outer = np.geterr(), local.live
+    errors, outer = np.geterr(), (local.live, local.sweeping)
+    local.sweeping = True
     try:
         with np.errstate(all="ignore"):
             return _visited(seeds, inputs, errors, live)
     finally:
-        local.live = outer
+        local.live, local.sweeping = outer
 
 
 def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: LiveEntries | None) -> list[Any] | None:
