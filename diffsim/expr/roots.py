@@ -1,7 +1,7 @@
 """Powers of roots and of absolute values: their derivatives for the argument of the root.
 
-At 0 the derivative of sqrt(x) is infinite, that of r² is 0, and the chain rule multiplies both. But sqrt(x)² is smooth, and so is an even power
-of |x|. So where a power is computed of the value of a root, its derivative is taken by one expression. The value is what it would be otherwise.
+At 0 the derivative of sqrt(x) is infinite, that of r² is 0, and the chain rule multiplies both. But sqrt(x)² is smooth, and so is an even
+power of |x|. So where a power is computed of the value of a root, its derivative is taken by one expression. The value does not change.
 """
 
 from __future__ import annotations

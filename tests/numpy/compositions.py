@@ -1,11 +1,12 @@
 """Random compositions of functions that have an infinite or undefined derivative with others, smooth or not, and what is right for them.
 
-A composition is a function of two numbers and the bases of arrays, written with the functions of a namespace. At a point and along a direction,
-its first and second derivatives from each side are differences in long double. Where these have not converged, nothing is judged.
+A composition is a function of an array of two numbers, written with the functions of a namespace. At a point and along a direction, its
+first and second derivatives from each side are differences in long double. Where these have not converged, nothing is judged.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -119,7 +120,7 @@ def limit(found: list[Any]) -> float | None:
     if abs(last - before) <= 0.3 * CLOSE * max(1.0, abs(last)):
         return last
     sizes = [abs(float(x)) for x in found]
-    grows = all(b > 1.3 * a for a, b in zip(sizes, sizes[1:], strict=False)) and sizes[-1] > 3.0
+    grows = all(b > 1.3 * a for a, b in itertools.pairwise(sizes)) and sizes[-1] > 3.0
     return np.inf if grows else None
 
 

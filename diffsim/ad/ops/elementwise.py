@@ -87,10 +87,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
     def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
-        return [
-            None if parent is None or partial is None else _read(found, partial, args, parents)
-            for partial, parent in zip(partials, parents, strict=True)
-        ]
+        pairs = zip(partials, parents, strict=True)
+        return [None if parent is None or p is None else _read(found, p, args, parents) for p, parent in pairs]
 
     constant = all(p is None for p in partials)
     if isinstance(evaluate, np.ufunc) and not constant:

@@ -1,9 +1,9 @@
 """Which entries of the values in a record the result reads.
 
-A cotangent is 0 for one of two reasons. The result may not read the entry: a mask or an index leaves it out, another entry is the larger one,
-or it is multiplied with a constant 0. Then its share of the derivative is 0, whatever stands behind it. Or the cotangent is 0 by its value at
-this point, as that of r in r² at r = 0. Then the product with an infinite derivative behind it is not known: for sqrt(x)² it is 1, for
-sqrt(x)³ it is 0. The entries are found by a sweep of its own, which is run only where zeros have met infinity.
+A cotangent is 0 for one of two reasons. The result may not read the entry: a mask or an index leaves it out, another entry is the larger
+one, or it is multiplied with a constant 0. Then its share of the derivative is 0, whatever stands behind it. Or the cotangent is 0 by its
+value at this point, as that of r in r² at r = 0. Then the product with an infinite derivative behind it is not known: for sqrt(x)² it is 1,
+for sqrt(x)³ it is 0. The entries are found by a sweep of its own, which is run only where zeros have met infinity.
 
 A cotangent that is 0 by its value may still not vary with the inputs of the root, as that of sqrt(h) in u sqrt(h) at u = h = 0. It is 0 for
 all h then, and so is the product. Its derivative for u is not.
@@ -23,7 +23,6 @@ from diffsim.ad.core import Tracer, bottom, is_known, is_plain
 from diffsim.ad.ops.elementwise import TABLE, divide, multiply, scale, where
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, unbroadcast
 from diffsim.ad.transforms.modes import VALUE, Node
-
 
 PRODUCTS = (multiply, scale)
 
