@@ -32,10 +32,9 @@ POWERS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] =
 class Roots(ds.Equation):
     """The functions of the table, in a field each."""
 
-    states = {"u": ds.Variable(), "v": ds.Variable()}
-
     def __init__(self, grid: ds.Grid) -> None:
         self.grid, self.dt = grid, 1.0
+        self.states = {"u": ds.Variable(), "v": ds.Variable()}
 
     def step(self, u: Any, v: Any) -> dict[str, Any]:
         return {"u": u, "v": sum((k + 1.0) * f(u, v) for k, (f, _) in enumerate(POWERS.values()))}

@@ -50,7 +50,8 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         if partial is ONE:
             return t
         if local.moving:
-            return moved(name, t, partial[0](*args, out))
+            with np.errstate(all="ignore"):
+                return moved(name, t, partial[0](*args, out))
         if not singular:
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
@@ -145,7 +146,7 @@ def _require_known(name: str, ct: Any, p: Any) -> None:
         doubtful = doubtful | (~np.isfinite(bottom(tangent)) if tangent is not None else False)
         p = p.primal
     if name in KINKS:
-        lost, what = local.live.entries & (doubtful | np.isnan(p)), "the second derivative at a kink"
+        lost, what = local.live.entries & (np.isnan(p) if name == KINK else doubtful & np.isfinite(p)), "the second derivative at a kink"
         what += " (of an absolute value, a norm or a standard deviation)" if name == KINK else f" of {name}"
         way = "take an even power in one expression (norm(x)**2)"
     else:
