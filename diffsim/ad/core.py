@@ -36,6 +36,9 @@ class Primitive:
         vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
         keeps: `wanted` -> (for each argument whether `vjp` reads its value, whether it reads the value of the result). If a wanted
             argument is not kept, the rule gets its shape and type only. None: everything is kept.
+        outer: whether its derivative is taken together with that of its argument, if that is a root (see `diffsim.ad.ops.roots`).
+        live: `(live, args, params, parents)` -> for each argument with a parent, which of its entries the live entries of the value read
+            (see `diffsim.ad.transforms.live`). None: by `vjp` where it reads shapes only, else all entries.
         record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
@@ -44,7 +47,7 @@ class Primitive:
     All rules are written with primitives, so that they can be differentiated again.
     """
 
-    __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "multiple", "name", "record", "takes_over", "vjp")
+    __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "live", "multiple", "name", "outer", "record", "takes_over", "vjp")
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Primitive:
         jvp: Callable[..., Any] | None = None,
         vjp: Callable[..., Any] | None = None,
         keeps: Callable[[tuple[bool, ...]], tuple[Sequence[bool], bool]] | None = None,
+        live: Callable[..., Sequence[Any]] | None = None,
         record: Callable[..., Any] | None = None,
         multiple: bool = False,
         constant: bool = False,
@@ -64,6 +68,8 @@ class Primitive:
         self.jvp = jvp
         self.vjp = vjp
         self.keeps = keeps
+        self.live = live
+        self.outer = False
         self.record = record
         self.multiple = multiple
         self.constant = constant
@@ -173,10 +179,18 @@ class _Local(threading.local):
         unpruned: bytes of those used since the unneeded ones were dropped.
         tiling: the function of a tile that is being traced, if one is.
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
+        sweeping: whether a reverse sweep runs.
+        met: the function whose infinite derivative a tangent of 0 has met, outside of sweeps.
+        moving: tangents say which entries depend on moved inputs (see `diffsim.ad.transforms.jvp`).
+        live: then, what the result reads of the value of this operation (`diffsim.ad.transforms.live.Live`); None if that is not known.
     """
 
     depth: int = 0
     zero_wins: bool = False
+    live: Any = None
+    sweeping: bool = False
+    met: str = ""
+    moving: bool = False
     interceptor: Interceptor | None = None
     tiling: Tiling | None = None
 

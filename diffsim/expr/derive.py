@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from diffsim.expr import roots
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered
 
 SINGULAR = {"div", "pow", "log", "sqrt", "exp", "tan", "sinh", "cosh", "arcsin", "arccos"}
@@ -72,6 +73,16 @@ def _product(graph: Graph, masked: Masked, partial: Node, singular: _Singular) -
     return _selected(graph, where, product) if where is not None and singular(partial) else product
 
 
+def _rule(graph: Graph, node: Node) -> tuple[tuple[Node, ...], Callable[[], tuple[Node | None, ...]]]:
+    """What the derivative of an operation is taken for, and a function that gives the partial derivatives."""
+    if node.op == "read":
+        return (), tuple
+    found = roots.arguments(graph, node)
+    if found is not None:
+        return found[0], lambda: found[1]
+    return node.args, lambda: OPERATIONS[node.op].partials(graph, node)
+
+
 def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | None]) -> list[Node]:
     """Tangents of the roots, given the tangent of each read (None: it has none)."""
     zero = graph.const(0)
@@ -79,13 +90,14 @@ def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | Non
     singular = _Singular()
     for node in ordered(roots):
         total, where = zero, None
-        moving = [] if node.op == "read" else [a for a in node.args if not is_const(tangents[a.id][0], 0)]
+        arguments, partials = _rule(graph, node)
+        moving = [a for a in arguments if not is_const(tangents[a.id][0], 0)]
         if node.op == "read":
             total = tangent_of(node) or zero
         elif node.op in CHOICES and moving:
             total, where = _chosen(graph, node, [tangents[a.id] for a in node.args[-2:]], singular)
         elif moving:
-            for argument, partial in zip(node.args, OPERATIONS[node.op].partials(graph, node), strict=False):
+            for argument, partial in zip(arguments, partials(), strict=False):
                 masked = tangents[argument.id]
                 if partial is None or is_const(masked[0], 0):
                     continue
@@ -155,7 +167,8 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
                     part = _selected(graph, side, bar) if singular(bar) else graph.mul(bar, partial)
                     add(argument, part, _and(graph, where, side))
             continue
-        for argument, partial in zip(node.args, OPERATIONS[node.op].partials(graph, node), strict=False):
+        arguments, partials = _rule(graph, node)
+        for argument, partial in zip(arguments, partials(), strict=False):
             if partial is not None and argument.id in active:
                 add(argument, _product(graph, (bar, where), partial, singular), where)
     return out

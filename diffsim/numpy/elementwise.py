@@ -236,5 +236,4 @@ def sinc(x: Any) -> Any:
 
 def root_or_zero(x: Any, exponent: float = 0.5) -> Any:
     """`x ** exponent`, whose derivative is 0 (not infinite) where x is 0: norms and standard deviations."""
-    none = x == 0
-    return either(none, 0.0, where(none, 1.0, x) ** exponent)
+    return wrap(ew.root_or_zero(core(x), exponent))

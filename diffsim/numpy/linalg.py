@@ -67,17 +67,8 @@ def inv(a: Any) -> Any:
 
 @outside(np.linalg)
 def pinv(a: Any) -> Any:
-    """The pseudo-inverse of matrices of full rank, by the normal equations."""
-    a = wrap(_floating(a))
-    t = conj(matrix_transpose(a))
-    n, m = a.shape[-2:]
-    rank = np.min(np.linalg.matrix_rank(plain(a)), initial=min(n, m))
-    if rank < min(n, m):
-        raise SingularError(
-            f"pinv of a matrix of rank {rank} and shape {(n, m)} has no derivative, expected full rank; add to the matrix, or "
-            "hold it constant with ds.stop_gradient"
-        )
-    return in_rows(solve(matmul(t, a), t) if n >= m else conj(matrix_transpose(solve(matmul(a, t), a))))
+    """The pseudo-inverse of matrices of full rank."""
+    return wrap(mx.pinv(_floating(a)))
 
 
 class LstsqResult(NamedTuple):
@@ -91,15 +82,16 @@ class LstsqResult(NamedTuple):
 
 @outside(np.linalg)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
-    """The least-squares solution for a matrix of full column rank; its derivative is that of the normal equations."""
+    """The least-squares solution for a matrix of full column rank."""
     if rcond is not None and np.ndim(plain(rcond)):
         raise DerivativeError(f"rcond of shape {np.shape(plain(rcond))} of lstsq, expected a number; leave rcond out")
     a, b = wrap(_floating(a)), wrap(_floating(b))
     _, _, rank, s = np.linalg.lstsq(plain(a), plain(b), rcond)
+    rank = min(rank, mx.rank_of(s, plain(a)))
     if rank < a.shape[1]:
         raise SingularError(
-            f"lstsq with a matrix of rank {rank} and {a.shape[1]} columns has no derivative, expected full column rank; add rows that "
-            "penalise the solution, or leave out columns"
+            f"lstsq with a matrix of rank {rank} within rounding and {a.shape[1]} columns has no derivative, expected full column rank; "
+            "add rows that penalise the solution, or leave out columns"
         )
     x = matmul(pinv(a), b)
     rest = total(square(absolute(b - matmul(a, x))), 0)
@@ -157,8 +149,12 @@ class EighResult(NamedTuple):
 
 @outside(np.linalg)
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
-    """Eigenvalues and eigenvectors of real symmetric matrices, whose symmetric part counts."""
-    w, v = spectral.eigh(_matrices(a, "eigh", real=True))
+    """Eigenvalues and eigenvectors of real symmetric matrices, whose symmetric part counts.
+
+    While they are differentiated, vectors of equal eigenvalues are others than NumPy's: a function that depends on the choice is refused.
+    """
+    value = _matrices(a, "eigh", real=True)
+    w, v = np.linalg.eigh(value if value.dtype.kind == "c" else mx.symmetric(value)) if is_plain(value) else spectral.eigh(value)
     return EighResult(wrap(w), wrap(v))
 
 

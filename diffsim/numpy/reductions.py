@@ -222,7 +222,9 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None, correction: Any = None
 ) -> Any:
     """Standard deviation over axes; where it is 0 its derivative is 0."""
-    return ew.root_or_zero(var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, correction=correction))
+    squared = var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, correction=correction)
+    alone = np.all(np.asarray(_count(asarray(a), axis, keepdims, where)) <= 1)
+    return squared if alone else ew.root_or_zero(squared)  # of one entry it is 0 whatever the entry is
 
 
 # without the entries that are not a number

@@ -178,6 +178,8 @@ FLOATING: Mapping[str, str] = {
     "heaviside": "ti.select({0} == {zero}, {1}, ti.select({0} > {zero}, {one}, ti.select({0} < {zero}, {zero}, {0})))",
     "copysign": "(abs_{k}({0}) * ti.select(({1} < {zero}) | (({1} == {zero}) & ({one} / {1} < {zero})), {zero} - {one}, {one}))",
     "power": "pow_{k}({0}, {1})",
+    "a norm or a standard deviation": "pow_{k}({0}, {1})",
+    "a kink": "({0} * {zero})",
     "floor": "ti.floor({0})",
     "ceil": "({zero} - ti.floor({zero} - {0}))",
     "trunc": "trunc_{k}({0})",

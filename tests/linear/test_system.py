@@ -304,3 +304,23 @@ def test_sides_with_given_values(shape: tuple[int, ...], method: Any) -> None:
     extend(without, (1,) * ndim, linear(sides))
     moved = [without[tuple(slice(1 + o, 1 + o + n) for n, o in zip(shape, offset, strict=True))] for offset in offsets]
     np.testing.assert_allclose(sum(w * m for w, m in zip(weights, moved, strict=True)), right_side, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("scale", "cells"), [(1.0, 40), (1e-9, 40), (1e9, 40), (1.0, 3000)])
+def test_a_compatible_right_side_does_not_hide_that_a_matrix_has_no_inverse(scale: float, cells: int) -> None:
+    """A pure Neumann problem, whose solution leaves a constant open: elimination gives any, though the solution does not grow."""
+    given = np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)
+    weights = [2.0 * scale, -scale, -scale]
+    with pytest.raises(SingularError, match="expected a matrix with an inverse"):
+        system_of(cross(1, 1), ("mirror",), "lu", None).solve(weights, given - given.mean())
+    regular = system_of(cross(1, 1), ("mirror",), "lu", None).solve([weights[0] * (1 + 1e-8), *weights[1:]], given - given.mean())
+    assert np.isfinite(regular).all()
+
+
+def test_equations_in_other_units_are_regular() -> None:
+    """Rows with a factor of 1e15 between them."""
+    rows = np.where(np.arange(30) < 15, 1e15, 1.0)
+    given = np.random.default_rng(0).standard_normal(30)
+    plain = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0, -1.0, -1.0], given)
+    scaled = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0 * rows, -rows, -rows], rows * given)
+    np.testing.assert_allclose(scaled, plain, rtol=1e-12)

@@ -11,6 +11,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
+from diffsim.errors import DerivativeError
 
 ORIGIN: dict[str, Callable[..., Any]] = {
     "abs": lambda x: dn.sum(dn.abs(x)),
@@ -45,15 +46,26 @@ ORIGIN: dict[str, Callable[..., Any]] = {
 }
 
 
+KINKED = {
+    "abs", "abs of complex numbers", "norm", "norm of a matrix", "norm of order 3", "norm of order 1", "norm of the largest", "hypot",
+    "standard deviation",
+}  # fmt: skip
+"""Their first derivatives are subgradients at 0. The second derivatives are not 0."""
+
+
 @pytest.mark.parametrize("name", ORIGIN)
 def test_finite_at_the_origin(name: str) -> None:
     f, x = ORIGIN[name], np.zeros(3)
     gradient = ds.grad(f)(x)
     assert np.isfinite(gradient).all()
     assert np.isfinite(ds.jvp(f, (x,), (np.ones(3),))[1])
-    assert np.isfinite(ds.hvp(f, x, np.array([1.0, -2.0, 0.5]))).all()
-    twice = ds.vjp(ds.grad(f), x)[1](np.array([1.0, -2.0, 0.5]))[0]
-    assert np.isfinite(twice).all()
+    along = np.array([1.0, -2.0, 0.5])
+    for second in (lambda: ds.hvp(f, x, along), lambda: ds.vjp(ds.grad(f), x)[1](along)[0]):
+        if name in KINKED:
+            with pytest.raises(DerivativeError, match=r"the second derivative at a kink|the second derivative of"):
+                second()
+        else:
+            assert np.isfinite(second()).all()
 
 
 MASKED: dict[str, tuple[float, Callable[[Any], Any]]] = {
@@ -169,8 +181,20 @@ def test_logsumexp_of_minus_infinity() -> None:
 
 
 def test_a_cotangent_that_is_cut_off_has_no_derivative_through_the_cut() -> None:
-    """Zero times infinity must not come back in the second reverse sweep."""
+    """Zero times infinity must not come back in the second reverse sweep. A product that is not cut off has none."""
+    kept = np.array([1.0, 0.0])
     with np.errstate(divide="ignore"):
-        _, pullback = ds.vjp(ds.grad(lambda z: z[0] * dn.sqrt(z[1])), np.zeros(2))
+        _, pullback = ds.vjp(ds.grad(lambda z: dn.sum(kept * dn.sqrt(z))), np.array([1.0, 0.0]))
         assert pullback(np.array([0.0, 1.0]))[0].tolist() == [0.0, 0.0]
-        assert pullback(np.array([1.0, 0.0]))[0].tolist() == [0.0, np.inf]
+        assert pullback(np.array([1.0, 0.0]))[0].tolist() == [-0.25, 0.0]
+
+
+def test_a_factor_of_zero_that_is_another_input_cuts_off_a_first_derivative_alone() -> None:
+    """u sqrt(h) at u = h = 0: 0 for all h. Its mixed second derivative is infinite."""
+    f = lambda u, h: dn.sum(u * dn.sqrt(h))  # noqa: E731
+    u, h = np.array([0.0, 2.0]), np.array([0.0, 4.0])
+    assert [g.tolist() for g in ds.grad(f, (0, 1))(u, h)] == [[0.0, 2.0], [0.0, 0.5]]
+    with pytest.raises(DerivativeError, match=r"0 and an infinite derivative of sqrt is not defined at index \(0,\)"):
+        ds.jvp(lambda u: ds.grad(f, 1)(u, h), (u,), (np.ones(2),))
+    with pytest.raises(DerivativeError, match="0 and an infinite derivative of sqrt"):
+        ds.grad(lambda z: z[0] * dn.sqrt(z[1]))(np.zeros(2))

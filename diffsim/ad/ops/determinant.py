@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, bottom, is_known
+from diffsim.ad.ops import rounding
 from diffsim.ad.ops.elementwise import equal, where
 from diffsim.ad.ops.matrix import inv, matmul, swap
 from diffsim.ad.ops.structure import add_up, getitem, like
@@ -90,8 +91,7 @@ cofactor: Primitive = Primitive(
 
 def _third(a: Any, x: Any, y: Any) -> Any:
     """Third derivatives of the determinant along x and y, a symmetric form. They are divided by the determinant, so `a` is regular."""
-    _require_regular(bottom(a), "the third derivative of det")
-    b = inv(a)
+    b = _inverse(a, "the third derivative of det")
     bx, by = matmul(b, x), matmul(b, y)
     tx, ty = (_spread(add_up(m * np.eye(m.shape[-1]), axis=(m.ndim - 2, m.ndim - 1), keepdims=False)) for m in (bx, by))
     txy = _spread(_trace_of(bx, swap(by)))
@@ -123,17 +123,20 @@ cofactor_along: Primitive = Primitive(
 # logarithms
 
 
-def _require_regular(a: Any, what: str, where_not: Any = False) -> None:
-    if is_known(a) and (np.isneginf(np.linalg.slogdet(a)[1]) & ~np.asarray(where_not)).any():
+def _inverse(a: Any, what: str, unused: Any = False) -> Any:
+    """The inverse of matrices; of those that are not used, of another. Singular matrices are refused."""
+    if is_known(a) and (np.isneginf(np.linalg.slogdet(bottom(a))[1]) & ~np.asarray(unused)).any():
         raise SingularError(f"{what} at a singular matrix is infinite, expected a regular matrix; take det, or add to the diagonal")
+    if not is_known(unused) or np.any(unused):
+        a = where(_spread(unused), np.eye(a.shape[-1], dtype=a.dtype), a)
+    inverse = inv(a)
+    if is_known(a):
+        rounding.require_inverse(bottom(a), bottom(inverse), what)
+    return inverse
 
 
 def _inverse_t(a: Any, unused: Any = False) -> Any:
-    """a^-T; of matrices that are not used, of another."""
-    _require_regular(bottom(a), "the derivative of slogdet", unused)
-    if not is_known(unused) or np.any(unused):
-        a = where(_spread(unused), np.eye(a.shape[-1], dtype=a.dtype), a)
-    return swap(inv(a))
+    return swap(_inverse(a, "the derivative of slogdet", unused))
 
 
 logabsdet: Primitive = Primitive(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from diffsim import buffers
-from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, local
+from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, is_plain, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
+from diffsim.errors import DerivativeError
 
 Partial = tuple[Callable[..., Any], str]
 """(x, y, ..., out) -> partial derivative, and which of them it reads: letters of "xyo"."""
@@ -49,18 +50,21 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         """A tangent times a partial derivative."""
         if partial is ONE:
             return t
+        if local.moving:
+            with np.errstate(all="ignore"):
+                return moved(name, t, partial[0](*args, out))
         if not singular:
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            return t * p if is_known(p) and np.isfinite(bottom(p)).all() else scale(t, p)
+            if is_known(p) and np.isfinite(bottom(p)).all():
+                return t * p
+            note(name, t, p)
+            return scale(t, p)
 
     def back(ct: Any, partial: Partial, args: Any, out: Any) -> Any:
         """A cotangent times a partial derivative."""
-        if partial is ONE:
-            return ct
-        p = partial[0](*args, out)
-        return scale(ct, p) if local.zero_wins else _carried(ct, p)
+        return ct if partial is ONE else pulled(name, ct, partial[0](*args, out))
 
     def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
         total = None
@@ -84,11 +88,79 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         reads = "".join(p[1] for p, w in zip(partials, wanted, strict=True) if w and p is not None)
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
+    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+        pairs = zip(partials, parents, strict=True)
+        return [None if parent is None or p is None else _read(found, p, args, parents) for p, parent in pairs]
+
     constant = all(p is None for p in partials)
     if isinstance(evaluate, np.ufunc) and not constant:
         evaluate = buffers.reusing(evaluate)
-    TABLE[name] = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=keeps, constant=constant)
+    TABLE[name] = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=keeps, live=live, constant=constant)
     return TABLE[name]
+
+
+def _read(live: Any, partial: Partial, args: Any, parents: Any) -> Any:
+    """Which entries the live ones of a value read: not those times a constant 0."""
+    read = [k for k, letter in enumerate("xyz"[: len(args)]) if letter in partial[1]]
+    if not read or "o" in partial[1] or any(parents[k] is not None for k in read) or not is_plain(*(args[k] for k in read)):
+        return live
+    with np.errstate(all="ignore"):
+        return live & (partial[0](*args, None) != 0)
+
+
+POINTS = {"sqrt", "cbrt", "log", "log2", "log10", "log1p", "arcsin", "arccos", "arccosh", "arctanh", "power", "divide", "reciprocal"}
+"""Functions whose derivative is infinite at a point. (Those that overflow far away have limits there.)"""
+KINK = "a kink"
+KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
+"""Functions whose derivative jumps at a point, where it is 0 by convention."""
+
+
+def note(name: str, t: Any, p: Any) -> None:
+    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to look whether that is by its value."""
+    if name in POINTS and not local.sweeping and is_known(t, p) and np.any((bottom(t) == 0) & np.isinf(bottom(p))):
+        local.met = name
+
+
+def moved(name: str, t: Any, p: Any) -> Any:
+    """Where the value of a function is moved, by where its argument is; NaN where its derivative is infinite."""
+    size = absolute(t)
+    return where(np.isinf(bottom(p)) & (bottom(t) != 0), np.nan, size) if name in POINTS and is_known(t, p) else size
+
+
+def pulled(name: str, ct: Any, p: Any) -> Any:
+    """A cotangent times a partial derivative of a function."""
+    if not local.zero_wins:
+        return _carried(ct, p)
+    if local.live is not None and name in POINTS | KINKS and is_known(ct, p):
+        _require_known(name, ct, p)
+    if name in KINKS and not is_known(ct, p):  # in a tile program: a zero does not win over an undefined derivative of p
+        finite = isfinite(p)
+        return where(finite, ct * where(finite, p, 0.0), scale(ct, p))
+    return scale(ct, p)
+
+
+def _require_known(name: str, ct: Any, p: Any) -> None:
+    """Raise where a cotangent that is 0 by its value, and not because nothing reads the entry, meets an infinite derivative."""
+    doubtful, nested = False, not is_plain(ct, p)
+    while isinstance(p, Tracer):
+        tangent = getattr(p, "tangent", None)
+        doubtful = doubtful | (~np.isfinite(bottom(tangent)) if tangent is not None else False)
+        p = p.primal
+    if name in KINKS:
+        lost, what = local.live.entries & (np.isnan(p) if name == KINK else doubtful & np.isfinite(p)), "the second derivative at a kink"
+        what += " (of an absolute value, a norm or a standard deviation)" if name == KINK else f" of {name}"
+        way = "take an even power in one expression (norm(x)**2)"
+    else:
+        lost = local.live.entries & (bottom(ct) == 0) & (doubtful | np.isinf(p))
+        if np.any(lost) and not nested and not local.live.varies():
+            return
+        what, way = f"the product of 0 and an infinite derivative of {name}", "take a power in one expression (sqrt(x)**2)"
+    if np.any(lost):
+        place = f" at index {tuple(int(i) for i in np.argwhere(lost)[0])}" if np.ndim(lost) else ""
+        raise DerivativeError(
+            f"{what} is not defined{place}, expected arguments at which it is; {way}, choose with numpy.where what counts, or move off "
+            "that argument"
+        )
 
 
 ONE: Partial = (lambda *_: 1.0, "")
@@ -145,7 +217,14 @@ def _choice(name: str, evaluate: np.ufunc, first: Callable[[Any, Any], Any]) -> 
             for c, x, w in zip(chosen, args, wanted, strict=True)
         ]
 
-    TABLE[name] = Primitive(name, buffers.reusing(evaluate), jvp=jvp, vjp=vjp, keeps=lambda wanted: ((True, True), False))
+    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+        if not is_known(*args):
+            return [found, found]
+        is_first = bottom(first(*args))
+        return [found & is_first, found & ~is_first]
+
+    keeps = lambda wanted: ((True, True), False)  # noqa: E731
+    TABLE[name] = Primitive(name, buffers.reusing(evaluate), jvp=jvp, vjp=vjp, keeps=keeps, live=live)
     return TABLE[name]
 
 
@@ -157,24 +236,51 @@ square: Primitive = elementwise("square", np.square, (lambda x, o: 2.0 * x, "x")
 reciprocal: Primitive = elementwise("reciprocal", np.reciprocal, (lambda x, o: -1.0 / (x * x), "x"), singular=True)
 
 
+def _with_kink(p: Any, x: Any, r: Any) -> Any:
+    """A partial derivative that is 0 by convention where r is 0, and whose own derivative for x is infinite there."""
+    at = equal(r, 0)
+    if is_known(at) and not np.any(bottom(at)):
+        return p
+    return where(at, kink(x), p)
+
+
 def _abs_partial(x: Any, o: Any) -> Any:
     if x.dtype.kind != "c":
-        return sign(x)
-    return conjugate(x) / where(equal(o, 0), 1.0, o)
+        return _with_kink(sign(x), x, x)
+    return _with_kink(conjugate(x) / where(equal(o, 0), 1.0, o), x, o)
 
 
+kink: Primitive = elementwise(KINK, np.zeros_like, (lambda x, o: np.full(x.shape, np.nan, x.dtype), "x"))
+"""0 with an undefined derivative: the partial derivative of a function at its kink.
+
+Also along a tangent of 0: the argument may be of second order, as that of abs(x * x) at x = 0, whose second derivative is 2.
+"""
 absolute: Primitive = elementwise("absolute", np.absolute, (_abs_partial, "xo"))
 sqrt: Primitive = elementwise("sqrt", np.sqrt, (lambda x, o: 0.5 / o, "o"), singular=True)
 cbrt: Primitive = elementwise("cbrt", np.cbrt, (lambda x, o: 1.0 / (3.0 * o * o), "o"), singular=True)
 
 
 def _hypot_partial(x: Any, o: Any) -> Any:
-    return x / where(equal(o, 0), 1.0, o)
+    return _with_kink(x / where(equal(o, 0), 1.0, o), x, o)
 
 
 hypot: Primitive = elementwise(
     "hypot", np.hypot, (lambda x, y, o: _hypot_partial(x, o), "xo"), (lambda x, y, o: _hypot_partial(y, o), "yo")
 )
+
+
+def _root_or_zero(x: Any, exponent: Any) -> Any:
+    none = np.equal(x, 0)
+    return np.where(none, 0.0, np.where(none, 1.0, x) ** exponent)[()]
+
+
+def _slope(x: Any, e: Any, o: Any) -> Any:
+    none = equal(x, 0)
+    return _with_kink(e * where(none, 1.0, x) ** (e - 1), x, x)
+
+
+root_or_zero: Primitive = elementwise("a norm or a standard deviation", _root_or_zero, (_slope, "xy"), None)
+"""x to an exponent (a number), with the derivative 0 where x is 0: a norm, made of a sum of powers."""
 
 # exponentials and logarithms
 
@@ -287,8 +393,18 @@ def _where_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return None, x_bar, unbroadcast(where(c, 0.0, ct), y) if wanted[2] else None
 
 
+def _where_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    condition = np.asarray(bottom(args[0]), bool) if is_known(args[0]) else None
+    return [None, found, found] if condition is None else [None, found & condition, found & ~condition]
+
+
 where: Primitive = Primitive(
-    "where", lambda c, x, y: np.where(c, x, y), jvp=_where_jvp, vjp=_where_vjp, keeps=lambda wanted: ((True, False, False), False)
+    "where",
+    lambda c, x, y: np.where(c, x, y),
+    jvp=_where_jvp,
+    vjp=_where_vjp,
+    keeps=lambda wanted: ((True, False, False), False),
+    live=_where_live,
 )
 TABLE["where"] = where
 
@@ -322,7 +438,14 @@ def _scale_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     )
 
 
-scale: Primitive = Primitive("scale", _scaled, jvp=_scale_jvp, vjp=_scale_vjp)
+def _scale_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    """A product that was cut off reads neither factor: that the zero counts was decided when it was made."""
+    t, p = (bottom(a) for a in args)
+    goes_on = found & ((t != 0) | np.isfinite(p)) if is_known(*args) else found
+    return [goes_on, goes_on]
+
+
+scale: Primitive = Primitive("scale", _scaled, jvp=_scale_jvp, vjp=_scale_vjp, live=_scale_live)
 """The product of a cotangent (or tangent) and a partial derivative: 0 where the first is 0, whatever the second. Nothing goes back
 through a product that was cut off so."""
 

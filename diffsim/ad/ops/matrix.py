@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, bottom, is_known, local
+from diffsim.ad.ops import rounding
 from diffsim.ad.ops.elementwise import isfinite, isnan, logical_not, where
-from diffsim.ad.ops.structure import astype, like, linear, transpose, unbroadcast
+from diffsim.ad.ops.structure import astype, conjugate, like, linear, transpose, unbroadcast
 from diffsim.errors import SingularError
 
 
@@ -67,7 +68,16 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
             unbroadcast(transposed(right, ct, x, params), y) if wanted[1] else None,
         )
 
-    primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False))
+    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+        """Which entries meet a live one and a factor that is no constant 0."""
+        x, y = (
+            None if other is None else np.ones(a.shape) if p is not None or not is_known(a) else (bottom(a) != 0).astype(float)
+            for a, p, other in zip(args, parents, parents[::-1], strict=True)
+        )
+        ct = found.astype(float)
+        return [None if y is None else left(ct, y, params), None if x is None else right(ct, x, params)]
+
+    primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False), live=live)
     return primitive
 
 
@@ -131,7 +141,7 @@ def _checked(function: Any, name: str) -> Any:
             pass
         raise SingularError(
             f"{name} of a singular matrix (shape {np.shape(a)}, smallest singular value {np.linalg.svd(a, compute_uv=False).min():.3g}), "
-            "expected a regular one; add a small multiple of the unit matrix, or take pinv of a matrix of full rank"
+            f"{rounding.REMEDY}"
         )
 
     return evaluate
@@ -139,30 +149,94 @@ def _checked(function: Any, name: str) -> Any:
 
 def _solve_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     a, (a_dot, b_dot) = args[0], tangents
-    return solve(a, _total(b_dot, None if a_dot is None else -matmul(a_dot, out)))
+    return regular_solve(a, _total(b_dot, None if a_dot is None else -matmul(a_dot, out)))
 
 
 def _solve_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    bar = solve(swap(args[0]), ct)
+    bar = regular_solve(swap(args[0]), ct)
     a_bar = unbroadcast(-matmul(bar, swap(out)), args[0]) if wanted[0] else None
     return a_bar, unbroadcast(bar, args[1]) if wanted[1] else None
 
 
-solve: Primitive = Primitive(
-    "solve", _checked(np.linalg.solve, "solve"), jvp=_solve_jvp, vjp=_solve_vjp, keeps=lambda wanted: ((True, False), wanted[0])
-)
+_SOLVE: dict[str, Any] = {"jvp": _solve_jvp, "vjp": _solve_vjp, "keeps": lambda wanted: ((True, False), wanted[0])}
+solve: Primitive = Primitive("solve", _checked(np.linalg.solve, "solve"), **_SOLVE)
 """x with a x = b; b a matrix of right-hand sides, so that its rank is two or more."""
+regular_solve: Primitive = Primitive("solve", _checked(rounding.solved, "solve"), **_SOLVE)
+"""The same in derivatives, which refuse matrices that are singular within rounding."""
+
+
+def _require_inverse(a: Any, inverse: Any, ct: Any) -> None:
+    """Raise where an inverse that a derivative reads is that of a matrix that is singular within rounding."""
+    if is_known(a, inverse):
+        used = np.any(bottom(ct) != 0, axis=(-2, -1)) if is_known(ct) else True
+        rounding.require_inverse(bottom(a), bottom(inverse), "a derivative of inv", used)
 
 
 def _inv_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    _require_inverse(args[0], out, tangents[0])
     return -matmul(out, matmul(tangents[0], out))
 
 
 def _inv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    _require_inverse(args[0], out, ct)
     return (-matmul(swap(out), matmul(ct, swap(out))),)
 
 
-inv: Primitive = Primitive("inv", _checked(np.linalg.inv, "inv"), jvp=_inv_jvp, vjp=_inv_vjp, keeps=lambda wanted: ((False,), True))
+inv: Primitive = Primitive("inv", _checked(np.linalg.inv, "inv"), jvp=_inv_jvp, vjp=_inv_vjp)
+
+
+# pseudo-inverse
+#
+# With p the pseudo-inverse of a matrix a of full rank, p' = -p a' p + p p^H a'^H (1 - a p) + (1 - p a) a'^H p^H p: of the last two
+# terms one is 0, the second where there are as many columns as rows or more, the third where there are as many rows or more.
+# Reference: Golub & Pereyra (1973), SIAM J. Numer. Anal. 10, 413 - 432, doi:10.1137/0710036.
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of each matrix."""
+    return conjugate(swap(x)) if x.dtype.kind == "c" else swap(x)
+
+
+def _beside(a: Any, p: Any) -> tuple[Any, Any] | None:
+    """The factors before and behind a'^H; None for square matrices."""
+    rows, columns = a.shape[-2:]
+    if rows > columns:
+        return matmul(p, adjoint(p)), np.eye(rows, dtype=a.dtype) - matmul(a, p)
+    return (np.eye(columns, dtype=a.dtype) - matmul(p, a), matmul(adjoint(p), p)) if rows < columns else None
+
+
+def _pinv_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (a,), (a_dot,) = args, tangents
+    sides = _beside(a, out)
+    through = -matmul(out, matmul(a_dot, out))
+    return through if sides is None else through + matmul(sides[0], matmul(adjoint(a_dot), sides[1]))
+
+
+def _pinv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    (a,) = args
+    sides = _beside(a, out)
+    bar = -matmul(swap(out), matmul(ct, swap(out)))
+    return (bar if sides is None else bar + adjoint(matmul(swap(sides[0]), matmul(ct, swap(sides[1])))),)
+
+
+def _pinv(a: np.ndarray) -> np.ndarray:
+    s, full = np.linalg.svd(a, compute_uv=False), min(a.shape[-2:])
+    rank = np.min(rank_of(s, a), initial=full)
+    if rank < full:
+        raise SingularError(
+            f"pinv of a matrix of rank {rank} within rounding and shape {a.shape[-2:]} has no derivative, expected full rank; add to the "
+            "matrix, or hold it constant with ds.stop_gradient"
+        )
+    return np.linalg.pinv(a)
+
+
+def rank_of(s: np.ndarray, a: np.ndarray) -> Any:
+    """The rank of each matrix within rounding, by its singular values."""
+    return np.sum(s > rounding.rank_bound(a.shape, a.dtype) * s.max(axis=-1, keepdims=True, initial=0.0), axis=-1)
+
+
+pinv: Primitive = Primitive("pinv", _pinv, jvp=_pinv_jvp, vjp=_pinv_vjp)
+"""The pseudo-inverse of matrices of full rank."""
 
 
 # Cholesky
@@ -179,12 +253,23 @@ def _sides(lower: Any, x: Any) -> Any:
     return swap(solve(lower, swap(solve(lower, x))))
 
 
+def _require_definite(lower: Any, ct: Any) -> None:
+    """Raise where the matrix of a factor that a derivative reads is singular within rounding."""
+    if is_known(lower):
+        factor = bottom(lower)
+        inverse = np.linalg.inv(factor)
+        used = np.any(bottom(ct) != 0, axis=(-2, -1)) if is_known(ct) else True
+        rounding.require_inverse(np.matmul(factor, swap(factor)), np.matmul(swap(inverse), inverse), "a derivative of cholesky", used)
+
+
 def _cholesky_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
+    _require_definite(out, tangents[0])
     dot = (tangents[0] + swap(tangents[0])) * 0.5
     return matmul(out, _lower_half(_sides(out, dot)))
 
 
 def _cholesky_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
+    _require_definite(out, ct)
     phi = _lower_half(matmul(swap(out), ct))
     bar = _sides_t(out, phi)
     return ((bar + swap(bar)) * 0.5,)
@@ -207,8 +292,8 @@ def _cholesky(a: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         pass
     raise SingularError(
-        f"cholesky of a matrix that is not positive definite (shape {a.shape}, smallest eigenvalue {np.linalg.eigvalsh(part).min():.3g}); "
-        "add a small multiple of the unit matrix"
+        f"cholesky of a matrix that is not positive definite (shape {a.shape}, smallest eigenvalue "
+        f"{np.linalg.eigvalsh(part).min():.3g}); add a small multiple of the unit matrix"
     )
 
 

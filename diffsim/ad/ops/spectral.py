@@ -4,6 +4,11 @@ With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j 
 eigenvectors span has a derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided. Its
 derivative is divided differences of w_bar, which for equal eigenvalues are second derivatives of the function, and known only where w_bar
 is constant.
+
+A function of eigenvectors has a derivative if it does not change as vectors of equal eigenvalues are turned. The rules look whether its
+derivative along such a turn is 0, at the vectors at hand. At the vectors of a library it may be 0 by chance: those of a unit matrix are
+unit vectors, at which each single entry is largest or smallest. So where eigenvalues are equal, the vectors that are differentiated are
+turned by a fixed rotation that nothing else knows.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, Tracer, bottom, is_known, is_plain
+from diffsim.ad.ops import rounding
 from diffsim.ad.ops.elementwise import absolute, logical_not, where
 from diffsim.ad.ops.matrix import matmul, swap, symmetric
 from diffsim.ad.ops.reduction import pick, winners
@@ -26,7 +32,7 @@ _ROUNDING = 64
 def _equal(w: Any) -> Any:
     """Which pairs of different eigenvalues are equal within rounding."""
     w, n = bottom(w), w.shape[-1]
-    bound = n * np.finfo(w.dtype).eps * _largest(w)
+    bound = rounding.apart(n, w.dtype) * _largest(w)
     return (absolute(_columns(w) - _rows(w)) <= bound) & ~np.eye(n, dtype=bool)
 
 
@@ -52,11 +58,12 @@ def _gaps(w: Any) -> Any:
     return where(unlike, 1.0 / where(unlike, apart, 1.0), 0.0)
 
 
-def _left(x: Any, equal: Any) -> Any:
-    """Where, among pairs of equal eigenvalues, a matrix is not 0 within rounding, or may have a derivative."""
+def _left(x: Any, of: Any, equal: Any) -> Any:
+    """Where, among pairs of equal eigenvalues, a matrix is not 0 within rounding, or may have a derivative. `of`: it is made of sums of
+    products of these entries, which may cancel."""
     if isinstance(x, Tracer) and not x.abstract:
         return equal
-    bound = _ROUNDING * x.shape[-1] * np.finfo(x.dtype).eps * _largest(reshape(x, shape=(*x.shape[:-2], -1)))
+    bound = _ROUNDING * x.shape[-1] * rounding.unit(x.dtype) * _largest(reshape(of, shape=(*x.shape[:-2], -1)))
     return equal & logical_not(absolute(x) <= bound)
 
 
@@ -81,19 +88,19 @@ def _example(w: np.ndarray, pairs: np.ndarray) -> str:
 
 def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     w, v = out
-    inner = _turned(tangents[0], v)
-    turn = where(_left(inner, _equal(w)), np.nan, inner * _gaps(w))
-    return _diagonal(inner), matmul(v, turn)
+    inner, own = _turned(tangents[0], v), _turned(tangents[0], _own(w, v))
+    turn = where(_left(inner, tangents[0], _equal(w)), np.nan, inner * _gaps(w))
+    return _diagonal(own), matmul(v, turn)
 
 
 def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     (w_bar, v_bar), (w, v) = ct, out
-    bar = rebuilt(w_bar, args[0], w, v)
+    bar = rebuilt(w_bar, args[0], w, _own(w, v))
     if is_plain(v_bar) and not v_bar.any():
         return (bar,)
     inner = matmul(swap(v), v_bar)
     inner = (inner - swap(inner)) * 0.5
-    lost = _left(inner, _equal(w))
+    lost = _left(inner, v_bar, _equal(w))
     if not is_known(lost):
         return (bar + _turned_back(where(lost, np.nan, inner * _gaps(w)), v),)
     if lost.any():
@@ -105,12 +112,28 @@ def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return (bar + _turned_back(inner * _gaps(w), v),)
 
 
-def _eigh(a: Any) -> Any:
-    return tuple(np.linalg.eigh(a if np.iscomplexobj(a) else symmetric(a)))
+def _eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    w, v = np.linalg.eigh(symmetric(a))
+    equal = _equal(w)
+    return (w, v @ _turn(equal).astype(v.dtype)) if equal.any() else (w, v)
+
+
+def _own(w: Any, v: Any) -> Any:
+    """The vectors that NumPy gave, with which functions of eigenvalues alone are differentiated."""
+    pairs = _equal(w) if is_known(w) else None
+    return v if pairs is None or not pairs.any() else matmul(v, swap(_turn(pairs).astype(v.dtype)))
+
+
+def _turn(pairs: np.ndarray) -> np.ndarray:
+    """A rotation of the axes that form pairs, of which no entry is special (Cayley's form)."""
+    n = pairs.shape[-1]
+    some = np.random.default_rng(n).uniform(0.25, 0.75, (n, n))
+    skew = np.where(pairs, np.triu(some, 1) - np.triu(some, 1).T, 0.0)
+    return np.linalg.solve(np.eye(n) + skew, np.eye(n) - skew)
 
 
 eigh: Primitive = Primitive("eigh", _eigh, jvp=_eigh_jvp, vjp=_eigh_vjp, keeps=lambda wanted: ((True,), True), multiple=True)
-"""Eigenvalues and vectors of real symmetric matrices."""
+"""Eigenvalues and vectors of real symmetric matrices; of equal eigenvalues' vectors, others than NumPy's."""
 
 
 def _along(x: Any, args: Any, depends: bool) -> Any:
@@ -118,8 +141,8 @@ def _along(x: Any, args: Any, depends: bool) -> Any:
     d, _, w, v = args
     inner, plain = _turned(x, v), bottom(d)
     equal = _equal(w)
-    differ = absolute(_columns(plain) - _rows(plain)) > _ROUNDING * np.finfo(plain.dtype).eps * _largest(plain)
-    lost = _left(inner, equal if depends else equal & differ)
+    differ = absolute(_columns(plain) - _rows(plain)) > _ROUNDING * rounding.unit(plain.dtype) * _largest(plain)
+    lost = _left(inner, x, equal if depends else equal & differ)
     apart = _rows(d) - _columns(d)
     if not is_known(lost):
         return _turned_back(where(lost, np.nan, inner * (apart * _gaps(w))), v)

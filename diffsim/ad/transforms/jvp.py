@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from diffsim import arguments
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
@@ -56,6 +58,38 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         raise ShapeError("jvp expected primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
     leaves, tree = flatten(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
+    outermost, local.met = not local.depth, "" if not local.depth else local.met
+    found = _pushed(f, leaves, dots, tree, has_aux)
+    if outermost and local.met and not local.moving and _is_finite(found[:2]):
+        _require_unmoved(f, leaves, dots, tree, has_aux)
+    return found
+
+
+def _is_finite(tree: Any) -> bool:
+    return all(np.isfinite(dot).all() for dot in flatten(tree)[0] if getattr(dot, "dtype", None) is not None)
+
+
+def _require_unmoved(f: Callable[..., Any], leaves: Any, dots: Any, tree: Any, has_aux: bool) -> None:
+    """Raise if a tangent that met an infinite derivative was 0 by its value, and not because no moved input reaches it.
+
+    The function is run again. Its tangents are not 0 where a value depends on a moved input, whatever the partial derivatives are, and NaN
+    behind an infinite derivative of such a value. A choice cuts them off as it does tangents.
+    """
+    name, local.moving = local.met, True
+    try:
+        marks = [None if dot is None else (np.asarray(dot) != 0).astype(np.asarray(dot).dtype) for dot in dots]
+        found = _pushed(f, leaves, marks, tree, has_aux)[:2]
+    finally:
+        local.moving, local.met = False, ""
+    if not _is_finite(found):
+        raise DerivativeError(
+            f"the product of 0 and an infinite derivative of {name} is not defined, expected arguments at which it is; take a power in one "
+            "expression (sqrt(x)**2), choose with numpy.where what counts, or move off that argument"
+        )
+
+
+def _pushed(f: Callable[..., Any], leaves: Any, dots: Any, tree: Any, has_aux: bool) -> Any:
+    """Value and tangent, and what else the function returns."""
     trace = ForwardTrace()
     with running():
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Aval, Primitive, Trace, Tracer, aval, bind, ids, is_inexact
+from diffsim.ad.ops import roots
 from diffsim.errors import DerivativeError
 
 # reverse mode
@@ -106,6 +107,10 @@ class ReverseTrace(Trace):
                 plain = False
             primals.append(a)
             parents.append(node)
+        if primitive.outer and parents[0] is not None and parents[0].primitive in roots.ROOTS:
+            found = self._composed(primitive, primals, params, parents)
+            if found is not None:
+                return found
         wanted = tuple([p is not None for p in parents])
         if primitive.record is not None:
             out, pullback = primitive.record(primals, params, wanted)
@@ -122,6 +127,19 @@ class ReverseTrace(Trace):
             if not keep:
                 primals[k] = parents[k]
         return self._recorded(primitive, parents, primals, out if keeps_out else None, params, out, None)
+
+    def _composed(self, primitive: Primitive, primals: list[Any], params: dict[str, Any], parents: list[Node | None]) -> Any:
+        """A function of a root, whose derivative is taken for the argument of the root; None if it is not a known one."""
+        root, *others = parents
+        assert root is not None
+        if any(other is not None and other is not root for other in others):
+            return None
+        partials = roots.composed(primitive, root.primitive, root.args, primals, same=root in others)
+        if partials is None:
+            return None
+        out = bind(primitive, primals, params)
+        given = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
+        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, given, out))
 
     def _recorded(
         self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
@@ -140,14 +158,19 @@ class ReverseTrace(Trace):
 
 
 class ForwardTracer(Tracer):
-    """A value and its derivative along the direction of its trace."""
+    """A value and its derivative along the direction of its trace.
 
-    __slots__ = ("tangent",)
+    Attributes:
+        root: the primitive of which it is the value, its arguments and their tangents, if it is a root (see `diffsim.ad.ops.roots`).
+    """
 
-    def __init__(self, trace: ForwardTrace, primal: Any, tangent: Any) -> None:
+    __slots__ = ("root", "tangent")
+
+    def __init__(self, trace: ForwardTrace, primal: Any, tangent: Any, root: Any = None) -> None:
         self.trace = trace
         self.primal = primal
         self.tangent = tangent
+        self.root = root
 
 
 class ForwardTrace(Trace):
@@ -170,10 +193,26 @@ class ForwardTrace(Trace):
             return out
         if primitive.jvp is None:
             raise no_rule(primitive, "forward")
-        tangent = primitive.jvp(primals, tangents, out, params)
+        tangent = self._composed(primitive, args, primals, out) if primitive.outer else None
+        if tangent is None:
+            tangent = primitive.jvp(primals, tangents, out, params)
+        if primitive in roots.ROOTS and tangent is not None:
+            return ForwardTracer(self, out, tangent, (primitive, primals, tangents))
         if primitive.multiple:
             return tuple(o if t is None else ForwardTracer(self, o, t) for o, t in zip(out, tangent, strict=True))
         return out if tangent is None else ForwardTracer(self, out, tangent)
+
+    def _composed(self, primitive: Primitive, args: Sequence[Any], primals: list[Any], out: Any) -> Any:
+        """The tangent of a function of a root, by the derivative for the argument of the root; None if it is not a known one."""
+        first = args[0]
+        if not (isinstance(first, ForwardTracer) and first.trace is self and first.root is not None):
+            return None
+        mine = [a for a in args if isinstance(a, ForwardTracer) and a.trace is self]
+        if any(a is not first for a in mine):
+            return None
+        root, inner, tangents = first.root
+        partials = roots.composed(primitive, root, inner, primals, same=len(mine) > 1)
+        return None if partials is None else roots.along(partials, primals[0], inner, tangents, out)
 
 
 def no_rule(primitive: Primitive, mode: str) -> DerivativeError:

@@ -6,7 +6,8 @@ single entries of an array linear as well.
 
 Zero times infinity is NaN in a product of numbers, and 0 in a derivative: what a mask cut off has the cotangent 0, whatever the
 partial derivatives behind it. Rules need not look, as such a product leaves NaN in the result. Only then the sweep is repeated with
-rules in which zero wins (`local.zero_wins`). Pullbacks that are no rules see no NaN before that.
+rules in which zero wins (`local.zero_wins`). Pullbacks that are no rules see no NaN before that. A cotangent that is 0 although the result
+reads the entry (see `diffsim.ad.transforms.live`) does not win over the infinite derivative of a root or a kink: that raises.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from diffsim import buffers
 from diffsim.ad.core import Tracer, is_known, is_plain, local
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
+from diffsim.ad.transforms.live import LiveEntries
 from diffsim.ad.transforms.modes import VALUE, ForwardTracer, Node
 
 _add = buffers.reusing(np.add)
@@ -81,7 +83,7 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
         found = swept(seeds, inputs)
         if found is None or any(_has_nan(bar) or not is_known(bar) for bar in found):
             local.zero_wins = True
-            found = swept(seeds, inputs)
+            found = swept(seeds, inputs, LiveEntries(seeds) if is_known(*(ct for _, ct in seeds)) else None)
             assert found is not None
     finally:
         local.zero_wins = outer
@@ -101,14 +103,24 @@ def _has_nan(bar: Any) -> bool:
     return bar is not None and bool(bar != bar)
 
 
-def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[Any] | None:
-    """The cotangents of inputs; None where a pullback would be given NaN and zeros do not win yet."""
-    errors = np.geterr()
-    with np.errstate(all="ignore"):
-        return _visited(seeds, inputs, errors)
+def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: LiveEntries | None = None) -> list[Any] | None:
+    """The cotangents of inputs; None where a pullback would be given NaN and zeros do not win yet.
+
+    Args:
+        seeds: nodes with their cotangents.
+        inputs: leaves.
+        live: what is read of the value of each node, if zeros win and it is known.
+    """
+    errors, outer = np.geterr(), (local.live, local.sweeping)
+    local.sweeping = True
+    try:
+        with np.errstate(all="ignore"):
+            return _visited(seeds, inputs, errors, live)
+    finally:
+        local.live, local.sweeping = outer
 
 
-def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any) -> list[Any] | None:
+def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: LiveEntries | None) -> list[Any] | None:
     pending: dict[int, Any] = {}  # id of a node -> what has been added up, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
@@ -134,6 +146,7 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
                 heapq.heappush(heap, (-operation.id, operation))
             pending[operation.id][node.params["index"]] = found.value
             continue
+        local.live = None if live is None else live.of(node)
         bars = _pull(node, found, errors)
         if bars is None:
             return None
