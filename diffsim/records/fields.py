@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.arguments import path_of
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
 from diffsim.records.dimensions import Dimension, by_name, dimensions_of, matched, settled
@@ -92,7 +93,7 @@ def read_field(
         assert isinstance(bay, ds.records.Gridded) and bay.values[0].tolist() == [4, 5, 6]
         assert bay.coordinates[1].tolist() == [10, 15, 20]
     """
-    path = Path(path).expanduser()
+    path = path_of("path", path)
     require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     asked = Asked(tuple(axes), tuple(coordinates), None if order is None else tuple(order), units_of(axes, tuple(units)))
     found = _read(path, key, asked, shape)

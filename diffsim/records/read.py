@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from diffsim.arguments import path_of
 from diffsim.errors import DataError
 from diffsim.messages import path_shown
 from diffsim.records.arrays import records_of
@@ -50,7 +51,7 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
         (records,) = ds.records.read_records("gauges.npz")
         assert records.values.shape == (2, 2) and records.times[1] == 60
     """
-    path, layout = Path(path).expanduser(), layout or Layout()
+    path, layout = path_of("path", path), layout or Layout()
     kind = path.suffix.lower()
     require_file(path, (*ARRAYS, *CSV, *SEGY, *RAW))
     if kind in CSV:

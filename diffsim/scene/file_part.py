@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.arguments import path_of
 from diffsim.errors import DataError, SceneError
 from diffsim.messages import cut, path_shown
 from diffsim.records.checks import ALIKE, OUTSIDE, fill_value, require_share
@@ -123,7 +124,7 @@ def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[in
 
 def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
-    key, path, own = place.key, Path(part.path).expanduser(), place.given
+    key, path, own = place.key, path_of("path", part.path), place.given
     shape = _in_file(part.axes, own.axes, own.shape)
     turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
     try:

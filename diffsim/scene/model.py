@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from diffsim.arguments import path_of
 from diffsim.errors import ReadOnlyError, SceneError
 from diffsim.messages import name_shown, path_shown, shown
 from diffsim.records.clock import is_date
@@ -135,7 +136,8 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     Raises:
         ValueError: it is not below the folder that may be read.
     """
-    path = str(Path(name).expanduser()) if folder is None else str(folder / Path(name).expanduser())
+    own = path_of("path", name)
+    path = str(own if folder is None else folder / own)
     if below is None:
         return path
     found = Path(path).resolve()
