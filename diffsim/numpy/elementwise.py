@@ -164,7 +164,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     held = a if low is None else maximum(a, low)
     held = held if high is None else minimum(held, high)
-    return asarray(a, copy=True) if held is a else held
+    return positive(asarray(a)) if held is a else held
 
 
 @outside(np)
