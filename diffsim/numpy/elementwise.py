@@ -214,6 +214,9 @@ def sinc(x: Any) -> Any:
     return either(near, 1.0 + series, sin(apart) / apart)
 
 
-def root_or_zero(x: Any, exponent: float = 0.5) -> Any:
+def root_or_zero(x: Any, exponent: Any = 0.5) -> Any:
     """`x ** exponent`, whose derivative is 0 (not infinite) where x is 0: norms and standard deviations."""
-    return wrap(ew.root_or_zero(core(x), exponent))
+    if isinstance(exponent, (int, float)):
+        return wrap(ew.root_or_zero(core(x), exponent))
+    none = x == 0  # the exponent has a derivative too
+    return either(none, 0.0, where(none, 1.0, x) ** exponent)

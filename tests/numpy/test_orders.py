@@ -16,7 +16,8 @@ from .orders import FORMS, KEYS, NAMES, SHAPES, both, functions, orders, places
 KNOWN: list[tuple[str, str, dict[str, Any]]] = [
     ("block", "x", {}), ("block", "[x]", {}), ("block", "[[x, x], [x, x]]", {}),
     ("quantile", "x, 0.3", {"axis": 0}), ("quantile", "x, [0.2, 0.7]", {"axis": 1}),
-    ("percentile", "x, 0.3", {"axis": 1, "keepdims": True}), ("median", "x", {"axis": 0}), ("dot", "x, 0.3", {}), ("inner", "x, 0.3", {}), ("clip", "x", {}),
+    ("percentile", "x, 0.3", {"axis": 1, "keepdims": True}), ("median", "x", {"axis": 0}),
+    ("dot", "x, 0.3", {}), ("inner", "x, 0.3", {}), ("clip", "x", {}),
 ]  # fmt: skip
 """Calls whose results once lay otherwise, and calls like them."""
 

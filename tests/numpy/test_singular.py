@@ -198,3 +198,9 @@ def test_a_factor_of_zero_that_is_another_input_cuts_off_a_first_derivative_alon
         ds.jvp(lambda u: ds.grad(f, 1)(u, h), (u,), (np.ones(2),))
     with pytest.raises(DerivativeError, match="0 and an infinite derivative of sqrt"):
         ds.grad(lambda z: z[0] * dn.sqrt(z[1]))(np.zeros(2))
+
+
+def test_the_order_of_a_norm_has_a_derivative() -> None:
+    x = np.array([0.5, -1.5, 2.0])
+    ds.check_grads(lambda x, p: dn.linalg.norm(x, p), (x, 2.5))
+    assert ds.grad(lambda p: dn.linalg.norm(x, p))(2.5) < 0
