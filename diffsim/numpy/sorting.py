@@ -48,7 +48,8 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 @outside(np)
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """Quantiles, interpolated linearly between sorted entries; NaN among entries makes them NaN."""
-    return _quantile(a, q, axis, method, keepdims, in_rows)
+    alike = lambda found: as_copied(found, q) if len(shape(q)) > 1 and shape(found) == shape(q) else in_rows(found)  # noqa: E731
+    return _quantile(a, q, axis, method, keepdims, alike)
 
 
 def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, laid: Callable[[Any], Any]) -> Any:
