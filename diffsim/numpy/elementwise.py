@@ -184,7 +184,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     held = a if low is None else maximum(a, low)
     held = held if high is None else minimum(held, high)
-    return asarray(a, copy=True) if held is a else held
+    return positive(asarray(a)) if held is a else held
 
 
 @outside(np)
@@ -234,6 +234,9 @@ def sinc(x: Any) -> Any:
     return either(near, 1.0 + series, sin(apart) / apart)
 
 
-def root_or_zero(x: Any, exponent: float = 0.5) -> Any:
+def root_or_zero(x: Any, exponent: Any = 0.5) -> Any:
     """`x ** exponent`, whose derivative is 0 (not infinite) where x is 0: norms and standard deviations."""
-    return wrap(ew.root_or_zero(core(x), exponent))
+    if isinstance(exponent, (int, float)):
+        return wrap(ew.root_or_zero(core(x), exponent))
+    none = x == 0  # the exponent has a derivative too
+    return either(none, 0.0, where(none, 1.0, x) ** exponent)

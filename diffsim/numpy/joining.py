@@ -103,7 +103,7 @@ def block(arrays: Any) -> Any:
         a = asarray(x)
         return a[(None,) * (rank - a.ndim) + (...,)]
 
-    return asarray(build(arrays, levels), copy=True)
+    return asarray(build(arrays, levels), copy=True, order="K" if levels else "C")
 
 
 @outside(np)

@@ -54,7 +54,7 @@ def dot(a: Any, b: Any) -> Any:
     """Sum over the last axis of `a` and the last but one of `b`; a product for numbers."""
     x, y = value_of(a), value_of(b)
     if not x.ndim or not y.ndim:
-        return in_rows(multiply(a, b)) if x.ndim or y.ndim else multiply(a, b)
+        return in_rows(multiply(a, b)) if max(x.ndim, y.ndim) in (1, 2) else multiply(a, b)
     if x.ndim <= 2 and y.ndim <= 2:
         return matmul(a, b)
     return tensordot(a, b, ([x.ndim - 1], [max(y.ndim - 2, 0)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
 from diffsim.numpy.creation import asarray
 from diffsim.numpy.decisions import argpartition, argsort
-from diffsim.numpy.dispatch import as_copied, as_number, axes_of, outside, plain, value_of
+from diffsim.numpy.dispatch import as_copied, as_number, axes_of, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.indexing import take, take_along_axis
 from diffsim.numpy.reductions import mean, merged
@@ -47,6 +48,12 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 @outside(np)
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """Quantiles, interpolated linearly between sorted entries; NaN among entries makes them NaN."""
+    alike = lambda found: as_copied(found, q) if len(shape(q)) > 1 and shape(found) == shape(q) else in_rows(found)  # noqa: E731
+    return _quantile(a, q, axis, method, keepdims, alike)
+
+
+def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, laid: Callable[[Any], Any]) -> Any:
+    """Quantiles; `laid` puts them in order in memory."""
     if method != "linear":
         raise DerivativeError(f"method = {method!r} of quantile is not differentiable here, expected 'linear'")
     rows, full = merged(value_of(a), axis)
@@ -64,6 +71,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     lost = np.isnan(plain(ordered)[..., -1])
     found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found
     found = moveaxis(found, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else found
+    found = laid(found)
     return reshape(found, (*low.shape, *full)) if keepdims else wrap(as_number(core(found)))
 
 
@@ -81,4 +89,4 @@ def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     axes_of(axis, len(shape(a)))  # unlike a sum, it refuses an axis of a number
     if 0 in shape(a):
         return mean(a, axis, keepdims=keepdims)  # NaN, or no entries
-    return quantile(a, 0.5, axis, keepdims=keepdims)
+    return _quantile(a, 0.5, axis, "linear", keepdims, lambda found: found)

@@ -198,3 +198,39 @@ def test_a_factor_of_zero_that_is_another_input_cuts_off_a_first_derivative_alon
         ds.jvp(lambda u: ds.grad(f, 1)(u, h), (u,), (np.ones(2),))
     with pytest.raises(DerivativeError, match="0 and an infinite derivative of sqrt"):
         ds.grad(lambda z: z[0] * dn.sqrt(z[1]))(np.zeros(2))
+
+
+def test_the_order_of_a_norm_has_a_derivative() -> None:
+    x = np.array([0.5, -1.5, 2.0])
+    ds.check_grads(lambda x, p: dn.linalg.norm(x, p), (x, 2.5))
+    assert ds.grad(lambda p: dn.linalg.norm(x, p))(2.5) < 0
+
+
+SMOOTH: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "norm": (lambda x: dn.linalg.norm(x) ** 2, lambda x: x @ x),
+    "norm to the fourth": (lambda x: dn.linalg.norm(x) ** 4, lambda x: (x @ x) ** 2),
+    "bell": (lambda x: dn.exp(-dn.square(dn.linalg.norm(x))), lambda x: dn.exp(-(x @ x))),
+    "hypot": (lambda x: dn.hypot(x[0], x[1]) ** 2, lambda x: x[0] ** 2 + x[1] ** 2),
+    "abs of complex numbers": (lambda x: dn.sum(dn.abs(x * (1.0 + 2.0j)) ** 2), lambda x: 5 * (x @ x)),
+    "std": (lambda x: dn.std(x) ** 2, lambda x: dn.var(x)),
+    "roots": (lambda x: dn.sum(dn.sqrt(x) ** 2 + dn.cbrt(x) ** 3 + (x**0.25) ** 8), lambda x: dn.sum(2 * x + x * x)),
+    "logarithms": (lambda x: dn.sum(dn.exp(dn.log(x)) + dn.exp2(dn.log2(x)) + dn.expm1(dn.log1p(x))), lambda x: 3 * dn.sum(x)),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_powers_of_roots_have_the_derivatives_of_the_smooth_function(name: str) -> None:
+    f, smooth = SMOOTH[name]
+    v = np.array([1.0, -2.0, 0.5])
+    for x in (np.zeros(3), np.array([0.0, 0.7, 1.2])):
+        np.testing.assert_allclose(ds.grad(f)(x), ds.grad(smooth)(x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ds.jvp(f, (x,), (v,))[1], ds.jvp(smooth, (x,), (v,))[1], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ds.hessian(f)(x), ds.hessian(smooth)(x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ds.vjp(ds.grad(f), x)[1](v)[0], ds.hvp(smooth, x, v), rtol=1e-12, atol=1e-12)
+
+
+def test_a_product_of_a_root_with_itself_is_a_power_and_of_two_roots_is_refused() -> None:
+    assert (ds.hessian(lambda x: dn.sum((r := dn.abs(x)) * r))(np.zeros(2)) == 2 * np.eye(2)).all()
+    with pytest.raises(DerivativeError, match="the second derivative at a kink"):
+        ds.hessian(lambda x: dn.sum(dn.abs(x) * dn.abs(x)))(np.zeros(2))
