@@ -146,7 +146,7 @@ def test_inputs_are_copied_before_a_reverse_sweep() -> None:
     xarray = pytest.importorskip("xarray")
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((3,), 1.0), 0.1), precision="f64")
     given = {"kappa": xarray.DataArray(np.array([0.5, 0.4, 0.3]), dims="x"), "T": np.array([280.0, 290.0, 300.0])}
-    solution, pullback = rod.vjp(given, 4, checkpoint=2)
+    _, pullback = rod.vjp(given, 4, checkpoint=2)
     ones = ds.Solution(final={"T": np.ones(3)})
     wanted = pullback(ones)["kappa"]
     given["kappa"][...] = 9.0
