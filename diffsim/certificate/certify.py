@@ -148,10 +148,18 @@ class _Checked:
         size = max(abs(slope), float(np.linalg.norm(np.concatenate(parts))))
         rounding = EPS * float(np.linalg.norm(np.concatenate([(self.stored[n] * self.point[n]).ravel() for n in moves.fields])))
         path = Path(lambda h: self._along(h, moves), self.value, slope, size, 1.0, moves.back, rounding)
+        path.elsewhere = lambda h: self._slope_at(h, moves)
         return Direction(label, tuple(moves.fields), path, needed)
 
+    def _slope_at(self, h: float, moves: Moves) -> float:
+        gradient = self.simulation.value_and_grad(self.loss, self._there(h, moves), self.steps)[1]
+        return sum(float((gradient[name] * move).sum()) for name, move in moves.fields.items())
+
+    def _there(self, h: float, moves: Moves) -> dict[str, Array]:
+        return self.point | {name: self.point[name] + h * move for name, move in moves.fields.items()}
+
     def _along(self, h: float, moves: Moves) -> float:
-        there = self.point | {name: self.point[name] + h * move for name, move in moves.fields.items()}
+        there = self._there(h, moves)
         return value_and_cotangents(self.loss, self.simulation.run(there, self.steps))[0]
 
 

@@ -33,6 +33,7 @@ class Path:
         back: whether steps below 0 are admissible too.
         rounding: what the round-off of the point itself makes of the loss, absolute.
         noise: round-off of the loss, absolute; None: not measured yet.
+        elsewhere: h -> the derivative of the loss there, by the gradient at that point; None: not known.
         refused: why the loss could not be computed, where it last could not.
     """
 
@@ -44,6 +45,7 @@ class Path:
     back: bool = True
     rounding: float = 0.0
     noise: float | None = None
+    elsewhere: Callable[[float], float] | None = None
     refused: str = "the loss is not finite"
     _known: dict[float, float] = field(default_factory=dict)
 
@@ -63,7 +65,9 @@ class Path:
 
     def turned(self) -> Path:
         """The same line, walked the other way."""
-        return Path(lambda h: self.loss(-h), self.value, -self.slope, self.size, self.largest, True, self.rounding, self.noise)
+        there = self.elsewhere
+        turned = None if there is None else lambda h: -there(-h)
+        return Path(lambda h: self.loss(-h), self.value, -self.slope, self.size, self.largest, True, self.rounding, self.noise, turned)
 
     def _computed(self, h: float) -> float:
         if h < 0 and not self.back:

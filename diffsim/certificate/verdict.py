@@ -8,6 +8,7 @@ from diffsim.certificate.line import Line, cannot_judge
 from diffsim.certificate.path import Path, round_off, walkable
 from diffsim.certificate.sides import Side, side
 from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor, taylor
+from diffsim.errors import DiffsimError
 
 SURE = 10.0
 """Two slopes differ if they do by more than this many of their errors."""
@@ -15,6 +16,16 @@ AGREES = 1e-8
 """Relative difference of two slopes that are called equal, however exact both are."""
 BLUNT = 1e-4
 """Slopes by differences that are not known to this share of the gradient's own judge nothing but gross errors."""
+
+
+BESIDE = 1e-4
+"""A step to a point close by, as a share of the longest: far above round-off, and the slope changes little."""
+NEARLY = 0.1
+"""The gradients close by are right if they leave at most this share of the error at the point."""
+FLAT = (
+    "; the gradients close to this point give the slope of the loss, so the point lies on a kink that hides from both sides, as a limiter "
+    "has it at a flat state, a lake at rest; take the limiter van_albada(eps), or move the point"
+)
 
 
 def judge(label: str, path: Path) -> list[Line]:
@@ -76,7 +87,8 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
         where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
         nearest = abs(low if path.slope < low else high)
         share = outside / (nearest if nearest > tolerance else outside)
-        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
+        why = FLAT if _right_beside(path, 0.5 * (low + high), outside) else ""
+        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %{why}")
     if kink:
         return cannot_judge(
             name,
@@ -84,6 +96,19 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
             "or give other `directions`",
         )
     return _agreed(label, path, found, 0.5 * (low + high), tolerance)
+
+
+def _right_beside(path: Path, slope: float, apart: float) -> bool:
+    """Whether the gradients close to the point, on both sides, give the slope that the gradient at the point does not give."""
+    if path.elsewhere is None:
+        return False
+    h = BESIDE * path.largest
+    try:
+        with np.errstate(all="ignore"):
+            found = [path.elsewhere(h), path.elsewhere(-h)] if path.back else [path.elsewhere(h)]
+    except (DiffsimError, ArithmeticError):
+        return False
+    return all(abs(one - slope) <= NEARLY * apart for one in found)
 
 
 def _below(path: Path) -> Side:

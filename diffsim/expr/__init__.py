@@ -22,7 +22,7 @@ from diffsim.expr.functions import (
     where,
 )
 from diffsim.expr.graph import OPERATIONS, Graph, Node
-from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_leer, weno5
+from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_albada, van_leer, weno5
 from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
 from diffsim.expr.reductions import max, mean, min, sum
 from diffsim.expr.symbol import Symbol
@@ -67,6 +67,7 @@ __all__ = [
     "superbee",
     "tan",
     "tanh",
+    "van_albada",
     "van_leer",
     "weno5",
     "where",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -73,6 +74,12 @@ class BatchOrder(Protocol):
     def of(self, number: int) -> IntArray:
         """The parts of an evaluation; the first evaluation is 0."""
         ...
+
+
+LEAST = 1e-290
+"""Numbers below it lack digits, or their differences do."""
+USUAL = 240
+"""Exponents of 2 up to which squares and products of values and gradients stay in the range of f64, and their inverses."""
 
 
 class Evaluator:
@@ -183,3 +190,45 @@ class Evaluator:
             under_way,
             None if self.accepted is None else self.accepted.x.copy(),
         )
+
+
+class Scaled(Evaluator):
+    """The same objective times a power of two, which alters no digit, for methods that square values and gradients.
+
+    Args:
+        evaluate: the objective as it is.
+        exponent: of the power of two by which it is divided.
+    """
+
+    def __init__(self, evaluate: Evaluator, exponent: int) -> None:
+        self._evaluate_there, self._exponent = evaluate, exponent
+
+    def __call__(self, x: Array) -> Point:
+        """The scaled evaluation at x. What would overflow is as large as a number may be."""
+        point = self._evaluate_there(x)
+        return Point(point.x, float(self._divided(np.float64(point.value))), self._divided(point.gradient))
+
+    def product(self, x: Array, v: Array, hessian: Callable[[Array], Any]) -> npt.NDArray[np.float64]:
+        """The scaled product of the Hessian at x with v."""
+        return self._divided(self._evaluate_there.product(x, v, hessian))
+
+    def _divided(self, values: Any) -> Any:
+        with np.errstate(over="ignore", under="ignore"):
+            return np.nan_to_num(np.ldexp(values, -self._exponent))
+
+
+def scaled(evaluate: Evaluator, start: Point) -> Evaluator:
+    """The objective itself, or scaled where its gradient at the start is so large or small that its square leaves the range of f64.
+
+    Raises:
+        ParameterError: value or gradient at the start are so small that they lack digits.
+    """
+    steepest = float(np.max(np.abs(start.gradient)))
+    for name, size in (("value", abs(start.value)), ("gradient", steepest)):
+        if 0.0 < size < LEAST:
+            raise ParameterError(
+                f"objective: expected a {name} of at least {LEAST:g} at the start, or 0, got {size:.3g}, for which f64 lacks digits; "
+                "multiply the objective by a constant, such as 1e300"
+            )
+    exponent = math.frexp(steepest)[1]
+    return evaluate if abs(exponent) <= USUAL else Scaled(evaluate, exponent)

@@ -12,7 +12,7 @@ from scipy.optimize import Bounds
 from diffsim.arguments import function, instance, number, one_of, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.adam import Adam
-from diffsim.optimize.evaluation import Evaluator, Objective, Point
+from diffsim.optimize.evaluation import Evaluator, Objective, Point, scaled
 from diffsim.optimize.journal import Journal
 from diffsim.optimize.lbfgsb import minimise_lbfgsb
 from diffsim.optimize.method import Box, Limits, Method, Reason, Stop, make_box
@@ -116,7 +116,8 @@ def minimise(
         NonFiniteError: A value or gradient is not finite; has the last good x. A DivergenceError.
         JournalError: The journal's evaluations are not those of this run.
         ShapeError: x0, bounds or gradient do not fit.
-        ParameterError: Any other argument outside what it may be.
+        ParameterError: Any other argument outside what it may be, or an objective whose value or gradient at the start is so small that
+            f64 lacks digits for it.
 
     Example:
         import numpy as np
@@ -157,7 +158,8 @@ def minimise(
     if history[0].gradient_norm == 0.0:
         stop = Stop("gradient", True, "the gradient is zero at the start, along every direction that the bounds leave open")
     else:
-        stop = chosen(evaluate, start, box, limits, accept)
+        view = scaled(evaluate, start)
+        stop = chosen(view, view(start.x), box, limits, accept)
     end = _accepted(evaluate)
     return Result(end.x.copy(), end.value, end.gradient.copy(), history, stop.message, stop.converged, stop.reason)
 

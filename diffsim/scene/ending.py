@@ -83,6 +83,11 @@ def _nothing_gained(scene: Description, losses: Sequence[float], compared: Colle
         if tolerance
         else "nothing more was gained"
     )
+    if tolerance and losses[0] - losses[-1] <= tolerance * done * abs(losses[0]):
+        return (
+            f"{begin}, and the whole search gained nothing: a change of the unknowns by their scale hardly changes the loss; raise "
+            "unknowns.*.scale to the size of a change that the data ask for, or check the size of the data"
+        )
     count = resting(losses)
     if count:
         return f"{begin}, and the last {count} of {done} lowered it by less than {100 * LITTLE:g} %{_further(scene, compared)}"

@@ -11,6 +11,7 @@ from diffsim.records.checks import share_within
 from diffsim.scene.absorbed import absorbed
 from diffsim.scene.assemble import Problem
 from diffsim.scene.completed import dominant
+from diffsim.scene.fields import boxes, gaussians
 from diffsim.scene.mutes import offsets
 
 FAR = 5.0
@@ -23,7 +24,7 @@ LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
 
 def notes_of(problem: Problem) -> list[str]:
     """A line for each note."""
-    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem), *outside(problem)]
+    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem), *outside(problem), *poor_data(problem)]
 
 
 def outside(problem: Problem) -> Iterator[str]:
@@ -51,6 +52,26 @@ def beside(problem: Problem) -> Iterator[str]:
                 "is one), whose records depend on the grid and outweigh all others; leave them out, such as by "
                 f"offset = [{FAR * cell:g}, 1.0e6]"
             )
+
+
+def poor_data(problem: Problem) -> Iterator[str]:
+    """Lines for data of a truth that say little: noise above the signal, a longer time step, and parts of fields that no cell has."""
+    truth = problem.scene.truth
+    if truth is None:
+        return
+    if truth.noise > 1:
+        yield f"truth.noise: the noise is {truth.noise:g} times the signal, which it hides; lower it to 0.1, say"
+    if (truth.dt_factor or 0.0) > 1:
+        yield (
+            f"truth.dt_factor: the data are computed with {truth.dt_factor:g} times the time step of the run, so they have its error; "
+            "leave it out"
+        )
+    for name, model in truth.fields.items():
+        place = problem.setup.place(name, f"truth.fields.{name}")
+        for kind, build in (("gaussians", gaussians), ("boxes", boxes)):
+            for number, part in enumerate(getattr(model, kind)):
+                if not np.any(build((part,), place)):
+                    yield f"truth.fields.{name}.{kind}[{number}]: it lies outside of the grid, where it changes no cell; move it inside"
 
 
 def coarse(problem: Problem) -> Iterator[str]:

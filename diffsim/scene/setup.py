@@ -444,7 +444,7 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
     dtype = setup.simulation.dtype
     for name, values in inputs.items():
         largest = float(np.max(np.abs(values)))
-        if largest > np.finfo(dtype).max:
+        if largest > float(np.finfo(dtype).max):  # as f64: NumPy would make the other one an f32, and warn
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
     given = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))

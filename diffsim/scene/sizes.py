@@ -100,9 +100,13 @@ def fine_steps(scene: Description, truth: Truth) -> int:
         truth: its truth.
 
     Raises:
-        SceneError: there are too many.
+        SceneError: there are too many, or their time step is longer than the run.
     """
     factor = truth.dt_factor or truth.refine**-scene.equation.of.stable_dt_power
+    if factor > scene.time.count:
+        raise SceneError(
+            f"truth.dt_factor: expected at most {scene.time.count}, the time steps of the run, found {factor:g}; lower it, or leave it out"
+        )
     if scene.time.count / factor > MOST:
         raise SceneError(f"truth.dt_factor: expected at most {MOST:g} steps, found {scene.time.count / factor:g}; raise it")
     return math.ceil(scene.time.count / factor - 1e-9) or 1

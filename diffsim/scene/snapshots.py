@@ -115,4 +115,5 @@ def _small(values: Array, plane: Plane | None, block: int) -> Array:
         first = np.arange(0, n, block)
         lengths = np.diff(np.append(first, n)).reshape([-1 if other == axis else 1 for other in range(flat.ndim)])
         found = np.add.reduceat(found, first, axis=axis) / lengths
-    return found.astype(np.float32)
+    with np.errstate(over="ignore"):  # what f32 cannot hold is infinite in a picture
+        return found.astype(np.float32)

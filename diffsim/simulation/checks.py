@@ -59,6 +59,10 @@ def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
         )
 
 
+LEAST_F32 = float(np.finfo(np.float32).tiny)
+"""Kernels take smaller numbers of f32 for 0."""
+
+
 def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callable[[str, str], Meaning]) -> Solution:
     """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite.
 
@@ -84,6 +88,11 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
             if not np.isfinite(array).all():
                 raise DivergenceError(
                     f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
+                )
+            if made[name].dtype == np.float32 and 0.0 < float(np.abs(array).max(initial=0.0)) < LEAST_F32:
+                raise ParameterError(
+                    f"cotangent of {what} {name}: expected numbers of at least {LEAST_F32:g} somewhere, got at most "
+                    f"{float(np.abs(array).max()):.3g}, which f32 holds as 0; multiply the loss by a constant, or take precision = 'f64'"
                 )
             getattr(found, what)[name] = array
     return found

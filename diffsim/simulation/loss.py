@@ -11,6 +11,7 @@ from diffsim.ad.arrays.array import Array
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.arguments import number, shown
 from diffsim.errors import DerivativeError, ParameterError
+from diffsim.simulation.checks import LEAST_F32
 from diffsim.simulation.solution import Solution
 
 Loss: TypeAlias = Callable[[Solution], Any]
@@ -43,7 +44,7 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
         refused = error
     else:
         if numbers:
-            return float(value), pullback(np.ones((), numbers[0]))[0]
+            return float(value), _within_range(float(value), pullback(np.ones((), numbers[0]))[0])
     given = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
     if isinstance(refused, DerivativeError) and isinstance(given, (int, float, np.number)):
         raise refused
@@ -53,6 +54,17 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
             "latter a diffsim.Solution; return one of these"
         ) from refused
     return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]
+
+
+def _within_range(value: float, cotangents: Solution) -> Solution:
+    """The cotangents, unless all of them are 0 because f32 has no numbers as small as the loss."""
+    bars = [np.asarray(bar) for part in (cotangents.final, cotangents.traces) for bar in part.values()]
+    if 0.0 < abs(value) < LEAST_F32 and any(bar.dtype == np.float32 for bar in bars) and not any(np.any(bar) for bar in bars):
+        raise ParameterError(
+            f"loss: expected a value of at least {LEAST_F32:.3g} for a simulation in f32, got {value:.3g}, whose derivatives f32 holds as "
+            "0; multiply the loss by a constant, or build the simulation with precision='f64'"
+        )
+    return cotangents
 
 
 class _Named(dict[str, Any]):

@@ -79,6 +79,8 @@ def test_a_tolerance_that_is_reached():
     )
     falls = ending(scene(ACOUSTIC, stage=[{"tolerance": 0.01}]), "value", history(FAST), [], "f64")
     assert falls.endswith("(stage[0].tolerance), but by 50 % of what was left; a lower stage[0].tolerance goes on")
+    nothing = ending(scene(ACOUSTIC), "value", history([1.0, 1.0 - 1e-12]), [], "f64")
+    assert "and the whole search gained nothing" in nothing and "raise unknowns.*.scale" in nothing
     assert ending(scene(ACOUSTIC, optimise__tolerance=0.0), "value", history([1.0, 1.0]), [], "f64") == "nothing more was gained"
 
 

@@ -1,0 +1,99 @@
+"""Numbers of a scene beyond any use: each is refused by name, noted, or gives what a search should give."""
+
+from __future__ import annotations
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diffsim as ds
+from diffsim.errors import DiffsimError
+from tests.scene.mutations import at, full, places
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
+
+BASES = {"acoustic": ACOUSTIC, "heat": HEAT, "wave": WAVE, "driven": DRIVEN}
+VALUES = (1e300, 1e50, 1e12, 1e-12, 1e-50, 1e-300, 5e-324, -1e12, -1e300)
+HARMLESS = {"seed", "tolerance", "resume", "steps", "epsilon", "at_least", "at_most"}
+"""Keys whose extremes ask for nothing wrong: a search that ends later or sooner, and an acceptance that fails."""
+
+
+def base(name: str) -> dict[str, Any]:
+    found = full(BASES[name])
+    found.pop("data", None)
+    found["optimise"]["iterations"] = 2
+    return found
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def cases() -> list[tuple[str, tuple[Any, ...], float]]:
+    found = []
+    for name in BASES:
+        tables = base(name)
+        for path in places(tables):
+            number = at(tables, path)
+            if is_number(number):
+                found += [(name, path, value) for value in VALUES if isinstance(number, float) or abs(value) >= 1]
+    return random.Random(5).sample(found, len(found))
+
+
+def changed(name: str, path: tuple[Any, ...], value: float) -> dict[str, Any]:
+    tables = copy.deepcopy(base(name))
+    at(tables, path[:-1])[path[-1]] = int(value) if isinstance(at(tables, path), int) else value
+    return tables
+
+
+def outcome(name: str, path: tuple[Any, ...], value: float) -> str:
+    """What becomes of a scene: "refused", "noted", "works", or what is wrong."""
+    key = next(each for each in reversed(path) if isinstance(each, str))
+    try:
+        found = ds.Scene(**changed(name, path, value)).run()
+    except (DiffsimError, MemoryError) as error:
+        said = str(error)
+        return "refused" if "; " in said or "\n" in said else f"no remedy: {said}"
+    except Warning as error:
+        return f"warns: {error}"
+    usual = set(usual_notes(name))
+    if key in HARMLESS or any(note not in usual for note in found.notes):
+        return "noted"
+    begin, end = found.losses
+    if end < 0.999 * begin or found.stopped.startswith("no lower loss") or "the whole search gained nothing" in found.stopped:
+        return "works"  # or says by how much it did not
+    return f"silent: {begin} -> {end}, {found.stopped}"
+
+
+_usual: dict[str, tuple[str, ...]] = {}
+
+
+def usual_notes(name: str) -> tuple[str, ...]:
+    if name not in _usual:
+        _usual[name] = ds.Scene(**base(name)).run().notes
+    return _usual[name]
+
+
+@pytest.mark.parametrize("most", [40, pytest.param(None, marks=pytest.mark.slow)])
+def test_no_extreme_passes_in_silence(most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = {case: outcome(*case) for case in cases()[:most]}
+    wrong = {case: what for case, what in found.items() if what not in ("refused", "noted", "works")}
+    assert not wrong, "\n".join(f"{'.'.join(map(str, path))} = {value} of {name}: {what}" for (name, path, value), what in wrong.items())
+    assert len(found) >= 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dt_factor": 1e12}, "truth.dt_factor: expected at most 24, the time steps of the run, found 1e+12; lower it"),
+        ({"dt_factor": 24.5}, "truth.dt_factor: expected at most 24"),
+    ],
+)
+def test_data_of_no_step_are_refused(changes: dict[str, Any], said: str) -> None:
+    tables = base("acoustic")
+    tables["truth"] |= changes
+    with pytest.raises(DiffsimError, match=said.replace("+", r"\+")):
+        ds.Scene(**tables).run()
