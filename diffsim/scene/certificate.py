@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,13 @@ from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
 from diffsim.engine import backend
 from diffsim.errors import SceneError
+from diffsim.records.checks import OUTSIDE
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.completed import completed
 from diffsim.scene.domains import everywhere
+from diffsim.scene.model import Model
 from diffsim.scene.objective import Objective
+from diffsim.scene.parts import DataFile, Sampled
 from diffsim.scene.schema import Description
 from diffsim.scene.truth import observe
 from diffsim.typing import Array, IntArray
@@ -55,12 +59,24 @@ def _checked(scene: Description) -> _Checked:
     steps = scene.certificate.steps or run
     if steps > run:
         raise SceneError(f"certificate.steps: expected at most the {run} steps of the run, found {steps}; lower it")
-    shorter = scene.model_copy(update={"time": scene.time.model_copy(update={"steps": steps, "duration": None})})
+    shorter = _taking_parts(scene).model_copy(update={"time": scene.time.model_copy(update={"steps": steps, "duration": None})})
     precision = "f64" if "f64" in backend().precisions else "f32"
     data = assemble(scene, precision).setup.data if scene.data and steps < run else None  # checked against the whole run
     problem = assemble(shorter.model_copy(update={"checkpoint": type(scene.checkpoint)()}), precision, data=data)
     objective = Objective(problem, observe(shorter, problem.setup))
     return _Checked(problem, objective, np.random.default_rng(scene.seed), precision, scene.certificate.directions)
+
+
+def _taking_parts(part: Any) -> Any:
+    """A scene, or a part of one, whose series and wavelets may be longer than the run, since the run is shortened on purpose."""
+    if isinstance(part, (DataFile, Sampled)):
+        return part.model_copy(update={"allow": (*part.allow, OUTSIDE)})
+    if isinstance(part, Mapping):
+        return {key: _taking_parts(value) for key, value in part.items()}
+    if isinstance(part, Model):
+        given = {name: getattr(part, name) for name in type(part).model_fields if name in part.model_fields_set}
+        return part.model_copy(update={name: _taking_parts(value) for name, value in given.items()})
+    return part
 
 
 class _Checked:

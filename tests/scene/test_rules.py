@@ -407,7 +407,8 @@ def here(tmp_path: Path) -> Path:
 
 
 def from_file(path: Path, **changes: Any) -> Scene:
-    given = {"unknowns__lamp": None, "truth__fields__lamp": None, "fields__lamp": {"file": {"path": str(path)}}}
+    file = {"path": str(path), "allow": ["outside"]}
+    given = {"unknowns__lamp": None, "truth__fields__lamp": None, "fields__lamp": {"file": file}}
     return scene(DRIVEN, penalty=[], accept=[], **given, **changes)
 
 
@@ -424,6 +425,18 @@ def test_a_history_from_a_file(here: Path, length: int) -> None:
     np.testing.assert_allclose(inputs["lamp"], np.interp(times, 0.2 * np.arange(14), values[:14]), rtol=1e-12, atol=1e-12)
     shorter = from_file(here, certificate={"steps": 5})
     assert shorter.gradcheck().passed
+
+
+def test_a_history_of_which_the_run_takes_a_small_part_is_refused(here: Path) -> None:
+    np.save(here, np.ones(20))
+    fields = {"fields__lamp": {"file": {"path": str(here)}}, "unknowns__lamp": None, "truth__fields__lamp": None}
+    with pytest.raises(
+        SceneError, match=r'fields\.lamp\.file\.path: expected most time steps of .* found 14 of 20; .* allow = \["outside"\]'
+    ):
+        scene(DRIVEN, penalty=[], accept=[], **fields).problem("f64")
+    np.save(here, np.ones(15))
+    made = scene(DRIVEN, penalty=[], accept=[], **fields, certificate={"steps": 5})
+    assert made.gradcheck().passed  # the whole run takes enough of it
 
 
 def test_files_of_histories_that_do_not_fit(here: Path) -> None:
