@@ -88,7 +88,7 @@ def read_field(
 
         import diffsim as ds
 
-        Path("bay.asc").write_text("ncols 3\nnrows 2\nxllcenter 10\nyllcenter 50\ncellsize 5\n1 2 3\n4 5 6\n")
+        Path("bay.asc").write_text("ncols 3\\nnrows 2\\nxllcenter 10\\nyllcenter 50\\ncellsize 5\\n1 2 3\\n4 5 6\\n")
         bay = ds.records.read_field("bay.asc")
         assert isinstance(bay, ds.records.Gridded) and bay.values[0].tolist() == [4, 5, 6]
         assert bay.coordinates[1].tolist() == [10, 15, 20]

@@ -47,9 +47,9 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
 
         import diffsim as ds
 
-        np.savez("gauges.npz", values=[[0.0, 0.1], [0.2, np.nan]], times=[0.0, 60.0])
+        np.savez("gauges.npz", values=[[0.0, 0.1], [0.2, np.nan], [0.1, 0.0]], times=[0.0, 60.0, 120.0])
         (records,) = ds.records.read_records("gauges.npz")
-        assert records.values.shape == (2, 2) and records.times[1] == 60
+        assert records.values.shape == (3, 2) and records.times[1] == 60
     """
     path, layout = path_of("path", path), layout or Layout()
     kind = path.suffix.lower()

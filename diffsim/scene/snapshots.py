@@ -20,6 +20,8 @@ REST, ROBUST = 0.2, 0.99
 """After the last snapshot, at most this part of the largest value is left, both by this quantile of the magnitudes."""
 VALUES = 100_000
 """Numbers of all snapshots of an outcome, at most: 400 kB in f32."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of a picture."""
 
 
 def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Snapshots]:
@@ -115,5 +117,4 @@ def _small(values: Array, plane: Plane | None, block: int) -> Array:
         first = np.arange(0, n, block)
         lengths = np.diff(np.append(first, n)).reshape([-1 if other == axis else 1 for other in range(flat.ndim)])
         found = np.add.reduceat(found, first, axis=axis) / lengths
-    with np.errstate(over="ignore"):  # what f32 cannot hold is infinite in a picture
-        return found.astype(np.float32)
+    return np.clip(found, -LARGEST, LARGEST).astype(np.float32)  # the bits of what f32 can hold do not change

@@ -16,8 +16,8 @@ from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
 
 BASES = {"acoustic": ACOUSTIC, "heat": HEAT, "wave": WAVE, "driven": DRIVEN}
 VALUES = (1e300, 1e50, 1e12, 1e-12, 1e-50, 1e-300, 5e-324, -1e12, -1e300)
-HARMLESS = {"seed", "tolerance", "resume", "steps", "epsilon", "at_least", "at_most"}
-"""Keys whose extremes ask for nothing wrong: a search that ends later or sooner, and an acceptance that fails."""
+HARMLESS = {"seed", "tolerance", "resume", "steps", "epsilon", "at_least", "at_most", "weight"}
+"""Keys whose extremes ask for nothing wrong: another end of the search, an acceptance that fails, an answer by the penalty alone."""
 
 
 def base(name: str) -> dict[str, Any]:
