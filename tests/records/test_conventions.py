@@ -98,7 +98,7 @@ def write_field(path: Path, member: tuple[Any, ...]) -> None:
 
 
 def check_field(path: Path, member: tuple[Any, ...]) -> None:
-    words, _, place_unit, unit, way, mask = member
+    words, _, place_unit, _, way, mask = member
     write_field(path, member)
     found = field_on_grid(path, GRID, "m", method="linear")
     expected = truth(GRID.coordinates(0), GRID.coordinates(1))
@@ -136,7 +136,7 @@ OTHER_FIELDS = list(
 def write_other(path: Path, kind: str, turned: bool, unit: str) -> tuple[Path, dict[str, Any], float]:
     """Write a field; returns the file, the keys that say what it leaves open, and its precision."""
     values = truth(Y, X) / LENGTHS[unit]
-    stored, order, axes = (values.T, (X, Y), ["x", "y"]) if turned else (values, (Y, X), ["y", "x"])
+    stored, axes = (values.T, ["x", "y"]) if turned else (values, ["y", "x"])
     if kind.startswith("h5"):
         path = path / "a.h5"
         with h5py.File(path, "w") as file:
