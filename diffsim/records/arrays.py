@@ -14,7 +14,7 @@ from diffsim.quantities.meaning import POINTS, RUNS
 from diffsim.records.clock import WORDS, Clock, of_numbers
 from diffsim.records.dimensions import direction_of
 from diffsim.records.places import in_unit, units_of
-from diffsim.records.records import Layout, Records
+from diffsim.records.records import Layout, Records, require_step
 from diffsim.records.variables import Variable, Variables, known, pick
 from diffsim.typing import Array
 from diffsim.units import conversion
@@ -108,9 +108,11 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
         return None, ""
     found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
     axis = found.axes[0] if found.values.ndim == 1 else ""
-    if found.epoch is not None:
-        return Clock(found.values, found.epoch), axis
-    return of_numbers(found.values, found.unit, layout.time_unit, what, found.calendar), axis
+    clock = Clock(found.values, found.epoch)
+    if found.epoch is None:
+        clock = of_numbers(found.values, found.unit, layout.time_unit, what, found.calendar)
+    require_step(clock.times, layout.dt, what)
+    return clock, axis
 
 
 def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, str]:
@@ -178,7 +180,8 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Known, 
         if not np.array_equal(_arranged(variable.values, first), _arranged(variable.values, other), equal_nan=True):
             raise DataError(
                 f"{what}: expected names of the dimensions of its numbers of shape {shape}, found none, and the orders "
-                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {_listed(first)} or {_listed(other)}"
+                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {_listed(first)} or {_listed(other)} "
+                "(in Python Layout.order)"
             )
     if first != wanted and len(fitting) > 1 + len(alike):
         raise DataError(

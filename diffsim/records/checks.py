@@ -23,7 +23,7 @@ records of which the run takes a small part."""
 SHARE = 0.9
 """The least share of the samples of a file that lies within the run."""
 FILLS = (
-    *(99.99, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
+    *(99.99, 999.0, 999.25, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
     *(32767.0, 32768.0, 1e20, 1e30, 1e35, 1e36, 9.96921e36, 3.4028235e38),
 )
 """Sizes of numbers that files have where there is no sample, of either sign."""

@@ -19,7 +19,7 @@ from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, shown
 from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
-from diffsim.records.records import Layout, Records, on_one_clock, require_rising
+from diffsim.records.records import Layout, Records, on_one_clock, require_rising, require_step
 from diffsim.records.variables import NAMES
 from diffsim.typing import Array, IntArray
 from diffsim.units import conversion, known
@@ -159,6 +159,7 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     receiver = layout.receiver or "receiver"
     name = layout.times or next((name for name in WORDS if name in table.columns), WORDS[0])
     clock = table.clock(name, layout.time_unit)
+    require_step(clock.times, layout.dt, table.where)
     if layout.receiver is not None or receiver in table.columns:
         return _long(table, clock, receiver, layout)
     return (_with_stations(_wide(table, clock, table.named(name), layout), layout),)
@@ -171,7 +172,7 @@ def _name_and_unit(text: str) -> tuple[str, str]:
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
-    names = tuple(name for name in table.columns if name != column)
+    names = tuple(name for name in table.columns if name != column) if layout.values is None else (table.named(layout.values),)
     for what, name in (("deviations", layout.deviations), ("weights", layout.weights)):
         if name is not None:
             raise DataError(
@@ -183,6 +184,8 @@ def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
     values = np.stack([table.numbers(name, gaps=True) for name in names], axis=1)
     unit, values = _one_unit(table, names, values, layout)
     order = _in_order(clock.times, table.lines, table.where)
+    if layout.values is not None:  # the name of a quantity, so the receiver has that of its file
+        names = (Path(table.where).stem,)
     return Records(values[order], clock.times[order], names, None, unit, where=table.where, epoch=clock.epoch)
 
 
@@ -266,7 +269,7 @@ def _with_stations(records: Records, layout: Layout) -> Records:
     """Records with the coordinates of a file of stations."""
     if layout.stations is None:
         return records
-    table = Table.read(layout.stations)
+    table = Table.read(Path(layout.stations))
     names = table.text(layout.receiver or "receiver")
     rows = {name: number for number, name in enumerate(names)}
     missing = [name for name in records.names if name not in rows]

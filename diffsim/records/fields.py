@@ -56,7 +56,7 @@ class Gridded:
 
 def read_field(
     path: str | Path,
-    key: str | None = None,
+    key: str | int | None = None,
     coordinates: Sequence[str] = (),
     axes: Sequence[str] = (),
     shape: Sequence[int] | None = None,
@@ -73,7 +73,8 @@ def read_field(
             (`axis`, `standard_name`, units such as degrees_north), and by names without case, where "X", "easting" and "lon" are x.
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
         order: names of the axes in the order of the file, where the file does not say.
-        units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others.
+        units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others. Without `axes`
+            coordinates stay in the units of the file.
 
     Returns:
         The values in the order of the axes, with coordinates that rise. Where the file does not name all dimensions, and `order` neither,
@@ -96,7 +97,7 @@ def read_field(
     path = path_of("path", path)
     require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     asked = Asked(tuple(axes), tuple(coordinates), None if order is None else tuple(order), units_of(axes, tuple(units)))
-    found = _read(path, key, asked, shape)
+    found = _read(path, None if key is None else str(key), asked, shape)
     placed = _upright(found)
     return placed.over(axes) if axes and sorted(placed.axes) == sorted(axes) else placed
 

@@ -49,7 +49,7 @@ class Hdf5File(ArrayFile):
             require_room(item.shape, what)
             try:
                 raw = np.asarray(item[()])
-                attributes = {key: item.attrs[key] for key in item.attrs if key in (*USED, *DESCRIPTIONS)}
+                attributes = {key: item.attrs[key] for key in item.attrs if key in USED or key.lower() in DESCRIPTIONS}
                 axes = tuple(_label(item, axis) for axis in range(raw.ndim))
                 if raw.dtype.kind in "OSU" and raw.size and all(is_date(_decoded(value)) for value in raw.ravel()):
                     return dated(raw, axes, what)

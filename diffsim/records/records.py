@@ -196,6 +196,20 @@ def distances(times: Array) -> str:
     return f"{steps.min():g} to {steps.max():g} s apart"
 
 
+def require_step(times: Array, dt: float | None, where: str) -> None:
+    """Refuse a time between samples that contradicts the times of a file.
+
+    Raises:
+        DataError: with both.
+    """
+    if dt is None or times.ndim != 1 or len(times) < 2:
+        return
+    step = even_spacing(np.unique(times))
+    if step is None or abs(step - dt) > EVEN * dt:
+        found = "others" if step is None else f"{step:g} s"
+        raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {found}; drop dt")
+
+
 def require_rising(times: Array, where: str) -> None:
     """Refuse times that are not finite or do not rise.
 

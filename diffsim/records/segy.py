@@ -76,12 +76,26 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         if len(set(delays[chosen])) > 1:
             raise DataError(f"{here}: expected one delay of recording for its traces, found several; shift the traces to one start")
         times = delays[chosen[0]] + step * np.arange(len(values))
+        _require_one_source(sources, chosen, here)
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
         source = None if sources is None else sources[chosen[0]]
         found = Records(values[:, chosen], times, names, own, unit, where=here, source=source)
         out.append(found.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
     return tuple(out)
+
+
+def _require_one_source(sources: Array | None, traces: npt.NDArray[np.int64], where: str) -> None:
+    """Refuse a field record whose traces have sources at several places.
+
+    Raises:
+        DataError: they have, as those of a file whose field records are not numbered.
+    """
+    if sources is not None and np.any(np.nan_to_num(sources[traces] - sources[traces[0]])):
+        raise DataError(
+            f"{where}: expected one place of the source for the traces of a field record, found several; number the field records in bytes "
+            "9-12 of the headers, one for each shot"
+        )
 
 
 def _step(file: Any, headers: list[Any], where: str) -> float:

@@ -53,7 +53,8 @@ class Variable:
 
 def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any]) -> Variable:
     """An array with what its attributes say, those of the conventions of NetCDF and CF."""
-    texts = {key: _text(attributes.get(key, "")).strip() for key in DESCRIPTIONS}
+    given = {key.lower(): value for key, value in attributes.items()}
+    texts = {key: _text(given.get(key, "")).strip() for key in DESCRIPTIONS}
     return Variable(
         values, texts["units"] or texts["unit"], axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"]
     )
@@ -114,7 +115,10 @@ class ArrayFile:
         while True:
             own = f"{group}/{axis}" if group else axis
             if own in self.names:
-                found = self.read(own)
+                try:
+                    found = self.read(own)
+                except DataError:  # names, such as those of stations, are no coordinates
+                    return None
                 return found if found.values.ndim == 1 else None
             if not group:
                 return None

@@ -58,6 +58,8 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
     if part.spacing is not None:
+        if found.coordinates is not None:
+            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {found.where}, found {part.spacing}; drop it")
         return found.values, _spaced(part, place, found.values.shape)
     if found.coordinates is None and found.values.shape != base.shape:
         raise SceneError(

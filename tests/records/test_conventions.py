@@ -387,6 +387,13 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     head = {segyio.TraceField.CoordinateUnits: np.full(3, 4), segyio.TraceField.GroupX: np.arange(1, 4)}
     traces(folder / "dms.sgy", np.ones((4, 3)), head)
     yield "degrees in digits", (read_records, (folder / "dms.sgy", Layout(axes=("x",))), {}), ("dms.sgy", "CoordinateUnits")
+    words_of_place = {"SourceX": np.array([0, 100, 200]), "GroupX": np.arange(3)}
+    traces(folder / "stream.sgy", np.ones((4, 3)), {getattr(segyio.TraceField, word): at for word, at in words_of_place.items()})
+    yield "shots without numbers", (read_records, (folder / "stream.sgy", Layout(axes=("x",))), {}), ("stream.sgy", "field record", "9-12")
+    np.savez(folder / "dt.npz", values=np.ones((4, 3)), times=0.5 * np.arange(4.0))
+    yield "dt beside times", (read_records, (folder / "dt.npz", Layout(dt=0.4)), {}), ("dt.npz, times", "0.4", "0.5", "drop dt")
+    write_unit(folder / "s.nc", "m", "m")
+    yield "spacing beside places", (field_on_grid, (folder / "s.nc", GRID, "m"), {"spacing": 250.0}), ("s.nc, depth", "spacing", "drop it")
     for text, words in {
         "time,a\n0,1_000\n1,2\n": ("line 2", "column a", "'1_000'"),
         "time,a\n0,2\n1,1_0.5\n": ("line 3", "column a", "'1_0.5'"),
@@ -410,6 +417,28 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
 def write_unit(path: Path, unit: str, place_unit: str) -> None:
     coordinates = {"y": ("y", Y, {"units": place_unit}), "x": ("x", X, {"units": place_unit})}
     xarray.DataArray(truth(Y, X), dims=("y", "x"), coords=coordinates, name="depth", attrs={"units": unit}).to_netcdf(path)
+
+
+def test_names_of_stations_are_no_coordinates(tmp_path: Path) -> None:
+    coordinates = {"time": TIMES, "station": list("abcde")}
+    xarray.Dataset({"values": (("time", "station"), VALUES)}, coordinates).to_netcdf(tmp_path / "a.nc")
+    np.testing.assert_array_equal(read_records(tmp_path / "a.nc")[0].values, VALUES)
+
+
+def test_attributes_count_in_any_case(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["values"], file["times"] = VALUES, TIMES
+        file["values"].attrs["Units"] = "km"
+    np.testing.assert_allclose(read_records(tmp_path / "a.h5")[0].in_unit("m").values, 1000 * VALUES)
+
+
+def test_a_column_of_a_wide_file_by_its_name(tmp_path: Path) -> None:
+    """The column is a quantity, so its receiver has the name of the file: files of one program can be joined."""
+    (tmp_path / "north.csv").write_text("time,height,quality\n0,1.5,9\n1,2.5,9\n")
+    (found,) = read_records(tmp_path / "north.csv", Layout("height"))
+    assert found.names == ("north",) and found.values.tolist() == [[1.5], [2.5]]
+    with pytest.raises(DataError, match=r"north\.csv: expected one of the columns time, height, quality, found no depth"):
+        read_records(tmp_path / "north.csv", Layout("depth"))
 
 
 def test_a_refusal_names_the_file_the_variable_and_the_remedy(tmp_path: Path) -> None:
