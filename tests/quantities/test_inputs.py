@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.quantities.inputs import targets
+from tests.quantities.inputs import pair, soil, targets
 from tests.quantities.members import Member, members, require
 
 for package in ("pint", "astropy", "xarray", "torch", "jax"):
@@ -22,6 +22,13 @@ def wanted(target: int) -> Any:
 
 
 TARGETS = {id(member.target): member.target for member in ALL}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built_now(_cpu: None) -> None:
+    """Simulations that were built while tests were collected end with the settings of another module."""
+    soil.cache_clear()
+    pair.cache_clear()
 
 
 def cases() -> list[Any]:
