@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from diffsim.errors import DataError
 from diffsim.messages import shown
 from diffsim.typing import Array
@@ -28,6 +30,8 @@ _TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
 _NAME = r"[A-Za-zΩÅ_]+"
 _FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d)|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
+_UNDER = re.compile(r"/\s*\(((?:[^()/]|\*\*)+)\)")
+"""A product in brackets behind a stroke."""
 _BETWEEN = re.compile(r"\s*(/|\*(?!\*)|\.|\s)\s*")
 _PHRASES = (
     (re.compile(r"\bseconds? of arc\b"), "arcsecond"),
@@ -96,7 +100,8 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
     if found is None or target is None:
         strange = f"{shown(unit)}, which is no unit that diffsim knows" if found is None else shown(unit)
         raise DataError(f"{begin}expected the unit {_named(wanted)}, found {strange}; {_REMEDY}")
-    if _is_angle(found) != _is_angle(target):  # Pint takes an angle for a pure number
+    levels = any(_is_logarithmic(each) for each in (found, target))
+    if levels or _is_angle(found) != _is_angle(target):  # Pint takes an angle for a pure number
         raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}")
     try:
         ends = (registry.Quantity(x * found.magnitude, found.units).to(target.units) for x in (0.0, FAR))
@@ -133,7 +138,11 @@ def _factors(unit: str) -> list[str] | None:
     text = _TEMPERATURE.sub(lambda found: f"deg{next(filter(None, found.groups())).upper()}", _DEGREES.sub("degree", text))
     for phrase, name in _PHRASES:
         text = phrase.sub(name, text)
-    text = text.replace("°", "degree").replace("%", "percent").replace("‰", "permil").replace("(", " ").replace(")", " ").strip()
+    text = text.replace("°", "degree").replace("%", "percent").replace("‰", "permil").strip()
+    if text.startswith("(") and text.find(")") == len(text) - 1:
+        text = text[1:-1].strip()
+    while (inner := _UNDER.search(text)) is not None:  # m/(s K) is m/s/K
+        text = f"{text[: inner.start()]}/{_BETWEEN.sub('/', inner[1].strip())}{text[inner.end() :]}"
     out: list[str] = []
     at, sign = 0, 1
     while at < len(text):
@@ -153,6 +162,12 @@ def _factors(unit: str) -> list[str] | None:
 
 def _is_angle(quantity: Any) -> bool:
     return any(str(name) in ANGLES for name in quantity.units._units)
+
+
+def _is_logarithmic(quantity: Any) -> bool:
+    """Whether the unit is one of levels, such as dB, whose conversion is no straight line."""
+    registry = _registry()
+    return any(registry._units[str(name)].is_logarithmic for name in quantity.units._units)
 
 
 def _named(unit: str) -> str:
@@ -200,3 +215,14 @@ def _errors() -> tuple[type[Exception], ...]:
 def converted(values: Array, unit: str, wanted: str, what: str = "") -> Array:
     """Values in another unit; see `conversion`. "" as `wanted` takes the values as they are."""
     return conversion(unit, wanted, what)(values) if unit and wanted else values
+
+
+def differences_in(wanted: str, values: Array, unit: str, what: str) -> Array:
+    """Standard deviations in the unit of the values that they belong to; those without a unit are in it.
+
+    Raises:
+        DataError: the unit does not convert, or nothing says the unit of the values.
+    """
+    if unit and not wanted:
+        raise DataError(f"{what}: expected the unit of the values beside that of the deviations, found {unit} alone; give unit")
+    return values if not unit else np.asarray(conversion(unit, wanted, what).difference(values))

@@ -70,6 +70,26 @@ def test_temperatures_have_a_shift_and_their_differences_none() -> None:
         assert np.isclose(found.difference(10.0), 10 * size, rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("unit", "wanted", "size"),
+    [
+        ("W/(m K)", "W m-1 K-1", 1.0),
+        ("kg/(m s)", "Pa s", 1.0),
+        ("J/(kg K)", "J kg-1 K-1", 1.0),
+        ("1/(ms)", "Hz", 1e3),
+        ("m/(10 s)", "m/s", 0.1),
+    ],
+)
+def test_products_in_brackets(unit: str, wanted: str, size: float) -> None:
+    assert np.isclose(factor(unit, wanted), size, rtol=1e-14)
+
+
+@pytest.mark.parametrize("unit", ["dB", "Np", "decade", "octave"])
+def test_levels_are_no_multiples(unit: str) -> None:
+    with pytest.raises(DataError, match=f"found '{unit}'"):
+        conversion(unit, "1")
+
+
 @pytest.mark.parametrize("unit", STRANGE)
 def test_no_text_hangs_or_passes_as_a_length(unit: str) -> None:
     if unit.strip() == "m":

@@ -17,7 +17,7 @@ from diffsim.records.places import in_unit, units_of
 from diffsim.records.records import Layout, Records, require_step
 from diffsim.records.variables import Variable, Variables, known, pick
 from diffsim.typing import Array
-from diffsim.units import conversion
+from diffsim.units import differences_in
 
 SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
 """Dimensions of records, in their order."""
@@ -107,7 +107,9 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
             )
         return None, ""
     found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
-    axis = found.axes[0] if found.values.ndim == 1 else ""
+    if found.values.ndim != 1:
+        raise DataError(f"{what}: expected a list of times, found the shape {found.values.shape}; give one for each sample")
+    axis = found.axes[0]
     clock = Clock(found.values, found.epoch)
     if found.epoch is None:
         clock = of_numbers(found.values, found.unit, layout.time_unit, what, found.calendar)
@@ -243,10 +245,8 @@ def _spread(
         return None
     found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
     numbers = found.values
-    if unit is not None and found.unit:
-        if not unit:
-            raise DataError(f"{what}: expected the unit of the values beside that of the deviations, found {found.unit} alone; give unit")
-        numbers = conversion(found.unit, unit, what).difference(numbers)
+    if unit is not None:
+        numbers = differences_in(unit, numbers, found.unit, what)
     named = dict(zip(values.axes, roles, strict=True))
     own = tuple(named.get(axis, "") or _named(variables, name, axis, known_now) if axis else "" for axis in found.axes)
     if "" in own or len(set(own)) < len(own):

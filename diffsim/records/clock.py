@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ WORDS = ("times", "time", "t")
 """Names of times, in small letters, the likeliest first."""
 SECOND = np.timedelta64(1, "s")
 CALENDARS = frozenset({"", "standard", "gregorian", "proleptic_gregorian"})
+REFORM = np.datetime64("1582-10-15")
+"""First day of the Gregorian calendar."""
 _DATE = re.compile(
     r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
     re.IGNORECASE,
@@ -53,6 +56,8 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
     own, since, date = unit.partition(" since ")
     seconds = factor((own if stated is None else stated).strip() or "s", "s", what)
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
+    if epoch is not None and epoch < REFORM and calendar.lower() != "proleptic_gregorian":
+        epoch = None  # in Julian days, which the dates of NumPy do not count
     return Clock(values * seconds, epoch)
 
 
@@ -92,6 +97,17 @@ def date_of(text: str, what: str) -> np.datetime64:
         except ValueError:
             pass
     raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; write it so")
+
+
+def seconds_of(differences: Any, what: str) -> Array:
+    """Differences of times, of NumPy's type timedelta64, in seconds.
+
+    Raises:
+        DataError: they have no unit.
+    """
+    if np.datetime_data(differences.dtype)[0] == "generic":
+        raise DataError(f"{what}: expected timedelta64 with a unit, found one without; save them as timedelta64[ms]")
+    return np.asarray(differences / SECOND, np.float64)
 
 
 def is_date(text: str) -> bool:

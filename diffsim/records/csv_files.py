@@ -22,7 +22,7 @@ from diffsim.records.places import units_of
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising, require_step
 from diffsim.records.variables import NAMES
 from diffsim.typing import Array, IntArray
-from diffsim.units import conversion, known
+from diffsim.units import conversion, differences_in, known
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
@@ -286,9 +286,8 @@ def _places(table: Table, layout: Layout) -> Array:
 
 def _deviations(table: Table, name: str, unit: str) -> Array:
     """Standard deviations in the unit of the values."""
-    own = table.unit(name)
-    numbers = table.numbers(name)
-    return np.asarray(conversion(own, unit, f"{table.where}, column {name_shown(name)}").difference(numbers)) if own and unit else numbers
+    own, numbers, what = table.unit(name), table.numbers(name), f"{table.where}, column {name_shown(name)}"
+    return differences_in(unit, numbers, own, what)
 
 
 def _has(table: Table, axes: Sequence[str]) -> bool:

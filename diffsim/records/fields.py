@@ -144,6 +144,9 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
     else:
         axes = matched(dimensions, asked.axes, asked.coordinates, asked.order, where)
     if any(place is None for place in each):
+        if any(place is not None for place in each):
+            lacking = name_shown(names[list(each).index(None)] or "one without a name")
+            raise DataError(f"{where}: expected coordinates along each dimension or along none, found none along {lacking}; add them")
         return Gridded(values, None, unit, where, tuple(axes))
     wanted = dict(zip(asked.axes, asked.units, strict=True))
     given = [place for place in each if place is not None]

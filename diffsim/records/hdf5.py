@@ -46,6 +46,8 @@ class Hdf5File(ArrayFile):
         what = f"{self.where}, {name_shown(name)}"
         with _opened(self.path) as file:
             item = file[name]
+            if item.shape is None:
+                raise DataError(f"{what}: expected numbers, found an empty data set; write them")
             require_room(item.shape, what)
             try:
                 raw = np.asarray(item[()])

@@ -73,8 +73,14 @@ class NetcdfFile(ArrayFile):
         found = super().along(name, axis)
         if found is not None:
             return found
-        others = (self.read(other) for other in self.belongings(name))
-        return next((other for other in others if other.axes == (axis,)), None)
+        for other in self.belongings(name):
+            try:
+                variable = self.read(other)
+            except DataError:  # names, such as those of stations, are no coordinates
+                continue
+            if variable.axes == (axis,):
+                return variable
+        return None
 
 
 def _groups(group: Any, prefix: str) -> Iterator[tuple[Any, str]]:

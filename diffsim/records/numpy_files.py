@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 
 from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable
-from diffsim.records.clock import SECOND
+from diffsim.records.clock import seconds_of
 from diffsim.records.packing import numbers
 from diffsim.records.variables import ArrayFile, Variable, dated, require_room
 
@@ -90,7 +90,7 @@ class NumpyFile(ArrayFile):
         if values.dtype.kind == "M":
             return dated(values, axes, what)
         if values.dtype.kind == "m":
-            return Variable(values.astype("m8[ns]") / SECOND, "s", axes)
+            return Variable(seconds_of(values, what), "s", axes)
         return Variable(numbers(values, what), "", axes)
 
 

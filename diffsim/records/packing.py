@@ -64,7 +64,7 @@ def unpacked(values: npt.NDArray[np.generic], attributes: Mapping[str, Any], wha
         raise DataError(f"{what}: expected one number as {' and '.join(PACKING)}, found several; write one")
     missing = _marked(values, read, attributes, what, default_fill) | _beyond(read, attributes, what, counted)
     found = found * float(scale[0]) if scale.size else found
-    found = found + float(offset[0]) if offset.size else found
+    found = np.asarray(found + float(offset[0]) if offset.size else found)
     found[missing] = np.nan
     return found
 

@@ -27,7 +27,7 @@ class Resampling:
     the end; a run of fewer samples uses all.
 
     The error of a sine of 10 samples a period is at most 2.9e-4 of its amplitude, and of 20 samples 4.7e-6 (linear interpolation: 4.9e-2
-    and 1.3e-2). Within two samples of an end it is at most 1.4e-3 and 2.3e-5.
+    and 1.2e-2). Within two samples of an end it is at most 1.4e-3 and 2.3e-5.
 
     Args:
         dt: time step of the run, s.

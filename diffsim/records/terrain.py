@@ -18,7 +18,7 @@ from diffsim.typing import Array
 
 ANYWHERE = ("xllcorner", "xllcenter", "xlower", "xll", "yllcorner", "yllcenter", "ylower", "yll")
 OTHER_NAMES = {"mx": "ncols", "my": "nrows", "dx": "cellsize", "nodata": "nodata_value", "nodatavalue": "nodata_value"}
-HEADER = ("ncols", "nrows", "cellsize", "nodata_value", *ANYWHERE)
+HEADER = ("ncols", "nrows", "cellsize", "dy", "nodata_value", *ANYWHERE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def read_ascii_grid(path: Path) -> Terrain:
     if missing:
         raise DataError(f"{where}: expected the lines ncols, nrows, xllcorner, yllcorner and cellsize, found no {missing[0]}; add it")
     rows, columns = (int(head[name][0]) if np.isfinite(head[name][0]) else 0 for name in ("nrows", "ncols"))
-    sizes = head["cellsize"][-1], head["cellsize"][0]  # along y and x
+    sizes = head.get("dy", head["cellsize"])[-1], head["cellsize"][0]  # along y and x
     if rows < 1 or columns < 1 or not all(0 < size < np.inf for size in sizes):
         found = f"{rows} x {columns} of {' x '.join(f'{size:g}' for size in head['cellsize'])}"
         raise DataError(f"{where}: expected at least one row and column, and cells of a size above 0, found {found}; correct it")

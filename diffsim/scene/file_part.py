@@ -86,7 +86,7 @@ def _known(values: Array, unit: str, where: str, part: DataFile, place: Place) -
     for mark in part.missing or ():
         gone |= np.abs(values - mark) <= ALIKE * abs(mark)
     found = np.where(gone, np.nan, values) if gone.any() else values
-    fill = None if part.missing is not None else fill_value(found[np.isfinite(found)], repeated=False)
+    fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
     if fill is not None:
         raise DataError(
             f"{where}: expected measured numbers, found {fill:.6g} in {int((found == fill).sum())} places, far beyond all others; "

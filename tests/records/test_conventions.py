@@ -394,6 +394,17 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     yield "dt beside times", (read_records, (folder / "dt.npz", Layout(dt=0.4)), {}), ("dt.npz, times", "0.4", "0.5", "drop dt")
     write_unit(folder / "s.nc", "m", "m")
     yield "spacing beside places", (field_on_grid, (folder / "s.nc", GRID, "m"), {"spacing": 250.0}), ("s.nc, depth", "spacing", "drop it")
+    with netCDF4.Dataset(folder / "half.nc", "w") as file:
+        for axis in ("y", "x"):
+            file.createDimension(axis, 6)
+        file.createVariable("y", "f8", ("y",))[:] = 50.0 - 10.0 * np.arange(6)
+        file.createVariable("c", "f8", ("y", "x"))[:] = square
+    yield "coordinates along one axis", (field_on_grid, (folder / "half.nc", ds.Grid((6, 6), 10.0)), {}), ("half.nc, c", "along x")
+    np.savez(folder / "time.npz", values=np.ones((4, 3)), times=3.0)
+    yield "a single time", (read_records, (folder / "time.npz",), {}), ("time.npz, times", "list of times")
+    (folder / "sigma.csv").write_text("time,receiver,value,sigma [cm]\n0,a,1,5\n1,a,2,5\n")
+    asked = Layout(deviations="sigma")
+    yield "deviations with a unit alone", (read_records, (folder / "sigma.csv", asked), {}), ("sigma.csv, column sigma", "cm", "give unit")
     for text, words in {
         "time,a\n0,1_000\n1,2\n": ("line 2", "column a", "'1_000'"),
         "time,a\n0,2\n1,1_0.5\n": ("line 3", "column a", "'1_0.5'"),
