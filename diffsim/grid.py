@@ -203,7 +203,7 @@ class Grid(Summary):
         return 0.5 * (found + np.append(found[1:], found[-1])) if location else found
 
     def cells(self, unit: str = "") -> Meaning:
-        """What an array over the centres of the cells is, for arrays with labels.
+        """The dimensions of an array over the centres of the cells, for arrays with labels.
 
         Args:
             unit: of its values.

@@ -44,7 +44,7 @@ _EXTRA = (
 )
 """Names that files have and Pint does not."""
 _ONE = frozenset({"", "1", "-", "none", "dimensionless", "unitless", "nondim", "non-dimensional"})
-"""Texts for a pure number, in small letters."""
+"""Texts for a pure number, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Conversion:
 
     Attributes:
         scale: a factor.
-        shift: 0 but for temperatures whose scales have different zeros.
+        shift: 0 except for temperatures, whose scales have different zeros.
 
     Example:
         from diffsim.units import conversion
@@ -120,7 +120,7 @@ def factor(unit: str, wanted: str, what: str = "") -> float:
 
 
 def known(text: str) -> bool:
-    """Whether a text is a unit. A number is none."""
+    """Whether a text is a unit. A bare number is not a unit."""
     return any(char.isalpha() or char in "°%‰" for char in text) and _quantity(text) is not None
 
 
@@ -213,8 +213,17 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def converted(values: Array, unit: str, wanted: str, what: str = "") -> Array:
-    """Values in another unit; see `conversion`. "" as `wanted` takes the values as they are."""
-    return conversion(unit, wanted, what)(values) if unit and wanted else values
+    """Values in another unit; see `conversion`.
+
+    Where nothing states the unit that is wanted, pure numbers such as percent become fractions, and others are taken as they are.
+    """
+    if not unit:
+        return values
+    if not wanted:
+        quantity = _quantity(unit)
+        if quantity is None or not quantity.dimensionless or _is_angle(quantity) or _is_logarithmic(quantity):
+            return values
+    return np.asarray(conversion(unit, wanted, what)(values))
 
 
 def differences_in(wanted: str, values: Array, unit: str, what: str) -> Array:

@@ -21,7 +21,7 @@ class Rebuilt:
 
     @classmethod
     def _rebuilt(cls: type[T], build: Callable[..., T], parts: tuple[Any, ...]) -> T:
-        """What pickle calls: the object that `build` makes of the parts."""
+        """The object that `build` makes of the parts; pickle calls this."""
         try:
             return build(*parts)
         except BackendError:

@@ -74,7 +74,7 @@ def _product(graph: Graph, masked: Masked, partial: Node, singular: _Singular) -
 
 
 def _rule(graph: Graph, node: Node) -> tuple[tuple[Node, ...], Callable[[], tuple[Node | None, ...]]]:
-    """What the derivative of an operation is taken for, and a function that gives the partial derivatives."""
+    """The arguments for which an operation is differentiated, and a function that gives the partial derivatives."""
     if node.op == "read":
         return (), tuple
     found = roots.arguments(graph, node)

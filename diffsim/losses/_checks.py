@@ -31,7 +31,7 @@ def sum_of_squares(values: Any, weight: float | Array) -> Any:
 
 
 def observed(unit: str, ndim: int) -> Meaning:
-    """What data are, and what belongs to each of them: traces with time first, or an array without labels.
+    """The dimensions of data, and of numbers that belong to each of them: traces with time first, or an array without labels.
 
     Args:
         unit: of the values; "" if it is not known.

@@ -131,7 +131,7 @@ def _indexed(x: Any, axis: int, pair: list[int], mode: Any, kind: str) -> Any:
 
 
 def _sides(x: Any, axis: int, pair: list[int], mode: str, options: dict[str, Any]) -> list[Any]:
-    """What comes before the array, the array, and what comes after."""
+    """The part before the array, the array, and the part after it."""
     if mode == "constant" or mode == "linear_ramp":
         name = "constant_values" if mode == "constant" else "end_values"
         values = broadcast_to(asarray(options.get(name, 0)), (x.ndim, 2))[axis]

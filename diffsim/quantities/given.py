@@ -51,7 +51,7 @@ class Given:
 
 
 def read(name: str, value: Any) -> Given | None:
-    """What an object of another package states; None if it states neither a unit nor dimensions.
+    """The unit and dimensions that an object of another package states; None if it states neither.
 
     Raises:
         ParameterError: it contradicts itself, has packed numbers, or is a set of arrays.

@@ -49,7 +49,7 @@ Dimensions: TypeAlias = tuple[Dimension, ...]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an input is.
+    """The unit and the dimensions that an input has.
 
     Attributes:
         unit: of its values; "" for pure numbers, and where nobody states it.

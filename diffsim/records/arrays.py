@@ -29,7 +29,7 @@ Roles = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What is known before the values are read.
+    """Names and lengths that are known before the values are read.
 
     Attributes:
         time: the dimension of the times; "": the file has no name for it.

@@ -40,7 +40,8 @@ class Dimension:
     @property
     def direction(self) -> str:
         """Its direction: "x", "y", "z" or "t"; "": nothing says."""
-        return direction_of(self.places) if self.places is not None and direction_of(self.places) else by_name(self.name)
+        stated = "" if self.places is None else direction_of(self.places)
+        return stated or by_name(self.name)
 
 
 def by_name(name: str) -> str:
@@ -60,11 +61,7 @@ def direction_of(variable: Variable) -> str:
 
 def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[Dimension]:
     """The dimensions of an array, with the one-dimensional coordinates that the file has along each."""
-    found = []
-    for dimension in variable.axes:
-        own = variables.along(name, dimension) if dimension else None
-        found.append(Dimension(dimension, own))
-    return found
+    return [Dimension(dimension, variables.along(name, dimension) if dimension else None) for dimension in variable.axes]
 
 
 def matched(

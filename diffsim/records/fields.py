@@ -164,10 +164,11 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
     dimensions = dimensions_of(variables, name, found)
     places: list[Variable | None] = [dimension.places for dimension in dimensions]
     names = list(found.axes)
-    if asked.coordinates:
-        _take_coordinates(variables, asked, names, places)
-    elif not any(names) and asked.axes and len(asked.axes) == len(names) and all(axis in variables.names for axis in asked.axes):
+    nameless = not any(names) and len(asked.axes) == len(names)
+    if nameless and (asked.coordinates or all(axis in variables.names for axis in asked.axes)):
         names, places = _by_length(variables, asked, found.values, where)
+    elif asked.coordinates:
+        _take_coordinates(variables, asked, names, places)
     wrong = [place for place, n in zip(places, found.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
     if wrong or (asked.coordinates and any(place is None for place in places)):
         listed, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
@@ -191,7 +192,7 @@ def _without_single(found: Variable, asked: Asked) -> Variable:
 
 
 def _take_coordinates(variables: Variables, asked: Asked, names: list[str], places: list[Variable | None]) -> None:
-    """Put the coordinates that the user names at their dimensions: by the names of these, else in the order of the file."""
+    """Put the coordinates that the user names at their dimensions: by the names of these, else in the order of the user."""
     axes = asked.axes or asked.coordinates
     given = {axis: (name, pick(variables, name)) for axis, name in zip(axes, asked.coordinates, strict=False)}
     for number, dimension in enumerate(tuple(names)):
@@ -204,7 +205,8 @@ def _take_coordinates(variables: Variables, asked: Asked, names: list[str], plac
 
 def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
-    given = {axis: variables.read(axis) for axis in asked.axes}
+    called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
+    given = {axis: pick(variables, name) for axis, name in called.items()}
     lengths = {axis: place.values.size if place.values.ndim == 1 else -1 for axis, place in given.items()}
 
     def fits(order: tuple[str, ...]) -> bool:
@@ -212,7 +214,7 @@ def _by_length(variables: Variables, asked: Asked, values: Array, where: str) ->
 
     found = ("",) * values.ndim if asked.order is None else asked.order
     order = settled(found, asked.axes, fits, values, where, "give axes = {}")
-    return list(order), [given[axis] for axis in order]
+    return [called[axis] for axis in order], [given[axis] for axis in order]
 
 
 def _only(variables: Variables, axes: tuple[str, ...]) -> str:
@@ -234,9 +236,6 @@ def _upright(field: Gridded) -> Gridded:
         falls = len(place) > 1 and place[-1] < place[0]
         values = np.flip(values, axis) if falls else values
         place = place[::-1] if falls else place
-        try:
-            require_rising(place, f"{field.where}, axis {axis}")
-        except DataError as error:
-            raise DataError(str(error).replace("times", "coordinates").replace("sample", "entry")) from None
+        require_rising(place, f"{field.where}, axis {axis}", "coordinates", "entry")
         places.append(place)
     return replace(field, values=values, coordinates=tuple(places))

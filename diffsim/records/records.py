@@ -210,21 +210,27 @@ def require_step(times: Array, dt: float | None, where: str) -> None:
         raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {found}; drop dt")
 
 
-def require_rising(times: Array, where: str) -> None:
-    """Refuse times that are not finite or do not rise.
+def require_rising(values: Array, where: str, what: str = "times", entry: str = "sample") -> None:
+    """Refuse times, or other numbers along an axis, that are not finite or do not rise.
+
+    Args:
+        values: the numbers.
+        where: the file, for the message.
+        what: the numbers, for the message.
+        entry: one of them.
 
     Raises:
-        DataError: the message has the first such time.
+        DataError: the message has the first such number.
     """
-    if times.ndim != 1 or not len(times):
-        raise DataError(f"{where}: expected a list of times, found the shape {times.shape}; give one for each sample")
-    bad = np.flatnonzero(~np.isfinite(times))
+    if values.ndim != 1 or not len(values):
+        raise DataError(f"{where}: expected a list of {what}, found the shape {values.shape}; give one for each {entry}")
+    bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        raise DataError(f"{where}: expected finite times, found {times[bad[0]]} at sample {bad[0]}; correct it")
-    falls = np.flatnonzero(np.diff(times) <= 0)
+        raise DataError(f"{where}: expected finite {what}, found {values[bad[0]]} at {entry} {bad[0]}; correct it")
+    falls = np.flatnonzero(np.diff(values) <= 0)
     if len(falls):
         k = falls[0]
-        raise DataError(f"{where}: expected times that rise, found {times[k]:g} and then {times[k + 1]:g} at sample {k + 1}; sort them")
+        raise DataError(f"{where}: expected {what} that rise, found {values[k]:g} and then {values[k + 1]:g} at {entry} {k + 1}; sort them")
 
 
 def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

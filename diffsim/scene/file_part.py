@@ -9,6 +9,7 @@ import numpy as np
 
 from diffsim.arguments import path_of
 from diffsim.errors import DataError, SceneError
+from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
 from diffsim.records.checks import ALIKE, OUTSIDE, fill_value, require_share
 from diffsim.records.dimensions import settled
@@ -39,8 +40,9 @@ def file(part: DataFile, place: Place) -> Array:
             return converted(part, values, place)
         coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
     for axis in range(given.ndim):
-        ends = given.coordinates(axis)[[0, -1]]
-        moved, values = cover(coordinates[axis], values, axis, given.axes[axis], float(ends[0]), float(ends[1]))
+        centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
+        low, high = float(centres[0]) - half, float(centres[-1]) + half
+        moved, values = cover(coordinates[axis], values, axis, given.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
     return converted(part, resample(values, coordinates, part, place), place)
 
@@ -55,6 +57,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
         values = _known(found.values, found.unit, found.where, part, place)
         found = _in_order(Gridded(values, found.coordinates, found.unit, found.where, found.axes), part, place)
+        _require_within(found, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
     if part.spacing is not None:
@@ -67,6 +70,15 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             "without them; give spacing, or coordinates"
         )
     return found.values, found.coordinates
+
+
+def _require_within(found: Gridded, part: DataFile, grid: Grid) -> None:
+    """Refuse a series of which the run takes a small part."""
+    if grid.axes[0] != TIME or found.coordinates is None or OUTSIDE in part.allow:
+        return
+    at, step, end = found.coordinates[0], grid.spacing[0], float(grid.coordinates(0)[-1])
+    within = int(((at >= -step) & (at <= end + step)).sum())
+    require_share(within, len(at), f"times of {found.where}", "correct their unit, or run longer")
 
 
 def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array, ...]:

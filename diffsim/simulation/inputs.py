@@ -1,4 +1,4 @@
-"""What the inputs and the values of a simulation are: units and dimensions, for arrays that state theirs."""
+"""Units and dimensions of the inputs and values of a simulation, for arrays that state theirs."""
 
 from __future__ import annotations
 

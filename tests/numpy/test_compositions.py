@@ -31,7 +31,7 @@ def outcome(made: Callable[[], Any]) -> float | None:
 
 
 def judged(c: Composition, count: dict[str, int]) -> list[str]:
-    """What is wrong without a word."""
+    """Derivatives that are wrong without a word."""
     f, v = lambda x: c(dn, x), c.along
     value = f(c.at)
     if not np.isfinite(value):

@@ -1,4 +1,4 @@
-"""What contradicts itself, or says less than an input needs, is refused in one line; units convert as in tables of them."""
+"""Inputs that contradict themselves or say too little are refused in one line; units convert as in tables of them."""
 
 from __future__ import annotations
 

@@ -394,6 +394,9 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     yield "dt beside times", (read_records, (folder / "dt.npz", Layout(dt=0.4)), {}), ("dt.npz, times", "0.4", "0.5", "drop dt")
     write_unit(folder / "s.nc", "m", "m")
     yield "spacing beside places", (field_on_grid, (folder / "s.nc", GRID, "m"), {"spacing": 250.0}), ("s.nc, depth", "spacing", "drop it")
+    np.savez(folder / "named.npz", c=square, yy=10.0 * np.arange(6), xx=10.0 * np.arange(6))
+    named = (field_on_grid, (folder / "named.npz", ds.Grid((6, 6), 10.0)), {"key": "c", "coordinates": ["yy", "xx"]})
+    yield "square with coordinates", named, ("named.npz, c", "(y, x)", "(x, y)", "axes = ")
     with netCDF4.Dataset(folder / "half.nc", "w") as file:
         for axis in ("y", "x"):
             file.createDimension(axis, 6)
@@ -474,6 +477,19 @@ def test_longitudes_wrap(west: float, low: float, tmp_path: Path) -> None:
     found = field_on_grid(tmp_path / "a.nc", grid)
     exact = np.cos(np.radians(grid.coordinates(1)))[None, :] * (1 + 0.01 * grid.coordinates(0)[:, None])
     np.testing.assert_allclose(found, exact, atol=2e-4)
+
+
+def test_means_across_the_seam(tmp_path: Path) -> None:
+    lon = np.arange(0.0, 360.0, 0.25)
+    values = np.broadcast_to(np.where(lon < 180, lon, lon - 360), (4, len(lon)))
+    xarray.DataArray(values, dims=("lat", "lon"), coords={"lat": np.arange(4.0), "lon": lon}, name="z").to_netcdf(tmp_path / "a.nc")
+    grid = ds.Grid((2, 5), (1.0, 10.0), (1.0, -40.0), ("lat", "lon"))
+    np.testing.assert_allclose(field_on_grid(tmp_path / "a.nc", grid, method="mean")[0], grid.coordinates(1), atol=1e-9)
+
+
+def test_percent_become_fractions_where_a_field_states_no_unit(tmp_path: Path) -> None:
+    write_unit(tmp_path / "a.nc", "percent", "m")
+    np.testing.assert_allclose(field_on_grid(tmp_path / "a.nc", GRID), truth(GRID.coordinates(0), GRID.coordinates(1)) / 100, rtol=1e-12)
 
 
 @pytest.mark.parametrize("turns", [-360.0, 0.0, 360.0])

@@ -49,7 +49,7 @@ def changed(name: str, path: tuple[Any, ...], value: float) -> dict[str, Any]:
 
 
 def outcome(name: str, path: tuple[Any, ...], value: float) -> str:
-    """What becomes of a scene: "refused", "noted", "works", or what is wrong."""
+    """The end of a scene: "refused", "noted", "works", or what is wrong."""
     key = next(each for each in reversed(path) if isinstance(each, str))
     try:
         found = ds.Scene(**changed(name, path, value)).run()

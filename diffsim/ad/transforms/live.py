@@ -29,7 +29,7 @@ PRODUCTS = (multiply, scale)
 
 @dataclass(frozen=True)
 class Live:
-    """What the result reads of the value of an operation.
+    """The entries of the value of an operation that the result reads.
 
     Attributes:
         entries: which entries.
@@ -41,7 +41,7 @@ class Live:
 
 
 class LiveEntries:
-    """What the result reads of the value of each operation in a record.
+    """The entries of the value of each operation in a record that the result reads.
 
     Args:
         seeds: nodes with their cotangents, as known values.
