@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from diffsim.certificate.beside import ALLOWED, Beside, gradients_beside
 from diffsim.certificate.line import Line, cannot_judge
 from diffsim.certificate.path import Path, round_off, walkable
 from diffsim.certificate.sides import Side, side
 from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor, taylor
-from diffsim.errors import DiffsimError
 
 SURE = 10.0
 """Two slopes differ if they do by more than this many of their errors."""
@@ -18,10 +20,10 @@ BLUNT = 1e-4
 """Slopes by differences that are not known to this share of the gradient's own judge nothing but gross errors."""
 
 
-BESIDE = 1e-4
-"""A step to a point close by, as a share of the longest: far above round-off, and the slope changes little."""
-NEARLY = 0.1
-"""The gradients close by are right if they leave at most this share of the error at the point."""
+NEARLY = 0.3
+"""The gradients beside the point are not off as the one at the point seems to be if they leave at most this share of the error."""
+KINK = 0.1
+"""Where the slopes on both sides of a kink differ by less than this share of the gradient, a gradient between them is of use."""
 FLAT = (
     "; the gradients close to this point give the slope of the loss, so the point lies on a kink that hides from both sides, as a limiter "
     "has it at a flat state, a lake at rest; take the limiter van_albada(eps), or move the point"
@@ -61,7 +63,7 @@ def _slope_line(name: str, order: int, slope: float, note: str) -> Line:
 
 
 def _by_sides(label: str, path: Path, found: Taylor) -> Line:
-    """The verdict by the slopes on both sides."""
+    """The verdict by the slopes on both sides, and where these leave it open, by the gradients beside the point."""
     name = f"Taylor with gradient, {label}"
     limit = f"{2 - SLOPE_MARGIN:g} to {2 + SLOPE_MARGIN:g}"
     above, below = side(path), _below(path)
@@ -74,41 +76,75 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
         )
     slopes = [one for one in (above, below) if np.isfinite(one.slope)]
     if not slopes:
-        return cannot_judge(name, "the difference quotients of the loss do not settle on either side; give a smaller `scale`")
+        return _by_gradients(
+            label, path, "the difference quotients of the loss do not settle on either side", "give a smaller `scale`", 0.0
+        )
     if len(slopes) == 1:
         return _one_side(name, limit, path, found, slopes[0])
     error = sum(one.error for one in slopes)
     low, high = min(one.slope for one in slopes), max(one.slope for one in slopes)
     outside = max(low - path.slope, path.slope - high, 0.0)
-    kink = high - low > max(SURE * error, AGREES * path.size)
     tolerance = max(SURE * error, AGREES * path.size)
+    kink = high - low > tolerance
     seen = f"one-sided slopes {above.slope:.6g} and {below.slope:.6g}, the gradient gives {path.slope:.6g}"
     if outside > tolerance:
-        where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
         nearest = abs(low if path.slope < low else high)
         share = outside / (nearest if nearest > tolerance else outside)
-        why = FLAT if _right_beside(path, 0.5 * (low + high), outside) else ""
-        return Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %{why}")
+        where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
+        failed = Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
+        return _outside(label, path, failed, outside, f"kinks close by mislead differences at the point: {seen}")
     if kink:
-        return cannot_judge(
-            name,
-            f"a kink at this point along this direction: {seen}, which is between them as a generalised derivative may be; move the point, "
-            "or give other `directions`",
-        )
+        why = f"a kink at this point along this direction: {seen}, which is between them as a generalised derivative may be"
+        return _by_gradients(label, path, why, "move the point, or give other `directions`", (high - low) / path.size)
     return _agreed(label, path, found, 0.5 * (low + high), tolerance)
 
 
-def _right_beside(path: Path, slope: float, apart: float) -> bool:
-    """Whether the gradients close to the point, on both sides, give the slope that the gradient at the point does not give."""
-    if path.elsewhere is None:
-        return False
-    h = BESIDE * path.largest
-    try:
-        with np.errstate(all="ignore"):
-            found = [path.elsewhere(h), path.elsewhere(-h)] if path.back else [path.elsewhere(h)]
-    except (DiffsimError, ArithmeticError):
-        return False
-    return all(abs(one - slope) <= NEARLY * apart for one in found)
+def _outside(label: str, path: Path, failed: Line, outside: float, misled: str) -> Line:
+    """The verdict if the gradient is not between the slopes on both sides, unless kinks close by made these slopes.
+
+    Args:
+        label: of the direction.
+        path: the loss along it.
+        failed: the line if the slopes are right.
+        outside: how far outside the gradient is.
+        misled: what to say if they are not.
+    """
+    beside = gradients_beside(path)
+    if beside is None or beside.wrong:
+        return failed
+    explained = beside.right and bool((beside.mismatch + beside.uncertainty) * path.size <= NEARLY * outside)
+    if not beside.smooth:
+        return replace(failed, note=failed.note + FLAT * explained)
+    if explained:
+        return _beside_line(label, beside, misled)
+    if beside.mismatch * path.size < 0.5 * outside:
+        return cannot_judge(failed.name, f"{misled}; move the point, or give other `directions`")
+    return failed
+
+
+def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float) -> Line:
+    """The verdict by the gradients beside the point, where differences at the point leave it open.
+
+    Args:
+        label: of the direction.
+        path: the loss along it.
+        why: what leaves it open.
+        remedy: what to do if the gradients beside the point leave it open too.
+        kink: difference of the slopes on both sides, relative to the gradient.
+    """
+    name = f"Taylor with gradient, {label}"
+    beside = gradients_beside(path)
+    if beside is None:
+        return cannot_judge(name, f"{why}; {remedy}")
+    if beside.wrong:
+        return Line(f"slope by gradients beside the point, {label}", beside.mismatch, f"at most {ALLOWED:g}", False, why)
+    if beside.right and (beside.smooth or kink <= KINK):
+        return _beside_line(label, beside, why)
+    return cannot_judge(name, f"{why}{'. The gradients beside it are right' * beside.right}; {remedy}")
+
+
+def _beside_line(label: str, beside: Beside, why: str) -> Line:
+    return Line(f"slope by gradients beside the point, {label}", beside.mismatch, f"at most {ALLOWED:g}", True, why)
 
 
 def _below(path: Path) -> Side:
@@ -134,11 +170,9 @@ def _one_side(name: str, limit: str, path: Path, found: Taylor, only: Side) -> L
 def _agreed(label: str, path: Path, found: Taylor, slope: float, tolerance: float) -> Line:
     """The verdict if the gradient equals the slope by differences within their error."""
     if tolerance > BLUNT * path.size:
-        return cannot_judge(
-            f"Taylor with gradient, {label}",
-            f"the gradient's term, {path.slope:.3g} times the step, hides behind curvature and round-off of the loss, {path.value:.3g}. "
-            "Move the point away from a minimum, give a larger `scale`, or subtract what is constant from the loss",
-        )
+        why = f"the gradient's term, {path.slope:.3g} times the step, hides behind curvature and round-off of the loss, {path.value:.3g}"
+        remedy = "move the point away from a minimum, give a larger `scale`, or subtract what is constant from the loss"
+        return _by_gradients(label, path, why, remedy, 0.0)
     apart = abs(slope - path.slope) / path.size
     note = f"the remainders have the slope {found.with_gradient:.3g}, so differences of both sides judge; {found.note}"
     return Line(f"slope by differences, {label}", apart, f"at most {tolerance / path.size:.1e}", True, note)

@@ -143,6 +143,7 @@ class _Checked:
         longest = float(np.max(np.abs(direction), initial=0.0)) or 1.0
         size = max(abs(slope), float(np.linalg.norm(parts)))
         path = Path(lambda h: self.objective.value(self.theta + h * direction), self.value, slope, size, 1 / longest, True, rounding)
+        path.elsewhere = lambda h: float(self.objective.evaluate(self.theta + h * direction).gradient @ direction)
         return Direction(label, of, path)
 
     def _localised(self) -> dict[str, tuple[str, Array]]:

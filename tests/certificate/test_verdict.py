@@ -133,11 +133,77 @@ def test_a_kink_beside_the_point_is_stepped_short_of(distance: float) -> None:
         assert verdict(f, 1.0 + fault).passed is not True
 
 
+def many_kinks(seed: int, weight: float = 0.2) -> tuple[Callable[[float], float], Callable[[float], float]]:
+    """A loss with 300 kinks at all distances from the point, as a front that wets one cell after the other has them, and its derivative."""
+    rng = np.random.default_rng(seed)
+    at = rng.choice([-1.0, 1.0], 300) * 10.0 ** rng.uniform(-11, 0, 300)
+    jumps = weight / 300 * rng.standard_normal(300)
+
+    def loss(h: float) -> float:
+        return float(1.0 + np.sin(h + 0.3) + np.sum(jumps * (np.abs(h - at) - np.abs(at))))
+
+    return loss, lambda h: float(np.cos(h + 0.3) + np.sum(jumps * np.sign(h - at)))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("weight", [0.05, 0.2])
+@pytest.mark.parametrize("seed", range(30))
+def test_gradients_beside_the_point_judge_where_kinks_are_many(seed: int, weight: float, scale: float) -> None:
+    loss, slope = many_kinks(seed, weight)
+    for fault in (0.0, *FAULTS):
+
+        def gradient(h: float, share: float = 1 + fault) -> float:
+            return share * scale * slope(h)
+
+        line = verdict(lambda h: scale * loss(h), gradient(0.0), elsewhere=gradient)
+        if fault == 0:
+            assert line.passed is True or (weight > 0.1 and line.passed is None), line
+        else:
+            assert line.passed is False or (abs(fault) < 0.1 and line.passed is None), line
+
+
+def test_without_gradients_beside_the_point_many_kinks_cannot_be_judged_or_are_misjudged() -> None:
+    """The reason why gradients beside the point are asked at all."""
+    verdicts = {verdict(loss, slope(0.0)).passed for loss, slope in map(many_kinks, range(30))}
+    assert verdicts - {True}
+
+
+@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_small_kink_at_the_point_passes_if_the_gradients_beside_it_are_right(name: str, scale: float) -> None:
+    f, below, above = KINKS[name]
+    kink = abs(above - below) / max(abs(above), abs(below))
+
+    def slope(h: float) -> float:
+        e = 1e-6 * abs(h)
+        return 0.5 * (below + above) if h == 0 else (f(h + e) - f(h - e)) / (2 * e)
+
+    for fault in (0.0, *FAULTS[2:]):
+        line = verdict(
+            lambda h: scale * f(h),
+            scale * 0.5 * (below + above),
+            scale * max(abs(below), abs(above)),
+            elsewhere=lambda h, share=1 + fault: share * scale * slope(h),
+        )
+        assert line.passed is (False if fault else True if kink < 0.1 else None), line
+        assert "a kink at this point" in line.note and ("The gradients beside it are right" in line.note) == (line.passed is None)
+
+
+@pytest.mark.parametrize("jump", [0.0, 1e-3])
+def test_a_kink_that_both_sides_share_fails_as_a_flat_state(jump: float) -> None:
+    """A limiter at a flat state gives the mean of slopes that no side has: the gradient beside the point is right, the one at it not."""
+    line = verdict(lambda h: 1.0 - 60.0 * h, -28.7, elsewhere=lambda h: -28.7 if h == 0 else -60.0)
+    assert line.passed is False and "lake at rest" in line.note, line
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(("share", "said"), [(1e-3, "0.1 %"), (-0.25, "25 %"), (-2.0, "200 %"), (1e-5, "0.001 %")])
-def test_a_wrong_gradient_is_off_by_a_share_of_the_slope(scale: float, share: float, said: str) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_a_wrong_gradient_is_off_by_a_share_of_the_slope(scale: float, share: float, said: str, known: bool) -> None:
     f, slope = SMOOTH["exponential"]
-    assert verdict(lambda h: scale * f(h), scale * slope * (1 + share)).note.endswith(f", off by {said}")
+    elsewhere = (lambda h: scale * slope * f(h) * (1 + share)) if known else None
+    line = verdict(lambda h: scale * f(h), scale * slope * (1 + share), elsewhere=elsewhere)
+    assert line.passed is False and line.note.endswith(f", off by {said}"), line
 
 
 def test_beside_a_kink_a_gradient_is_off_by_a_share_of_the_nearer_slope() -> None:
