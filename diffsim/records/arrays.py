@@ -12,10 +12,10 @@ from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.quantities.meaning import POINTS, RUNS
 from diffsim.records.clock import WORDS, Clock, of_numbers
-from diffsim.records.dimensions import direction_of
+from diffsim.records.dimensions import direction_of, listed_order
 from diffsim.records.places import in_unit, units_of
 from diffsim.records.records import Layout, Records, require_step
-from diffsim.records.variables import Variable, Variables, known, pick
+from diffsim.records.variables import Variable, Variables, listed, pick
 from diffsim.typing import Array
 from diffsim.units import differences_in
 
@@ -28,7 +28,7 @@ Roles = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _Lengths:
     """Names and lengths that are known before the values are read.
 
     Attributes:
@@ -62,7 +62,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     clock, time = _times(variables, layout)
     places, receiver = _coordinates(variables, layout)
     samples = None if clock is None else len(np.atleast_1d(clock.times))
-    known_before = _Known(time, samples, receiver, None if places is None else len(places), layout.order)
+    known_before = _Lengths(time, samples, receiver, None if places is None else len(places), layout.order)
     roles = _roles(variables, name, found, known_before, what)
     values = _arranged(found.values, roles)
     if clock is None:
@@ -102,7 +102,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     if name is None:
         if layout.dt is None:
             raise DataError(
-                f"{variables.where}: expected the times of the samples among its variables {known(variables)}, found no times; "
+                f"{variables.where}: expected the times of the samples among its variables {listed(variables.names)}, found no times; "
                 "name them, or give dt"
             )
         return None, ""
@@ -148,7 +148,7 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
     return in_unit(found, one, f"{variables.where}, coordinates"), found.axes[0]
 
 
-def _roles(variables: Variables, name: str, variable: Variable, before: _Known, what: str) -> Roles:
+def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths, what: str) -> Roles:
     """The dimension of records that each dimension of the values is.
 
     Raises:
@@ -182,18 +182,18 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Known, 
         if not np.array_equal(_arranged(variable.values, first), _arranged(variable.values, other), equal_nan=True):
             raise DataError(
                 f"{what}: expected names of the dimensions of its numbers of shape {shape}, found none, and the orders "
-                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {_listed(first)} or {_listed(other)} "
+                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {listed_order(first)} or {listed_order(other)} "
                 "(in Python Layout.order)"
             )
     if first != wanted and len(fitting) > 1 + len(alike):
         raise DataError(
             f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give axes = "
-            f"{_listed(first)} or {_listed(fitting[-1])}"
+            f"{listed_order(first)} or {listed_order(fitting[-1])}"
         )
     return first
 
 
-def _named(variables: Variables, name: str, axis: str, before: _Known) -> str:
+def _named(variables: Variables, name: str, axis: str, before: _Lengths) -> str:
     """The dimension of records that a dimension is by its name; "": it does not say."""
     if not axis:
         return ""
@@ -226,7 +226,7 @@ def _arranged(values: Array, roles: Roles) -> Array:
 
 
 def _spread(
-    variables: Variables, name: str | None, values: Variable, roles: Roles, known_now: _Known, shape: tuple[int, ...], unit: str | None
+    variables: Variables, name: str | None, values: Variable, roles: Roles, known_now: _Lengths, shape: tuple[int, ...], unit: str | None
 ) -> Array | None:
     """Numbers that belong to the values, such as deviations, for each sample; None: there are none.
 
@@ -264,7 +264,3 @@ def _spread(
         raise DataError(
             f"{what}: expected one number for each receiver or sample of the shape {shape}, found {found.values.shape}; reshape it"
         ) from None
-
-
-def _listed(order: Roles) -> str:
-    return "[" + ", ".join(f'"{role}"' for role in order) + "]"

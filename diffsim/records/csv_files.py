@@ -16,13 +16,13 @@ import numpy as np
 
 from diffsim.arguments import plural
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable, shown
+from diffsim.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
 from diffsim.records.records import Layout, Records, on_one_clock, require_rising, require_step
-from diffsim.records.variables import NAMES
+from diffsim.records.variables import listed
 from diffsim.typing import Array, IntArray
-from diffsim.units import conversion, differences_in, known
+from diffsim.units import conversion, differences_in, is_unit
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
@@ -59,7 +59,7 @@ class Table:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = [(k, line) for k, line in enumerate(file.read().splitlines(), 1) if line.strip() and not line.startswith("#")]
         except (OSError, UnicodeDecodeError) as error:
-            what = cut(printable(str(error)), 200)
+            what = reason_shown(error)
             raise DataError(f"expected a CSV file, found {where}, unreadable ({what}); save it as UTF-8 text") from None
         if len(rows) < 2:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
@@ -99,8 +99,9 @@ class Table:
         """
         name = self.named(name)
         if name not in self.columns:
-            known = [name_shown(other) for other in list(self.columns)[:NAMES]] + ["..."] * (len(self.columns) > NAMES)
-            raise DataError(f"{self.where}: expected one of the columns {', '.join(known)}, found no {name_shown(name)}; name one of them")
+            raise DataError(
+                f"{self.where}: expected one of the columns {listed(list(self.columns))}, found no {name_shown(name)}; name one of them"
+            )
         return self.columns[name]
 
     def named(self, name: str) -> str:
@@ -111,7 +112,7 @@ class Table:
         """The unit of a column; "": it states none."""
         return self.units.get(self.named(name), "")
 
-    def converted(self, name: str, wanted: str) -> Array:
+    def numbers_in(self, name: str, wanted: str) -> Array:
         """The numbers of a column in a unit; those without a unit are in it."""
         unit = self.unit(name)
         what = f"{self.where}, column {name_shown(name)}"
@@ -168,7 +169,7 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
 def _name_and_unit(text: str) -> tuple[str, str]:
     """The name of a column, and the unit in brackets behind it; "": there is none."""
     found = _UNIT.fullmatch(text)
-    return (found[1].strip(), found[2] or found[3]) if found and known(found[2] or found[3]) else (text, "")
+    return (found[1].strip(), found[2] or found[3]) if found and is_unit(found[2] or found[3]) else (text, "")
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
@@ -281,7 +282,7 @@ def _with_stations(records: Records, layout: Layout) -> Records:
 def _places(table: Table, layout: Layout) -> Array:
     """The coordinates of each row in the units of the layout."""
     units = units_of(layout.axes, layout.coordinate_units)
-    return np.stack([table.converted(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
+    return np.stack([table.numbers_in(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
 
 
 def _deviations(table: Table, name: str, unit: str) -> Array:

@@ -26,7 +26,7 @@ UP, DOWN = frozenset({"height", "altitude", "elevation"}), frozenset({"depth"})
 
 
 @dataclass(frozen=True, eq=False)
-class Dimension:
+class FileDimension:
     """A dimension of an array of a file.
 
     Attributes:
@@ -59,13 +59,13 @@ def direction_of(variable: Variable) -> str:
     )
 
 
-def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[Dimension]:
+def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[FileDimension]:
     """The dimensions of an array, with the one-dimensional coordinates that the file has along each."""
-    return [Dimension(dimension, variables.along(name, dimension) if dimension else None) for dimension in variable.axes]
+    return [FileDimension(dimension, variables.along(name, dimension) if dimension else None) for dimension in variable.axes]
 
 
 def matched(
-    dimensions: Sequence[Dimension], axes: Sequence[str], coordinates: Sequence[str], order: Sequence[str] | None, where: str
+    dimensions: Sequence[FileDimension], axes: Sequence[str], coordinates: Sequence[str], order: Sequence[str] | None, where: str
 ) -> list[str]:
     """The axis of the grid that each dimension is; "" where nothing says.
 
@@ -90,7 +90,7 @@ def matched(
                 said = ", ".join(own or "?" for own in found)
                 raise DataError(
                     f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found axes = "
-                    f"{_listed(order)}; drop axes, or correct it"
+                    f"{listed_order(order)}; drop axes, or correct it"
                 )
         return list(order)
     left = [axis for axis in axes if axis not in found]
@@ -99,7 +99,7 @@ def matched(
     return found
 
 
-def _axis(dimension: Dimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
+def _axis(dimension: FileDimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
     """The axis that a dimension is by names and attributes; "": they do not say."""
     if dimension.name and dimension.name in coordinates:
         return axes[list(coordinates).index(dimension.name)]
@@ -111,7 +111,7 @@ def _axis(dimension: Dimension, axes: Sequence[str], coordinates: Sequence[str],
     return next((axis for axis in axes if axis.lower() == dimension.name.lower()), "")
 
 
-def _require_same_sense(dimension: Dimension, axis: str, where: str) -> None:
+def _require_same_sense(dimension: FileDimension, axis: str, where: str) -> None:
     """Refuse heights for depths, and depths for heights."""
     places, name = dimension.places, axis.lower()
     if places is None or name not in UP | DOWN:
@@ -152,7 +152,7 @@ def settled(
             both = " and ".join(f"({', '.join(order)})" for order in (orders[0], other))
             raise DataError(
                 f"{where}: expected names of the dimensions of its numbers of shape {values.shape}, found none, and the orders {both} both "
-                f"fit; {remedy.format(_listed(orders[0]))} or {_listed(other)}"
+                f"fit; {remedy.format(listed_order(orders[0]))} or {listed_order(other)}"
             )
     return orders[0]
 
@@ -165,5 +165,6 @@ def orders_of(found: Sequence[str], axes: Sequence[str]) -> Iterator[tuple[str, 
         yield tuple(own or next(rest) for own in found)
 
 
-def _listed(order: Sequence[str]) -> str:
+def listed_order(order: Sequence[str]) -> str:
+    """An order of names as a scene or a program states it."""
     return "[" + ", ".join(f'"{axis}"' for axis in order) + "]"

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.arguments import path_of
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
-from diffsim.records.dimensions import Dimension, by_name, dimensions_of, matched, settled
+from diffsim.records.dimensions import FileDimension, by_name, dimensions_of, matched, settled
 from diffsim.records.netcdf import NetcdfFile
 from diffsim.records.places import in_unit, units_of
 from diffsim.records.raw import RawFile
@@ -19,7 +19,7 @@ from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
 from diffsim.records.records import require_rising
 from diffsim.records.segy import read_section
 from diffsim.records.terrain import read_ascii_grid, read_geotiff
-from diffsim.records.variables import Variable, Variables, known, pick
+from diffsim.records.variables import Variable, Variables, listed, pick
 from diffsim.typing import Array
 
 GEOTIFF = (".tif", ".tiff")
@@ -138,7 +138,7 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
 def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
     """A field whose dimensions have these names, "" where they have none, and these coordinates."""
     each = places or [None] * len(names)
-    dimensions = [Dimension(name, place) for name, place in zip(names, each, strict=True)]
+    dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
     if not asked.axes or values.ndim != len(asked.axes):
         axes: Sequence[str] = names
     else:
@@ -223,7 +223,7 @@ def _only(variables: Variables, axes: tuple[str, ...]) -> str:
     if isinstance(variables, NetcdfFile):
         names = [name for name in names if name in variables.fields]
     if len(names) != 1:
-        raise DataError(f"{variables.where}: expected the name of one of the variables {known(variables)}, found none; give key")
+        raise DataError(f"{variables.where}: expected the name of one of the variables {listed(variables.names)}, found none; give key")
     return names[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable
+from diffsim.messages import name_shown, path_shown, reason_shown
 from diffsim.records.clock import is_date
 from diffsim.records.packages import package
 from diffsim.records.packing import USED, unpacked
@@ -60,7 +60,7 @@ class Hdf5File(ArrayFile):
             except (OSError, ValueError, TypeError, RuntimeError) as error:
                 if isinstance(error, DataError):
                     raise
-                raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
+                raise DataError(f"{what}: expected numbers, found damage ({reason_shown(error)}); copy the file again") from None
             if fill is not None:
                 values[raw == fill] = np.nan
             return described(values, axes, attributes)
@@ -85,12 +85,8 @@ def _opened(path: Path) -> Any:
     try:
         return package("h5py", "HDF5 files").File(path, "r")
     except OSError as error:
-        raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({_told(error)}); write it again") from None
+        raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({reason_shown(error)}); write it again") from None
 
 
 def _decoded(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _told(error: Exception) -> str:
-    return cut(printable(str(error)), 200)

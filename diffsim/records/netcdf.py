@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable
+from diffsim.messages import name_shown, path_shown, reason_shown
 from diffsim.records.packages import package
 from diffsim.records.packing import unpacked
 from diffsim.records.variables import ArrayFile, Variable, described, require_room
@@ -57,7 +57,7 @@ class NetcdfFile(ArrayFile):
                 raw = np.asarray(variable[...])
                 attributes = {key: variable.getncattr(key) for key in variable.ncattrs()}
             except (OSError, ValueError, RuntimeError, IndexError) as error:
-                raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
+                raise DataError(f"{what}: expected numbers, found damage ({reason_shown(error)}); copy the file again") from None
             return described(unpacked(raw, attributes, what, default_fill=True), tuple(map(str, variable.dimensions)), attributes)
 
     def belongings(self, name: str) -> tuple[str, ...]:
@@ -97,10 +97,6 @@ def _opened(path: Path) -> Iterator[Any]:
         file.set_auto_maskandscale(False)
         file.set_auto_chartostring(False)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise DataError(f"expected a NetCDF file, found {path_shown(path)}, unreadable ({_told(error)}); write it again") from None
+        raise DataError(f"expected a NetCDF file, found {path_shown(path)}, unreadable ({reason_shown(error)}); write it again") from None
     with file:
         yield file
-
-
-def _told(error: Exception) -> str:
-    return cut(printable(str(error)), 200)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, path_shown, printable
+from diffsim.messages import path_shown, reason_shown
 from diffsim.records.dimensions import by_name
 from diffsim.records.packages import package
 from diffsim.records.places import in_unit, units_of
@@ -158,7 +158,7 @@ def _opened(path: Path) -> Any:
         little = not 1 <= int.from_bytes(code, "big") <= 16 and 1 <= int.from_bytes(code, "little") <= 16
         return segyio.open(path, ignore_geometry=True, endian="little" if little else "big")
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        what = cut(printable(str(error)), 200)
+        what = reason_shown(error)
         raise DataError(f"expected a SEG-Y file, found {path_shown(path)}, unreadable ({what}); write it again") from None
 
 
@@ -169,7 +169,7 @@ def _traces(file: Any, where: str) -> tuple[Array, list[Any]]:
         values = np.asarray(file.trace.raw[:], float).T
         headers = [dict(header) for header in file.header]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
-        what = cut(printable(str(error)), 200)
+        what = reason_shown(error)
         raise DataError(f"{where}: expected traces, found damage ({what}); copy the file again") from None
     return values, headers
 

@@ -133,15 +133,14 @@ def pick(variables: Variables, name: str) -> Variable:
     """
     if name not in variables.names:
         raise DataError(
-            f"{variables.where}: expected one of the variables {known(variables)}, found no {name_shown(name)}; name one of them"
+            f"{variables.where}: expected one of the variables {listed(variables.names)}, found no {name_shown(name)}; name one of them"
         )
     return variables.read(name)
 
 
-def known(variables: Variables) -> str:
-    """Names of the arrays, for a message."""
-    names = [name_shown(name) for name in variables.names[:NAMES]]
-    return ", ".join(names + ["..."] * (len(variables.names) > NAMES)) or "(none)"
+def listed(names: Sequence[str]) -> str:
+    """The first of the names that a file has, for a message."""
+    return ", ".join([name_shown(name) for name in names[:NAMES]] + ["..."] * (len(names) > NAMES)) or "(none)"
 
 
 def require_room(shape: tuple[int, ...], what: str) -> None:

@@ -15,13 +15,13 @@ from diffsim.records.checks import ALIKE, OUTSIDE, fill_value, require_share
 from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field
 from diffsim.records.numpy_files import MemberError, load_array
-from diffsim.records.places import cover
+from diffsim.records.places import wrapped_field
 from diffsim.scene.parts import DataFile
 from diffsim.scene.place import Place, coordinate_units
-from diffsim.scene.raster import converted, covered, resample
+from diffsim.scene.raster import covered, resample, scaled
 from diffsim.scene.rules import TIME
 from diffsim.typing import Array
-from diffsim.units import converted as in_unit
+from diffsim.units import values_in
 
 NUMPY = (".npy", ".npz")
 
@@ -37,14 +37,14 @@ def file(part: DataFile, place: Place) -> Array:
         values, coordinates = _gridded(part, place)
     if coordinates is None:
         if place.grid == given:
-            return converted(part, values, place)
+            return scaled(part, values, place)
         coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
     for axis in range(given.ndim):
         centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
         low, high = float(centres[0]) - half, float(centres[-1]) + half
-        moved, values = cover(coordinates[axis], values, axis, given.axes[axis], low, high)
+        moved, values = wrapped_field(coordinates[axis], values, axis, given.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
-    return converted(part, resample(values, coordinates, part, place), place)
+    return scaled(part, resample(values, coordinates, part, place), place)
 
 
 def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:
@@ -55,7 +55,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
         found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base))
         if found.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
-        values = _known(found.values, found.unit, found.where, part, place)
+        values = _without_fills(found.values, found.unit, found.where, part, place)
         found = _in_order(Gridded(values, found.coordinates, found.unit, found.where, found.axes), part, place)
         _require_within(found, part, base)
     except DataError as error:
@@ -88,7 +88,7 @@ def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array
     return tuple(o + h * np.arange(n) for o, h, n in zip(origin, spacing, shape, strict=True))
 
 
-def _known(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
+def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
     """Numbers in the unit of the field, NaN where they are missing.
 
     Raises:
@@ -104,7 +104,7 @@ def _known(values: Array, unit: str, where: str, part: DataFile, place: Place) -
             f"{where}: expected measured numbers, found {fill:.6g} in {int((found == fill).sum())} places, far beyond all others; "
             f"missing = {fill:.6g} leaves them out, missing = [] takes them as they are"
         )
-    out = in_unit(found, part.unit or unit, place.unit, where)
+    out = values_in(place.unit, found, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
 
 
@@ -152,7 +152,7 @@ def read_array(part: DataFile, place: Place) -> Array:
     with np.errstate(over="ignore"):  # from extended precision
         values = loaded.astype(float)
     try:
-        values = _known(values, "", where, part, place)
+        values = _without_fills(values, "", where, part, place)
         values = _in_order(Gridded(values, None, "", where, part.axes or ("",) * values.ndim), part, place).values
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None

@@ -12,12 +12,12 @@ from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
 from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
-from diffsim.records.places import turned
+from diffsim.records.places import wrapped_places
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records, on_one_clock
-from diffsim.scene.clock import on_clock_of, started
 from diffsim.scene.place import coordinate_units
 from diffsim.scene.schema import Data
+from diffsim.scene.start_time import after_start, with_time_of
 from diffsim.typing import Array
 from diffsim.units import conversion
 
@@ -122,7 +122,7 @@ def _layout(model: Data, grid: Grid) -> Layout:
 
 def _one_shot(every: Sequence[Records]) -> Records:
     """The receivers of several files as those of one shot. A receiver without a name has that of its file."""
-    every = [on_clock_of(records, every[0]) for records in every]
+    every = [with_time_of(records, every[0]) for records in every]
     names: list[str] = []
     for records in every:
         stem = Path(records.where).stem
@@ -163,7 +163,7 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
     convert = conversion(records.unit or unit, unit, records.where)
-    times = started(kept, model.start)
+    times = after_start(kept, model.start)
     for place in (0.0, end):
         times = np.where(np.abs(times - place) <= SNAP * dt, place, times)
     deviation = kept.deviation
@@ -221,10 +221,10 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
     return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
 
 
-def _turned(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
+def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
     """Places with longitudes on the turn of the grid."""
     columns = zip(places.T, grid.axes, lower, upper, strict=True)
-    return np.stack([turned(place, axis, low, high) for place, axis, low, high in columns], axis=1)
+    return np.stack([wrapped_places(place, axis, low, high) for place, axis, low, high in columns], axis=1)
 
 
 def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
@@ -246,7 +246,7 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
                 f"{records.where}: expected coordinates of its traces under the names {', '.join(grid.axes)}, found none; give the "
                 "points of receivers in the scene, or stations"
             )
-        placed = replace(records, coordinates=_turned(records.coordinates, grid, lower, upper))
+        placed = replace(records, coordinates=_on_turn(records.coordinates, grid, lower, upper))
         require_inside(placed, lower, upper, grid.axes)
         here = [numbers.setdefault(tuple(place), len(numbers)) for place in np.asarray(placed.coordinates).tolist()]
         twice = next((k for k, number in enumerate(here) if number in here[:k]), None)

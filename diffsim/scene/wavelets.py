@@ -9,11 +9,11 @@ from diffsim.errors import DataError, SceneError
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout
-from diffsim.scene.clock import started
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.parts import Packet, Ricker, Sampled, Wavelet
 from diffsim.scene.place import Place
 from diffsim.scene.rules import TIME
+from diffsim.scene.start_time import after_start
 from diffsim.typing import Array
 
 
@@ -70,7 +70,7 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
                 f'convert them by amplitude, and give unit = "{found.unit}"'
             )
         found = found.in_unit(unit) if found.unit and unit else found
-        times = started(found, part.start)
+        times = after_start(found, part.start)
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
     values = found.values[:, 0]
