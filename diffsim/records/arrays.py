@@ -12,10 +12,10 @@ from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.quantities.meaning import POINTS, RUNS
 from diffsim.records.clock import WORDS, Clock, of_numbers
-from diffsim.records.dimensions import direction_of, listed_order
+from diffsim.records.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.places import in_unit, units_of
 from diffsim.records.records import Layout, Records, require_step
-from diffsim.records.variables import Variable, Variables, listed, pick
+from diffsim.records.variables import Variable, Variables, in_scope, listed, pick
 from diffsim.typing import Array
 from diffsim.units import differences_in
 
@@ -23,6 +23,8 @@ SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
 """Dimensions of records, in their order."""
 SHOTS = RUNS | {"shots", "source", "sources", "event", "events", "runs", "fire", "ffid", "field_record"}
 RECEIVERS = (POINTS | {f"{word}s" for word in POINTS} | {"sta", "recv", "rec", "obs"}) - SHOTS
+NAMES = frozenset({"name", "names", "id", "ids", "code", "codes", "label", "labels"})
+"""Names of arrays of names of receivers, beside those in `RECEIVERS` and such as "station_name"."""
 Roles = tuple[str, ...]
 """A dimension of records for each of an array; "": not known."""
 
@@ -76,13 +78,14 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
         )
     unit = found.unit if layout.unit is None else layout.unit
     after = replace(known_before, samples=samples, receivers=receivers)
+    names = _names(variables, name, layout.receiver, found, roles, receivers)
     deviation = _spread(variables, layout.deviations, found, roles, after, values.shape, unit)
     weight = _spread(variables, layout.weights, found, roles, after, values.shape, None)
     return tuple(
         Records(
             values[shot],
             clock.times,
-            tuple(map(str, range(receivers))),
+            names,
             places,
             unit,
             None if deviation is None else deviation[shot],
@@ -92,6 +95,39 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
         )
         for shot in range(shots)
     )
+
+
+def _names(variables: Variables, name: str, stated: str | None, values: Variable, roles: Roles, count: int) -> tuple[str, ...]:
+    """Names of the receivers: texts of the file, one for each and none twice; else their numbers, from 0.
+
+    Args:
+        variables: of the file.
+        name: of the values.
+        stated: name of the array of names, as the user gives it; None: one that belongs to the values, or is named like one of names.
+        values: the values.
+        roles: of their dimensions.
+        count: number of receivers.
+    """
+    axis = values.axes[roles.index(RECEIVER)] if RECEIVER in roles else ""
+    likely = [*variables.belongings(name), *filter(None, [in_scope(variables.names, name, axis)]), *filter(_is_name, variables.names)]
+    for each in likely if stated is None else [stated]:
+        labels = variables.labels(each) if each in variables.names else None
+        if labels is None or (axis and labels.axis not in ("", axis)):
+            continue
+        if len(labels.texts) == count == len(set(labels.texts) - {""}):
+            return labels.texts
+    if stated is not None:
+        raise DataError(
+            f"{variables.where}: expected {count} different texts, one for each receiver, in {name_shown(stated)}, found others; "
+            f"name one of the variables {listed(variables.names)}, or leave out receiver"
+        )
+    return tuple(map(str, range(count)))
+
+
+def _is_name(name: str) -> bool:
+    """Whether an array is named like one of names of receivers, such as "station_name"."""
+    first, _, last = name.rpartition("/")[2].lower().rpartition("_")
+    return last in RECEIVERS | NAMES if not first else first in RECEIVERS and last in NAMES
 
 
 def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
@@ -132,8 +168,8 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
         if len({column.axes for column in columns}) > 1:
             return None, ""
         numbers = [
-            in_unit(column, unit, f"{variables.where}, {name_shown(name)}")
-            for column, unit, name in zip(columns, units, names, strict=True)
+            along_axis(FileDimension(name.rpartition("/")[2], column), axis, unit, f"{variables.where}, {name_shown(name)}")
+            for column, axis, unit, name in zip(columns, axes, units, names, strict=True)
         ]
         return np.stack(numbers, axis=1), columns[0].axes[0]
     if "coordinates" not in variables.names:
@@ -163,8 +199,8 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths
         for axis, own, stated in zip(variable.axes, named, before.order, strict=True):
             if own not in ("", stated):
                 raise DataError(
-                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found order = {listed_order(before.order)}; "
-                    "drop order, or correct it"
+                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found order = "
+                    f"{listed_order(before.order)}; drop order, or correct it"
                 )
         return before.order
     shape = variable.values.shape

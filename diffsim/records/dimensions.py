@@ -14,6 +14,7 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.quantities.meaning import KINDS
+from diffsim.records.places import in_unit
 from diffsim.records.variables import Variable, Variables
 from diffsim.typing import Array
 
@@ -21,8 +22,12 @@ DIRECTIONS = {"longitude": "x", "latitude": "y", "X": "x", "Y": "y", "Z": "z", "
 """Standard name or attribute `axis` of CF -> direction."""
 DEGREES = {"degrees_east": "x", "degree_east": "x", "degrees_north": "y", "degree_north": "y"}
 """Units that CF has for longitudes and latitudes alone -> direction."""
-UP, DOWN = frozenset({"height", "altitude", "elevation"}), frozenset({"depth"})
-"""Names of vertical axes that count upwards, and downwards."""
+UP, DOWN = ("height", "altitude", "elevation"), ("depth",)
+"""Names of vertical axes that count upwards, and downwards. Standard names of CF begin with them."""
+DOWNWARDS = ("z", "zc")
+"""Names of axes of a grid that count downwards, as those of surveys do, whichever way a file counts."""
+TRUE = ("lat", "latitude", "lon", "longitude")
+"""Names of axes of a grid whose coordinates are latitudes and longitudes of the earth, not of a rotated pole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,18 @@ class FileDimension:
 
     name: str
     places: Variable | None = None
+
+    @property
+    def sense(self) -> str:
+        """Which way it counts if it is vertical: "up" or "down", by the attributes of CF, then by its name; "": nothing says."""
+        stated, standard = ("", "") if self.places is None else (self.places.positive.lower(), self.places.standard_name.lower())
+        if stated in ("up", "down"):
+            return stated
+        for text in (standard, self.name.lower()):
+            for sense, words in (("up", UP), ("down", DOWN)):
+                if text.startswith(words) if text == standard else text in words:
+                    return sense
+        return ""
 
     @property
     def direction(self) -> str:
@@ -107,23 +124,56 @@ def _axis(dimension: FileDimension, axes: Sequence[str], coordinates: Sequence[s
     for axis in axes:
         if direction and by_name(axis) == direction:
             _require_same_sense(dimension, axis, where)
+            _require_lengths(dimension, axis, where)
+            _require_true(dimension, axis, where)
             return axis
     return next((axis for axis in axes if axis.lower() == dimension.name.lower()), "")
 
 
 def _require_same_sense(dimension: FileDimension, axis: str, where: str) -> None:
     """Refuse heights for depths, and depths for heights."""
-    places, name = dimension.places, axis.lower()
-    if places is None or name not in UP | DOWN:
-        return
-    words = {dimension.name.lower(), places.standard_name, places.positive.lower()}
-    for other, sense in ((UP | {"up"}, DOWN), (DOWN | {"down"}, UP)):
-        if name in sense and words & other:
-            word = next(iter(words & other))
-            raise DataError(
-                f"{where}: expected coordinates along {axis}, found {name_shown(dimension.name)}, which counts the other way ({word}); "
-                "change their sign, or name the axis of the grid like them"
-            )
+    wanted = "up" if axis.lower() in UP else "down" if axis.lower() in DOWN else ""
+    if dimension.places is not None and wanted and dimension.sense not in ("", wanted):
+        raise DataError(
+            f"{where}: expected coordinates along {axis}, found {name_shown(dimension.name)}, which counts the other way "
+            f"({dimension.sense}); change their sign, or name the axis of the grid like them"
+        )
+
+
+def _require_lengths(dimension: FileDimension, axis: str, where: str) -> None:
+    """Refuse vertical coordinates that stand for lengths which differ from place to place."""
+    if dimension.places is not None and dimension.places.formula:
+        raise DataError(
+            f"{where}: expected lengths along {axis}, found {name_shown(dimension.name)}, whose heights follow by formula_terms and differ "
+            f"from place to place; interpolate the field to levels of {axis}"
+        )
+
+
+def _require_true(dimension: FileDimension, axis: str, where: str) -> None:
+    """Refuse coordinates of a rotated pole for latitudes and longitudes."""
+    words = {dimension.name.lower(), "" if dimension.places is None else dimension.places.standard_name}
+    if axis.lower() in TRUE and words & {"rlat", "rlon", "grid_latitude", "grid_longitude"}:
+        raise DataError(
+            f"{where}: expected {axis} of the earth, found {name_shown(dimension.name)} of a rotated pole; regrid the field first, for "
+            "example with xESMF or CDO, or name the axes of the grid rlat and rlon"
+        )
+
+
+def along_axis(dimension: FileDimension, axis: str, unit: str, what: str) -> Array:
+    """The coordinates of a dimension as an axis of a grid counts them.
+
+    Args:
+        dimension: with coordinates.
+        axis: name of the axis. One that counts downwards has depths, where the file says that it has heights.
+        unit: of the axis; "": that of the file.
+        what: the coordinates, for messages.
+
+    Raises:
+        DataError: the unit of the file does not convert.
+    """
+    assert dimension.places is not None
+    found = in_unit(dimension.places, unit, what)
+    return -found if axis.lower() in DOWNWARDS and dimension.sense == "up" else found
 
 
 def settled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ from diffsim.messages import name_shown, path_shown, reason_shown
 from diffsim.records.clock import is_date
 from diffsim.records.packages import package
 from diffsim.records.packing import USED, unpacked
-from diffsim.records.variables import DESCRIPTIONS, ArrayFile, Variable, dated, described, require_room
+from diffsim.records.variables import (
+    ABOUT_OTHERS,
+    DESCRIPTIONS,
+    MAPPING,
+    ArrayFile,
+    Labels,
+    Variable,
+    dated,
+    described,
+    require_room,
+    that_belong,
+)
 
 NETCDF = "_NCProperties"
 """Attribute of the root of files that the NetCDF library wrote."""
@@ -27,16 +39,20 @@ class Hdf5File(ArrayFile):
     @classmethod
     def open(cls, path: Path) -> Hdf5File:
         """Read the names."""
-        found: list[str] = []
+        found: dict[str, Any] = {}
         h5py = package("h5py", "HDF5 files")
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and not item.is_virtual and item.external is None:
-                found.append(name)
+                found[name] = item
 
         with _opened(path) as file:
             file.visititems(visit)
-        return cls(path, tuple(found))
+            others = {name for name, item in found.items() if not item.shape or item.dtype.kind not in "iuf" or item.is_scale}
+            others |= {name for name, item in found.items() if MAPPING in item.attrs}
+            for name, item in found.items():
+                others |= set(that_belong(tuple(found), name, _attributes(item, ABOUT_OTHERS), ABOUT_OTHERS))
+        return cls(path, tuple(found), tuple(name for name in found if name not in others))
 
     def read(self, name: str) -> Variable:
         """The data set of that name, packed numbers unpacked and missing ones NaN, dates as seconds.
@@ -64,6 +80,26 @@ class Hdf5File(ArrayFile):
             if fill is not None:
                 values[raw == fill] = np.nan
             return described(values, axes, attributes)
+
+    def belongings(self, name: str) -> tuple[str, ...]:
+        """Names of the data sets that the attribute `coordinates` of a data set names, as NetCDF writes it."""
+        with _opened(self.path) as file:
+            return that_belong(self.names, name, _attributes(file[name], ("coordinates",)), ("coordinates",))
+
+    def labels(self, name: str) -> Labels | None:
+        """The texts of a data set."""
+        with _opened(self.path) as file:
+            item = file[name]
+            if not item.shape or item.dtype.kind not in "OSU":
+                return None
+            require_room(item.shape, f"{self.where}, {name_shown(name)}")
+            return Labels.of(np.asarray(item[()]), tuple(_label(item, axis) for axis in range(item.ndim)))
+
+
+def _attributes(item: Any, keys: Sequence[str]) -> dict[str, Any]:
+    """Those of the attributes that are texts; others, such as references to data sets, name nothing here."""
+    found = {key: item.attrs[key] for key in keys if key in item.attrs}
+    return {key: value for key, value in found.items() if isinstance(value, (str, bytes, np.ndarray))}
 
 
 def _label(item: Any, axis: int) -> str:

@@ -21,7 +21,7 @@ from diffsim.errors import DataError
 from diffsim.messages import cut, name_shown, path_shown, printable, reason_shown
 from diffsim.records.clock import seconds_of
 from diffsim.records.packing import numbers
-from diffsim.records.variables import ArrayFile, Variable, dated, listed, require_room
+from diffsim.records.variables import ArrayFile, Labels, Variable, dated, listed, require_room
 
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
@@ -90,6 +90,13 @@ class NumpyFile(ArrayFile):
         if values.dtype.kind == "m":
             return Variable(seconds_of(values, what), "s", axes)
         return Variable(numbers(values, what), "", axes)
+
+    def labels(self, name: str) -> Labels | None:
+        """The texts of an array."""
+        try:
+            return Labels.of(load_array(self.path, name, kinds="SU"), ("",))
+        except DataError:  # numbers
+            return None
 
 
 @contextlib.contextmanager

@@ -46,6 +46,17 @@ def in_unit(places: Variable, wanted: str, what: str) -> Array:
         raise DataError(f"{what}: {reason}; state the unit of the grid, or convert the coordinates of the file") from None
 
 
+def usual_unit(unit: str) -> str:
+    """The unit in which coordinates of a unit are usual: metres, degrees or seconds; another one that converts to none of these stays."""
+    for wanted in ("m", "degree", "s"):
+        try:
+            conversion(unit, wanted)
+        except DataError:
+            continue
+        return wanted
+    return unit
+
+
 def wrapped_places(places: Array, axis: str, low: float, high: float) -> Array:
     """Longitudes on the turn of a grid: 359 is -1 where the grid has longitudes around 0.
 

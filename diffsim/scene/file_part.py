@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -52,11 +54,12 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     base = place.given
     try:
         shape = part.shape or _in_file(part.order, base.axes, base.shape)
-        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.order, coordinate_units(base))
+        curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
+        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.order, coordinate_units(base), curved)
         if found.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
         values = _without_fills(found.values, found.unit, found.where, part, place)
-        found = _in_order(Gridded(values, found.coordinates, found.unit, found.where, found.axes), part, place)
+        found = _in_order(replace(found, values=values), part, place)
         _require_within(found, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
@@ -128,7 +131,7 @@ def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
 
     named = tuple(axis if axis in grid.axes else "" for axis in found.axes)
     order = settled(named, grid.axes, fits, found.values, found.where, "give order = {}")
-    return Gridded(found.values, found.coordinates, found.unit, found.where, order).over(grid.axes)
+    return replace(found, axes=order).over(grid.axes)
 
 
 def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
