@@ -141,6 +141,10 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
                 f"{variables.where}: expected the times of the samples among its variables {listed(variables.names)}, found no times; "
                 "name them, or give dt"
             )
+        if layout.time_unit is not None:
+            raise DataError(
+                f"{variables.where}: expected no time_unit without times, found {layout.time_unit!r} beside dt, which is in s; drop it"
+            )
         return None, ""
     found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
     if found.values.ndim != 1:

@@ -19,7 +19,7 @@ from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
-from diffsim.records.records import Layout, Records, on_one_clock, require_rising, require_step
+from diffsim.records.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
 from diffsim.records.variables import listed
 from diffsim.typing import Array, IntArray
 from diffsim.units import conversion, differences_in, is_unit
@@ -156,6 +156,7 @@ class Table:
 
 def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     """The records of each shot of a CSV file."""
+    refuse(layout, path_shown(path), "a CSV file", ("order", "shape"))
     table = Table.read(path)
     receiver = layout.receiver or "receiver"
     name = layout.times or next((name for name in WORDS if name in table.columns), WORDS[0])
@@ -163,7 +164,7 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     require_step(clock.times, layout.dt, table.where)
     if layout.receiver is not None or receiver in table.columns:
         return _long(table, clock, receiver, layout)
-    return (_with_stations(_wide(table, clock, table.named(name), layout), layout),)
+    return (with_stations(_wide(table, clock, table.named(name), layout), layout),)
 
 
 def _name_and_unit(text: str) -> tuple[str, str]:
@@ -253,7 +254,7 @@ def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Re
         spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
         made = Records(found[..., 0], own, tuple(every), coordinates, unit, spread["deviation"], spread["weight"], here, epoch=clock.epoch)
-        out.append(_with_stations(made, layout))
+        out.append(with_stations(made, layout))
     return tuple(out)
 
 
@@ -266,7 +267,7 @@ def _fixed(places: Array, owner: np.ndarray, names: Sequence[str], where: str) -
     return first
 
 
-def _with_stations(records: Records, layout: Layout) -> Records:
+def with_stations(records: Records, layout: Layout) -> Records:
     """Records with the coordinates of a file of stations."""
     if layout.stations is None:
         return records

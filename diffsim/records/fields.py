@@ -77,7 +77,7 @@ def read_field(
         axes: names of the axes of the grid. The dimensions of the file are matched to them by `coordinates`, by the attributes of CF
             (`axis`, `standard_name`, units such as degrees_north), and by names without case, where "X", "easting" and "lon" are x.
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
-        order: names of the axes in the order of the file, where the file does not say.
+        order: names of the axes in the order of the file, where the file does not say. Without `axes` it is that of the values too.
         units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others. Without `axes`
             lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them.
         curvilinear: what to do with coordinates of which one changes along several dimensions, such as latitudes of a projected grid:
@@ -104,11 +104,27 @@ def read_field(
     path = path_of("path", path)
     require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     one_of("curvilinear", curvilinear, ("refuse", "leave out"))
-    stated = None if order is None else tuple(order)
-    asked = Asked(tuple(axes), tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out")
+    stated, axes = None if order is None else tuple(order), tuple(axes or order or ())
+    asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out")
+    _refuse(path, key, asked, shape)
     found = _read(path, None if key is None else str(key), asked, shape)
     placed = _upright(found)
     return placed.over(axes) if axes and sorted(placed.axes) == sorted(axes) else placed
+
+
+def _refuse(path: Path, key: str | int | None, asked: Asked, shape: Sequence[int] | None) -> None:
+    """Refuse what means nothing in a file of this format."""
+    kind = path.suffix.lower()
+    given = {
+        "key": key is not None and kind in (*SEGY, *ASCII_GRID, *RAW),
+        "coordinates": bool(asked.coordinates) and kind not in ARRAYS,
+        "shape": shape is not None and kind not in RAW,
+    }
+    names = [name for name, wrong in given.items() if wrong]
+    if names:
+        raise DataError(
+            f"{path_shown(path)}: expected no {names[0]} for {kind}, where it means nothing, found one; drop {' and '.join(names)}"
+        )
 
 
 @dataclass(frozen=True)

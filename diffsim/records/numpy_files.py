@@ -66,6 +66,8 @@ def load_array(path: Path, member: str | None, accept: Accept = any_shape, kinds
         if _is_archive(file):
             with zipfile.ZipFile(file) as archive, _member(archive, member, where) as inner:
                 return _read(inner, where, accept, kinds)
+        if member not in (None, "values"):
+            raise MemberError(f"expected no name for {where}, which holds one array, found {name_shown(member)}; drop it")
         return _read(file, where, accept, kinds)
 
 

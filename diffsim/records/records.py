@@ -36,6 +36,7 @@ class Records:
         dead: names of traces that are all gaps, on purpose.
         shot: number of the shot among several, from 0, for messages; None: there is one.
         epoch: the date of time 0, in UTC; None: the file has no dates.
+        notes: lines about what the reader took in place of what the file says.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -63,6 +64,7 @@ class Records:
     dead: tuple[str, ...] = ()
     shot: int | None = None
     epoch: np.datetime64 | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = (len(self.times), len(self.names))
@@ -181,6 +183,23 @@ class Layout:
     order: tuple[str, ...] | None = None
     shape: tuple[int, ...] | None = None
     coordinate_units: tuple[str, ...] = ()
+
+
+def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
+    """Refuse parts of a layout that mean nothing in a file.
+
+    Args:
+        layout: as the user states it.
+        where: the file.
+        what: kind of the file, for the message.
+        keys: names of these parts.
+
+    Raises:
+        DataError: one of them is given.
+    """
+    given = [key for key in keys if getattr(layout, key) is not None]
+    if given:
+        raise DataError(f"{where}: expected no {given[0]} for {what}, where it means nothing, found one; drop {' and '.join(given)}")
 
 
 def even_spacing(times: Array) -> float | None:

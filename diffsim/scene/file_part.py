@@ -18,6 +18,7 @@ from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field
 from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.records.places import wrapped_field
+from diffsim.records.read import RAW
 from diffsim.scene.parts import DataFile
 from diffsim.scene.place import Place, coordinate_units
 from diffsim.scene.raster import covered, resample, scaled
@@ -31,6 +32,8 @@ NUMPY = (".npy", ".npz")
 def file(part: DataFile, place: Place) -> Array:
     """The field of a file."""
     given, suffix = place.given, Path(part.path).suffix.lower()
+    if part.shape is not None and suffix not in RAW:
+        raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
     if part.order is not None and sorted(part.order) != sorted(given.axes):
         raise SceneError(f"{place.key}.order: expected each of {', '.join(given.axes)} once, found {', '.join(part.order)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
@@ -53,7 +56,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
     base = place.given
     try:
-        shape = part.shape or _in_file(part.order, base.axes, base.shape)
+        shape = part.shape or _in_file(part.order, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
         curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
         found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.order, coordinate_units(base), curved)
         if found.values.ndim != base.ndim:

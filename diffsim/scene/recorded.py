@@ -50,6 +50,7 @@ class Recorded:
         weight: of each sample, same shape; None: 1.
         names: of the receivers in the files; where these have no names, their numbers from 0.
         where: the files, for messages.
+        notes: lines about what was taken in place of what the files say.
     """
 
     positions: Array
@@ -59,12 +60,13 @@ class Recorded:
     weight: Array | None
     names: tuple[str, ...] = ()
     where: str = ""
+    notes: tuple[str, ...] = ()
 
     def until(self, end: float) -> Recorded:
         """The samples from the start of the run to `end`."""
         inside = np.flatnonzero((self.times >= 0) & (self.times <= end))
         deviation, weight = (None if numbers is None else numbers[:, inside] for numbers in (self.deviation, self.weight))
-        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight, self.names, self.where)
+        return replace(self, times=self.times[inside], values=self.values[:, inside], deviation=deviation, weight=weight)
 
 
 def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
@@ -148,7 +150,9 @@ def _one_shot(every: Sequence[Records]) -> Records:
     )
     dead = tuple(name for records in every for name in records.dead)
     where = f"{every[0].where} and {plural(len(every) - 1, 'file')} more"
-    return Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead, epoch=every[0].epoch)
+    notes = tuple(note for records in every for note in records.notes)
+    found = Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead)
+    return replace(found, epoch=every[0].epoch, notes=notes)
 
 
 def _columns_of(records: Records) -> Array:
@@ -218,7 +222,8 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
     for records, column in zip(reversed(every), reversed(columns), strict=True):  # of two names for a place, that of the first shot
         for name, number in zip(records.names, column, strict=True):
             names[number] = name
-    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
+    notes = tuple(dict.fromkeys(note for records in every for note in records.notes))
+    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where, notes)
 
 
 def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:

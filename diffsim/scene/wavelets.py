@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 from diffsim.errors import DataError, SceneError
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.read import read_records
-from diffsim.records.records import Layout
+from diffsim.records.records import Layout, Records
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.parts import Packet, Ricker, Sampled, Wavelet
 from diffsim.scene.place import Place
@@ -50,6 +50,15 @@ def wavelet_values(part: Wavelet, times: Array, key: str, unit: str = "") -> Arr
     return values
 
 
+def records_of_wavelet(part: Sampled) -> tuple[Records, ...]:
+    """The records of the file of a wavelet.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    return read_records(part.path, Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit))
+
+
 def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
     """Times and amplitudes of a wavelet from a file, on the clock of the run.
 
@@ -57,8 +66,7 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
         SceneError: the file has none, or several; names the key.
     """
     try:
-        layout = Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit)
-        every = read_records(part.path, layout)
+        every = records_of_wavelet(part)
         traces = sum(records.values.shape[1] for records in every)
         found = every[0]
         if traces != 1 or len(found.values) < 2:
