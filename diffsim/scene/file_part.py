@@ -13,9 +13,10 @@ from diffsim.arguments import path_of
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
-from diffsim.records.checks import ALIKE, OUTSIDE, fill_value, require_share
+from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field
+from diffsim.records.fills import ALIKE, fill_shown, fill_value
 from diffsim.records.numpy_files import MemberError, load_array
 from diffsim.records.places import wrapped_field
 from diffsim.records.read import RAW
@@ -107,8 +108,8 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
     fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
     if fill is not None:
         raise DataError(
-            f"{where}: expected measured numbers, found {fill:.6g} in {int((found == fill).sum())} places, far beyond all others; "
-            f"missing = {fill:.6g} leaves them out, missing = [] takes them as they are"
+            f"{where}: expected measured numbers, found {fill_shown(fill)} in {int((found == fill).sum())} places, which looks like a "
+            f"fill value; missing = {fill_shown(fill)} leaves them out, missing = [] takes them as they are"
         )
     out = values_in(place.unit, found, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out

@@ -11,7 +11,8 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
-from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
+from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
+from diffsim.records.fills import ALIKE
 from diffsim.records.places import wrapped_places
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records, on_one_clock

@@ -23,6 +23,7 @@ from affine import Affine
 import diffsim as ds
 from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
+from diffsim.records.fills import fill_shown
 from diffsim.scene import field_on_grid
 
 GATE, MORE = 200, 3000
@@ -370,7 +371,17 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
             xarray.DataArray(values, dims=("y", "x"), coords={"y": GRID.coordinates(0), "x": GRID.coordinates(1)}, name="depth").to_netcdf(
                 path, encoding={"depth": {"_FillValue": None}}
             )
-        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill:.6g}", "1 places")
+        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill_shown(fill)}", "1 places")
+    for fill, count in ((-9999.0, 1), (-99.0, 30), (65535.0, 2), (-32768.0, 1)):
+        values = 40.0 * truth(Y, X) - 7000.0  # from -3000 to 25 000
+        values.flat[:: values.size // count] = fill
+        np.savez(folder / "close.npz", c=values)
+        spaced = {"key": "c", "spacing": [250.0, 300.0], "origin": [0.0, 1000.0]}
+        yield (
+            f"{fill} beside others",
+            (field_on_grid, (folder / "close.npz", GRID), spaced),
+            ("close.npz", f"missing = {fill_shown(fill)}", "[]"),
+        )
     with netCDF4.Dataset(folder / "both.nc", "w") as file:
         for axis in ("y", "x"):
             file.createDimension(axis, 6)
