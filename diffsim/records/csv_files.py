@@ -17,7 +17,7 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown, reason_shown, shown
-from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
+from diffsim.records.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
 from diffsim.records.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
 from diffsim.records.variables import listed
@@ -28,7 +28,9 @@ GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
 SHOT = "shot"
 _UNIT = re.compile(r"(.*[^\s])\s*(?:\[([^\[\]]+)\]|\(([^()]+)\))")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+"""A number whose commas may be decimal ones or stand between thousands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +42,14 @@ class Table:
         lines: number of the line of each row.
         where: the file, for messages.
         units: name of a column -> the unit in brackets behind it.
+        comma: whether numbers have decimal commas.
     """
 
     columns: Mapping[str, list[str]]
     lines: list[int]
     where: str
     units: Mapping[str, str]
+    comma: bool = False
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -89,7 +93,8 @@ class Table:
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
         units = {name: unit for name, unit in stated if unit}
-        return cls({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}, lines, where, units)
+        texts = {name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}
+        return cls(texts, lines, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
 
     def text(self, name: str) -> list[str]:
         """The texts of a column.
@@ -126,7 +131,7 @@ class Table:
             stated: the unit that the user states; None: that of the column, else s.
         """
         texts, what = self.text(name), f"{self.where}, column {name_shown(name)}"
-        if is_date(texts[0]):
+        if is_date(texts[0]) or date_remedy(texts[0]):
             return of_dates(texts, what)
         return of_numbers(self.numbers(name), self.unit(name), stated, what)
 
@@ -142,16 +147,25 @@ class Table:
         if gaps and text.lower() in GAPS:
             return np.nan
         try:
-            if "_" in text:  # Python reads 1_000
+            if "_" in text or (self.comma and "." in text):  # Python reads 1_000
                 raise ValueError
-            return float(text)
+            return float(text.replace(",", ".") if self.comma else text)
         except ValueError:
             remedy = "correct it (a gap is an empty cell)" if gaps else "correct it"
-            if _DECIMAL_COMMA.fullmatch(text):
-                remedy = "write a decimal point"
+            if self.comma and "." in text:
+                remedy = "others have decimal commas: write all numbers alike, and without signs between thousands"
+            elif _THOUSANDS.fullmatch(text):
+                remedy = f"write {text.replace(',', '')}, or {text.replace(',', '.', 1)} if the comma is a decimal one"
+            elif _DECIMAL_COMMA.fullmatch(text):
+                remedy = "write a decimal point, or semicolons between the columns"
             raise DataError(
                 f"{self.where}, line {line}, column {name_shown(name)}: expected a number, found {shown(text)}; {remedy}"
             ) from None
+
+
+def _has_decimal_comma(texts: Sequence[str]) -> bool:
+    """Whether a column has numbers with a decimal comma, of which at least one cannot be thousands."""
+    return any(_DECIMAL_COMMA.fullmatch(text) is not None and _THOUSANDS.fullmatch(text) is None for text in texts if "," in text)
 
 
 def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:

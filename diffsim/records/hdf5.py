@@ -10,7 +10,7 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown, reason_shown
-from diffsim.records.clock import is_date
+from diffsim.records.clock import date_remedy, is_date
 from diffsim.records.packages import package
 from diffsim.records.packing import USED, unpacked
 from diffsim.records.variables import (
@@ -69,7 +69,7 @@ class Hdf5File(ArrayFile):
                 raw = np.asarray(item[()])
                 attributes = {key: item.attrs[key] for key in item.attrs if key in USED or key.lower() in DESCRIPTIONS}
                 axes = tuple(_label(item, axis) for axis in range(raw.ndim))
-                if raw.dtype.kind in "OSU" and raw.size and all(is_date(_decoded(value)) for value in raw.ravel()):
+                if raw.dtype.kind in "OSU" and raw.size and all(_may_be_date(value) for value in raw.ravel()):
                     return dated(raw, axes, what)
                 fill = _own_fill(item, raw)
                 values = unpacked(raw, attributes, what, default_fill=NETCDF in file.attrs)
@@ -124,5 +124,7 @@ def _opened(path: Path) -> Any:
         raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({reason_shown(error)}); write it again") from None
 
 
-def _decoded(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _may_be_date(value: Any) -> bool:
+    """Whether a text is a date, or one in a form that is refused."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return is_date(text) or bool(date_remedy(text))

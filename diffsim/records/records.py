@@ -146,14 +146,15 @@ class Layout:
     Attributes:
         values: name of the variable, array or column of values; None: "values" ("value" of a CSV file in long form).
         times: name of the times; None: "times" or "time".
-        receiver: name of the column of receivers of a CSV file in long form, and of its file of stations; None: "receiver".
+        receiver: name of the column of receivers of a CSV file in long form, and of the file of stations; None: "receiver". Of arrays the
+            name of that of the receivers' names; None: one that belongs to the values, or has a name such as "station".
         deviations: name of the standard deviations; None: there are none.
         weights: name of the weights; None: there are none.
         axes: names of the coordinates of receivers, in the order of the axes of the grid.
         stations: a CSV file with the coordinates of the receivers; None: they are in the file of records.
-        unit: of the values; None: as the file says.
+        unit: of the values; None: as the file says. Without one the values are in the unit that the caller takes them for.
         time_unit: of the times; None: as the file says, else s.
-        dt: time between samples, s, where a file has no times.
+        dt: time between samples, s, where a file has no times; of SEG-Y in place of that of the headers, which `Records.notes` says.
         order: of the axes "shot", "time" and "receiver" of the values, and of what belongs to them; None: as the file says, else as these,
             and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.

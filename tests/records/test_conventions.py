@@ -25,6 +25,8 @@ from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
 from diffsim.records.fills import fill_shown
 from diffsim.scene import field_on_grid
+from diffsim.scene.parts import Sampled
+from diffsim.scene.wavelets import sampled
 
 GATE, MORE = 200, 3000
 """Members of the gate, and of the slow test."""
@@ -422,8 +424,16 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     for text, words in {
         "time,a\n0,1_000\n1,2\n": ("line 2", "column a", "'1_000'"),
         "time,a\n0,2\n1,1_0.5\n": ("line 3", "column a", "'1_0.5'"),
-        "time;a\n0;1,5\n1;2,5\n": ("line 2", "column a", "decimal point"),
-        "time,a\n03/04/2011,1\n04/04/2011,2\n": ("column time", "'03/04/2011'"),
+        'time,a\n0,"1,5"\n1,"2,5"\n': ("line 2", "column a", "decimal point, or semicolons"),
+        "time;a\n0;1,500\n1;2,500\n": ("line 2", "column a", "'1,500'", "1500", "1.500"),
+        "time;a\n0,5;1,5\n1.5;2,5\n": ("line 3", "column time", "'1.5'", "decimal commas"),
+        "time;a\n0;1,5\n1;1.234,5\n": ("line 3", "column a", "'1.234,5'", "thousands"),
+        "time;a\n0;1,5\n1;1,234,5\n": ("line 3", "column a", "'1,234,5'", "correct it"),
+        "time,a\n03/04/2011,1\n04/04/2011,2\n": ("column time", "'03/04/2011'", "2011-04-03 or 2011-03-04"),
+        "time;a\n11.03.2011 05:46;1\n12.03.2011 05:46;2\n": ("'11.03.2011 05:46'", "2011-03-11 or 2011-11-03"),
+        "time,a\n13/03/2011,1\n14/03/2011,2\n": ("'13/03/2011'", "write it as 2011-03-13"),
+        "time,a\n11-03-11,1\n12-03-11,2\n": ("'11-03-11'", "year first"),
+        "time,a\n2011-03-11,1\n11/04/2011,2\n": ("'11/04/2011'", "2011-04-11 or 2011-11-04"),
         ",time,a\n0,0,1\n1,1,2\n": ("column 1", "pandas", "index=False"),
         "time,a [m],b\n0,1,2\n1,1,2\n": ("b", "unit"),
         "time,a [m],b [Pa]\n0,1,2\n1,1,2\n": ("column b", "'Pa'"),
@@ -860,3 +870,49 @@ def test_a_file_of_stations_for_arrays(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("\n".join(["receiver,y [km],x", *rows[::-1]]))
     (found,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
     np.testing.assert_allclose(found.coordinates, PLACES * [1000.0, 1.0])
+
+
+@pytest.mark.parametrize("split", [";", "\t"])
+def test_decimal_commas(split: str, tmp_path: Path) -> None:
+    """As spreadsheets write them in much of Europe: columns are not parted by commas then, so a comma is the decimal one."""
+    head = ["time [min]", "receiver", "value [cm]", "y [km]", "x", "sigma"]
+    rows = [["0,5", "a", "1,5E-2", "-0,25", "1", "1,250"], ["1", "a", "", "-0,25", "1", ",5"], ["1,5", "a", "-2,125", "-0,25", "1", "2"]]
+    (tmp_path / "a.csv").write_text("\n".join(split.join(row) for row in [head, *rows]))
+    (found,) = read_records(tmp_path / "a.csv", Layout(deviations="sigma", axes=("y", "x")))
+    np.testing.assert_allclose(found.times, [30.0, 60.0, 90.0])
+    np.testing.assert_allclose(found.values[:, 0], [0.015, np.nan, -2.125])
+    np.testing.assert_allclose(found.deviation[:, 0], [1.25, 0.5, 2.0])
+    np.testing.assert_allclose(found.coordinates, [[-250.0, 1.0]])
+    dated = [["time", "a"], ["2011-03-11T05:46", "1,5"], ["2011-03-11T05:46:01", "2"]]
+    (tmp_path / "w.csv").write_text("\n".join(split.join(row) for row in dated))
+    (found,) = read_records(tmp_path / "w.csv")
+    assert found.times.tolist() == [0.0, 1.0] and found.values.tolist() == [[1.5], [2.0]]
+
+
+def test_dates_of_two_readings_in_other_formats(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["values"], file["times"] = VALUES[:2], ["11/03/2011 05:46", "12/03/2011 05:46"]
+    with pytest.raises(DataError, match=r"a\.h5, times: .* found '11/03/2011 05:46'; it may mean 2011-03-11 or 2011-11-03: write"):
+        read_records(tmp_path / "a.h5")
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("time", 2)
+        file.createVariable("time", "f8", ("time",))[:] = [0, 1]
+        file["time"].units = "hours since 11/03/2011"
+        file.createVariable("values", "f8", ("time",))[:] = [0, 1]
+    with pytest.raises(DataError, match=r"a\.nc, time: .*2011-03-11 or 2011-11-03"):
+        read_records(tmp_path / "a.nc")
+
+
+def test_a_fill_value_in_a_wavelet(tmp_path: Path) -> None:
+    values = np.sin(0.3 * np.arange(40.0))
+    for fill, told in ((0.5, False), (-999.25, True)):
+        values[17] = fill
+        np.save(tmp_path / "w.npy", values[:, None])
+        part = Sampled(type="file", path=str(tmp_path / "w.npy"), dt=1.0)
+        if told:
+            with pytest.raises(
+                SceneError, match=r"s\.path: expected amplitudes in .*w\.npy, found -999\.25, which looks like a fill value"
+            ):
+                sampled(part, "s")
+        else:
+            assert sampled(part, "s")[1].tolist() == values.tolist()
