@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
+from diffsim.records.variables import listed
 from diffsim.typing import Array
 from diffsim.units import conversion
 
@@ -132,7 +133,9 @@ class Records:
         """
         missing = [name for name in names if name not in self.names]
         if missing:
-            raise DataError(f"{self.where}: expected traces of the names {_few(self.names)}, found no {name_shown(missing[0])}; correct it")
+            raise DataError(
+                f"{self.where}: expected traces of the names {listed(self.names)}, found no {name_shown(missing[0])}; correct it"
+            )
         keep = [number for number, name in enumerate(self.names) if name not in names]
         if not keep:
             raise DataError(f"{self.where}: expected at least one trace, found that all are left out; keep some")
@@ -267,8 +270,3 @@ def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     for number, (own, found) in enumerate(traces):
         values[np.searchsorted(times, own), number] = found
     return times, values
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = [name_shown(name) for name in names[:MOST_PROBLEMS]]
-    return ", ".join(shown + ["..."] * (len(names) > MOST_PROBLEMS))
