@@ -76,7 +76,7 @@ def straightened(
     if chosen is None:
         listed = " and ".join(map(name_shown, used))
         raise DataError(
-            f"{where}: expected coordinates that change along one dimension each, found {listed}, which change along several, as on a "
+            f"{where}: expected coordinates that change along one dimension each, found {listed} over several or with gaps, as on a "
             "curvilinear grid; regrid the field first, for example with xESMF or GDAL, or give spacing in place of them where its cells "
             "are evenly spaced"
         )

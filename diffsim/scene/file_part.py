@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import path_of
+from diffsim.arguments import path_of, plural
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
@@ -108,7 +108,7 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
     fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
     if fill is not None:
         raise DataError(
-            f"{where}: expected measured numbers, found {fill_shown(fill)} in {int((found == fill).sum())} places, which looks like a "
+            f"{where}: expected measured numbers, found {fill_shown(fill)} in {plural(int((found == fill).sum()), 'place')}, which looks like a "
             f"fill value; missing = {fill_shown(fill)} leaves them out, missing = [] takes them as they are"
         )
     out = values_in(place.unit, found, part.unit or unit, where)

@@ -371,7 +371,7 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
             xarray.DataArray(values, dims=("y", "x"), coords={"y": GRID.coordinates(0), "x": GRID.coordinates(1)}, name="depth").to_netcdf(
                 path, encoding={"depth": {"_FillValue": None}}
             )
-        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill_shown(fill)}", "1 places")
+        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill_shown(fill)}", "1 place")
     for fill, count in ((-9999.0, 1), (-99.0, 30), (65535.0, 2), (-32768.0, 1)):
         values = 40.0 * truth(Y, X) - 7000.0  # from -3000 to 25 000
         values.flat[:: values.size // count] = fill
