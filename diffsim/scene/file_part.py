@@ -107,10 +107,10 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
     found = np.where(gone, np.nan, values) if gone.any() else values
     fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
     if fill is not None:
-        count, mark = plural(int((found == fill).sum()), "place"), fill_shown(fill)
+        count, text = plural(int((found == fill).sum()), "place"), fill_shown(fill)
         raise DataError(
-            f"{where}: expected measured numbers, found {mark} in {count}, which looks like a fill value; missing = {mark} leaves them out, "
-            "missing = [] takes them as they are"
+            f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
+            "out, missing = [] takes them as they are"
         )
     out = values_in(place.unit, found, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
