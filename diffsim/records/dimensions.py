@@ -43,6 +43,13 @@ class FileDimension:
     places: Variable | None = None
 
     @property
+    def on_earth(self) -> bool:
+        """Whether something says that its coordinates are latitudes or longitudes of the earth."""
+        if self.places is not None and (self.places.standard_name in TRUE or _degrees(self.places)):
+            return True
+        return self.name.lower() in TRUE
+
+    @property
     def sense(self) -> str:
         """Which way it counts if it is vertical: "up" or "down", by the attributes of CF, then by its name; "": nothing says."""
         stated, standard = ("", "") if self.places is None else (self.places.positive.lower(), self.places.standard_name.lower())
@@ -72,8 +79,13 @@ def direction_of(variable: Variable) -> str:
         DIRECTIONS.get(variable.axis.upper(), "")
         or DIRECTIONS.get(variable.standard_name, "")
         or by_name(variable.standard_name)
-        or DEGREES.get(variable.unit.replace(" ", "_").lower(), "")
+        or _degrees(variable)
     )
+
+
+def _degrees(variable: Variable) -> str:
+    """The direction that units such as "degrees_north" state; "": none."""
+    return DEGREES.get(variable.unit.replace(" ", "_").lower(), "")
 
 
 def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[FileDimension]:

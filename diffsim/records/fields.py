@@ -13,7 +13,7 @@ from diffsim.arguments import one_of, path_of
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
 from diffsim.records.curvilinear import over_several, straightened
-from diffsim.records.dimensions import FileDimension, along_axis, by_name, dimensions_of, matched, settled
+from diffsim.records.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
 from diffsim.records.places import units_of, usual_unit
 from diffsim.records.raw import RawFile
 from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
@@ -199,20 +199,24 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
         _take_coordinates(variables, asked, names, places)
     several = over_several(variables, name, found.axes, asked.coordinates) if all(found.axes) else {}
     if not asked.coordinates:
-        counted = {
-            axis for each in several.values() for axis in each.axes if not FileDimension(axis, variables.along(name, axis)).direction
-        }
-        places = [None if axis in counted else place for axis, place in zip(found.axes, places, strict=True)]  # numbers of cells
+        over = {axis for each in several.values() for axis in each.axes}
+        own = [FileDimension(axis, place) for axis, place in zip(found.axes, places, strict=True)]
+        places = [None if each.name in over and not _is_wanted(each, asked.axes) else each.places for each in own]
     if several and not (asked.leave_out and not asked.coordinates):
         names, places = straightened(several, found.axes, names, places, asked.coordinates, where)
     wrong = [place for place, n in zip(places, found.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
     if wrong or (asked.coordinates and any(place is None for place in places)):
-        listed, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
+        words, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
         shapes = tuple(variables.read(each).values.shape for each in given if each in variables.names)
         raise DataError(
-            f"{where}: expected coordinates {listed} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
+            f"{where}: expected coordinates {words} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
         )
     return _named(found.values, tuple(names), places, found.unit, where, asked)
+
+
+def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:
+    """Whether coordinates of one dimension count before those over several: neither numbers of cells, nor lengths along latitudes."""
+    return bool(dimension.direction) and (dimension.on_earth or not any(axis.lower() in TRUE for axis in axes))
 
 
 def _without_single(found: Variable, asked: Asked) -> Variable:

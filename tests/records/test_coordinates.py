@@ -84,6 +84,23 @@ def test_coordinates_over_two_dimensions(words: str, bent: float, tmp_path: Path
                 ds.records.read_field(tmp_path / "a.nc", "depth")
 
 
+@pytest.mark.parametrize("bent", [0.0, 0.1])
+def test_latitudes_beside_coordinates_of_a_projection(bent: float, tmp_path: Path) -> None:
+    """A grid of latitudes takes those over two dimensions, as of a Mercator projection; one of lengths takes the lengths."""
+    lengths = {"y": ("y", 10 * Y, {"units": "m", "axis": "Y"}), "x": ("x", 10 * X, {"units": "m", "axis": "X"})}
+    degrees = {"lat": (("y", "x"), Y[:, None] + bent * X, {"units": "degrees_north"})}
+    degrees |= {"lon": (("y", "x"), X[None, :] + 0 * Y[:, None], {"units": "degrees_east"})}
+    xarray.DataArray(truth(Y, X), dims=("y", "x"), coords=lengths | degrees, name="depth").to_netcdf(tmp_path / "a.nc")
+    metres = ds.Grid(GRID.shape, 5000.0, tuple(10 * x for x in GRID.origin), ("y", "x"))
+    np.testing.assert_allclose(field_on_grid(tmp_path / "a.nc", metres), truth(GRID.coordinates(0), GRID.coordinates(1)))
+    earth = ds.Grid(GRID.shape, GRID.spacing, GRID.origin, ("latitude", "longitude"))
+    if bent:
+        with pytest.raises(SceneError, match=r"a\.nc, depth: .*curvilinear"):
+            field_on_grid(tmp_path / "a.nc", earth)
+    else:
+        np.testing.assert_allclose(field_on_grid(tmp_path / "a.nc", earth), truth(GRID.coordinates(0), GRID.coordinates(1)))
+
+
 def test_meshes_in_files_without_names(tmp_path: Path) -> None:
     y, x = np.meshgrid(Y, X, indexing="ij")
     with h5py.File(tmp_path / "a.h5", "w") as file:
