@@ -7,6 +7,8 @@ from pathlib import Path
 
 LONGEST = 60
 """Characters of a value in a message."""
+LONGEST_REASON = 200
+"""Characters of what another package says of an error."""
 LONGEST_PATH = 300
 """Characters of a path."""
 LONGEST_MESSAGE = 4000
@@ -42,6 +44,11 @@ def name_shown(name: str) -> str:
 def path_shown(path: Path) -> str:
     """A path for a message."""
     return cut(printable(str(path)), LONGEST_PATH)
+
+
+def reason_shown(error: Exception) -> str:
+    """What another package says of an error; its kind where it says nothing."""
+    return cut(printable(str(error)) or type(error).__name__, LONGEST_REASON)
 
 
 def printable(text: str) -> str:

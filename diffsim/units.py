@@ -119,7 +119,7 @@ def factor(unit: str, wanted: str, what: str = "") -> float:
     return conversion(unit, wanted, what).scale
 
 
-def known(text: str) -> bool:
+def is_unit(text: str) -> bool:
     """Whether a text is a unit. A bare number is not a unit."""
     return any(char.isalpha() or char in "°%‰" for char in text) and _quantity(text) is not None
 
@@ -212,7 +212,7 @@ def _errors() -> tuple[type[Exception], ...]:
     return (pint.PintError, ArithmeticError, AttributeError, TypeError, ValueError)
 
 
-def converted(values: Array, unit: str, wanted: str, what: str = "") -> Array:
+def values_in(wanted: str, values: Array, unit: str, what: str = "") -> Array:
     """Values in another unit; see `conversion`.
 
     Where nothing states the unit that is wanted, pure numbers such as percent become fractions, and others are taken as they are.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import DataError
-from diffsim.units import conversion, factor, known, plain
+from diffsim.units import conversion, factor, is_unit, plain
 
 SIZES = {
     "length": {
@@ -100,6 +100,6 @@ def test_no_text_hangs_or_passes_as_a_length(unit: str) -> None:
 
 
 def test_a_unit_that_nobody_knows_is_itself_alone() -> None:
-    assert conversion("snorks", "snorks")(3.0) == 3.0 and not known("snorks") and known("km/h") and plain("snorks!") == "snorks!"
+    assert conversion("snorks", "snorks")(3.0) == 3.0 and not is_unit("snorks") and is_unit("km/h") and plain("snorks!") == "snorks!"
     with pytest.raises(DataError, match="expected the unit snorks, found 'm'"):
         conversion("m", "snorks")

@@ -42,6 +42,7 @@ def traces(
     numbers: Sequence[int] | None = None,
     titles: Sequence[str] | None = None,
     deviation: npt.ArrayLike | None = None,
+    time_unit: str = "s",
 ) -> Figure:
     """Records of a few receivers, each in a panel with a vertical scale of its own.
 
@@ -53,6 +54,7 @@ def traces(
         numbers: which receivers are drawn, from 0; None: up to eight, equally spaced in the list.
         titles: of the panels, one for each receiver that is drawn; None: its number, from 1.
         deviation: standard deviation of the noise in the first records: a number, or one for each sample. It is drawn as a band.
+        time_unit: of `dt`, where the equation's is another than s.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -84,7 +86,7 @@ def traces(
             f"numbers and titles have {len(chosen)} and {len(heads)} entries, expected a title for each receiver; give as many"
         )
     noise = np.zeros(first.shape) if deviation is None else _like(deviation, first.shape)
-    clock = time_scale(times)
+    clock = time_scale(times, time_unit)
     scale = value_scale(unit, first[:, chosen], *([] if np.isfinite(first[:, chosen]).any() else [v[:, chosen] for v in found.values()]))
     columns = 2 if len(chosen) > 1 else 1
     rows = -(-len(chosen) // columns)
@@ -101,7 +103,7 @@ def traces(
     for ax in axes.flat[len(chosen) :]:
         ax.set_axis_off()
     for ax in axes[-1]:
-        ax.set_xlabel(f"time ({clock.unit})", fontsize=TICK + 1)
+        ax.set_xlabel(plain(clock.label("time")), fontsize=TICK + 1)
     figure.supylabel(plain(scale.label(name)), fontsize=TICK + 1)
     legend_below(figure, handles if len(found) > 1 else [])
     return figure
@@ -116,6 +118,7 @@ def gather(
     wiggles: bool = False,
     at: npt.ArrayLike | None = None,
     along: str = "receiver",
+    time_unit: str = "s",
 ) -> Figure:
     """All receivers side by side, time downwards, as an image or as wiggles. Several records share one scale, that of the first.
 
@@ -127,6 +130,7 @@ def gather(
         wiggles: draw a curve for each receiver, filled where it is positive.
         at: a coordinate for each receiver, such as its offset; None: its number, from 1. An image needs equal distances.
         along: label of these coordinates, such as "offset (m)".
+        time_unit: of `dt`, where the equation's is another than s.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -155,7 +159,7 @@ def gather(
     even = receivers < 2 or (steps[0] != 0 and bool(np.all(np.abs(steps - steps[0]) <= 1e-6 * abs(steps[0]))))
     if not flag("wiggles", wiggles) and not even:
         raise ShapeError("at: expected receivers at equal distances for an image, got others; set wiggles=True, or leave out at")
-    clock, scale = time_scale(times), value_scale(unit, np.nan_to_num(first))
+    clock, scale = time_scale(times, time_unit), value_scale(unit, np.nan_to_num(first))
     regular, filled = np.linspace(times[0], times[-1], len(times)), {}
     for title, array in found.items():
         filled[title] = _evenly(times, array, regular)
@@ -168,7 +172,7 @@ def gather(
             _draw_wiggles(ax, places, regular * clock.factor, array, filled[next(iter(filled))], ends)
         else:
             image = _draw_image(ax, regular * clock.factor, array, diverging(first, reach=REACH), scale, places, ends)
-        dress(ax, title, along, "" if number else f"time ({clock.unit})")
+        dress(ax, title, along, "" if number else clock.label("time"))
     if not wiggles:
         colour_bar(figure, image, scale.label(name), ax=list(axes), extend="both", fraction=0.03, pad=0.01)
     return figure

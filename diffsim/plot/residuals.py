@@ -14,7 +14,7 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.plot.gathers import Records
 from diffsim.plot.given import several, times_of
 from diffsim.plot.style import ANSWER, FAINT, INK, START, dress, legend_below, new_figure
-from diffsim.plot.units import Scale, value_scale
+from diffsim.plot.units import Scale, frequency_unit, value_scale
 from diffsim.typing import Array
 
 HEIGHT = 3.6
@@ -89,7 +89,7 @@ def by_receiver(residual: Array, deviation: npt.ArrayLike = 1.0) -> Array:
     return np.asarray(np.sqrt(np.where(counts > 0, means, np.nan)))
 
 
-def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, highest: float | None = None) -> Figure:
+def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, highest: float | None = None, time_unit: str = "s") -> Figure:
     """The amplitude spectrum of records: root mean square over the receivers, one-sided, each component's amplitude.
 
     A trace with a gap is left out.
@@ -100,6 +100,7 @@ def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, high
         name: of the state.
         unit: of the records.
         highest: frequency at which the figure ends, Hz; None: the Nyquist frequency.
+        time_unit: of `dt`, where the equation's is another than s. Frequencies are then in one over it.
 
     Returns:
         A `matplotlib.figure.Figure`.
@@ -127,7 +128,7 @@ def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, high
     figure = new_figure(HEIGHT)
     ax = figure.subplots()
     end = float(frequencies[-1]) if highest is None else positive("highest", highest, "give a frequency, Hz")
-    across = value_scale("Hz", np.array([min(end, frequencies[-1])]))
+    across = value_scale(frequency_unit(time_unit), np.array([min(end, frequencies[-1])]))
     handles: list[Any] = []
     for k, (title, amplitude) in enumerate(spectra.items()):
         colour, width = COLOURS[k % len(COLOURS)], 1.2 if k else 2.4

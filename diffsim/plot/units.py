@@ -58,6 +58,11 @@ def time_scale(times: Array, unit: str = "s") -> Scale:
     return Scale(1e6, "µs")
 
 
+def frequency_unit(time_unit: str) -> str:
+    """The unit of frequencies where times have this one."""
+    return "Hz" if time_unit == "s" else f"1 / ({time_unit})" if time_unit else ""
+
+
 def largest_of(*values: Array) -> float:
     """The largest magnitude among the finite entries; 0 if there are none."""
     return max((float(np.max(np.abs(v[np.isfinite(v)]), initial=0.0)) for v in map(np.asarray, values)), default=0.0)

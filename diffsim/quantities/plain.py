@@ -32,7 +32,7 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
         return value
     given = read(name, value)
     if given is not None:
-        return _converted(name, given, arranged(name, given, _numbers(name, given), meaning), meaning)
+        return _in_unit(name, given, arranged(name, given, _numbers(name, given), meaning), meaning)
     if stated(value):
         listed = value.tolist() if isinstance(value, np.ndarray) else value
         entries = Meaning(meaning.unit, None, meaning.taken, meaning.difference)
@@ -60,7 +60,7 @@ def _numbers(name: str, given: Given) -> npt.NDArray[Any]:
     return np.asarray(values)
 
 
-def _converted(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning) -> npt.NDArray[Any]:
+def _in_unit(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning) -> npt.NDArray[Any]:
     """Values in the unit of the input."""
     if given.unit is None:
         return values

@@ -12,10 +12,10 @@ from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.quantities.meaning import POINTS, RUNS
 from diffsim.records.clock import WORDS, Clock, of_numbers
-from diffsim.records.dimensions import direction_of
+from diffsim.records.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.places import in_unit, units_of
 from diffsim.records.records import Layout, Records, require_step
-from diffsim.records.variables import Variable, Variables, known, pick
+from diffsim.records.variables import Variable, Variables, in_scope, listed, pick
 from diffsim.typing import Array
 from diffsim.units import differences_in
 
@@ -23,12 +23,14 @@ SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
 """Dimensions of records, in their order."""
 SHOTS = RUNS | {"shots", "source", "sources", "event", "events", "runs", "fire", "ffid", "field_record"}
 RECEIVERS = (POINTS | {f"{word}s" for word in POINTS} | {"sta", "recv", "rec", "obs"}) - SHOTS
+NAMES = frozenset({"name", "names", "id", "ids", "code", "codes", "label", "labels"})
+"""Names of arrays of names of receivers, beside those in `RECEIVERS` and such as "station_name"."""
 Roles = tuple[str, ...]
 """A dimension of records for each of an array; "": not known."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _Lengths:
     """Names and lengths that are known before the values are read.
 
     Attributes:
@@ -62,7 +64,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     clock, time = _times(variables, layout)
     places, receiver = _coordinates(variables, layout)
     samples = None if clock is None else len(np.atleast_1d(clock.times))
-    known_before = _Known(time, samples, receiver, None if places is None else len(places), layout.order)
+    known_before = _Lengths(time, samples, receiver, None if places is None else len(places), layout.order)
     roles = _roles(variables, name, found, known_before, what)
     values = _arranged(found.values, roles)
     if clock is None:
@@ -72,17 +74,18 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     if samples != len(clock.times):
         raise DataError(
             f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {found.values.shape}, which "
-            "should be (samples, receivers) or (shots, samples, receivers); say another order by axes, or crop them"
+            "should be (samples, receivers) or (shots, samples, receivers); say another by order, or crop them"
         )
     unit = found.unit if layout.unit is None else layout.unit
     after = replace(known_before, samples=samples, receivers=receivers)
+    names = _names(variables, name, layout.receiver, found, roles, receivers)
     deviation = _spread(variables, layout.deviations, found, roles, after, values.shape, unit)
     weight = _spread(variables, layout.weights, found, roles, after, values.shape, None)
     return tuple(
         Records(
             values[shot],
             clock.times,
-            tuple(map(str, range(receivers))),
+            names,
             places,
             unit,
             None if deviation is None else deviation[shot],
@@ -94,6 +97,39 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     )
 
 
+def _names(variables: Variables, name: str, stated: str | None, values: Variable, roles: Roles, count: int) -> tuple[str, ...]:
+    """Names of the receivers: texts of the file, one for each and none twice; else their numbers, from 0.
+
+    Args:
+        variables: of the file.
+        name: of the values.
+        stated: name of the array of names, as the user gives it; None: one that belongs to the values, or is named like one of names.
+        values: the values.
+        roles: of their dimensions.
+        count: number of receivers.
+    """
+    axis = values.axes[roles.index(RECEIVER)] if RECEIVER in roles else ""
+    likely = [*variables.belongings(name), *filter(None, [in_scope(variables.names, name, axis)]), *filter(_is_name, variables.names)]
+    for each in likely if stated is None else [stated]:
+        labels = variables.labels(each) if each in variables.names else None
+        if labels is None or (axis and labels.axis not in ("", axis)):
+            continue
+        if len(labels.texts) == count == len(set(labels.texts) - {""}):
+            return labels.texts
+    if stated is not None:
+        raise DataError(
+            f"{variables.where}: expected {count} different texts, one for each receiver, in {name_shown(stated)}, found others; "
+            f"name one of the variables {listed(variables.names)}, or leave out receiver"
+        )
+    return tuple(map(str, range(count)))
+
+
+def _is_name(name: str) -> bool:
+    """Whether an array is named like one of names of receivers, such as "station_name"."""
+    first, _, last = name.rpartition("/")[2].lower().rpartition("_")
+    return last in RECEIVERS | NAMES if not first else first in RECEIVERS and last in NAMES
+
+
 def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     """Times, and the name of their axis; None where `dt` stands in for them."""
     group = (layout.values or "").rpartition("/")[0]
@@ -102,8 +138,12 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     if name is None:
         if layout.dt is None:
             raise DataError(
-                f"{variables.where}: expected the times of the samples among its variables {known(variables)}, found no times; "
+                f"{variables.where}: expected the times of the samples among its variables {listed(variables.names)}, found no times; "
                 "name them, or give dt"
+            )
+        if layout.time_unit is not None:
+            raise DataError(
+                f"{variables.where}: expected no time_unit without times, found {layout.time_unit!r} beside dt, which is in s; drop it"
             )
         return None, ""
     found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
@@ -132,8 +172,8 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
         if len({column.axes for column in columns}) > 1:
             return None, ""
         numbers = [
-            in_unit(column, unit, f"{variables.where}, {name_shown(name)}")
-            for column, unit, name in zip(columns, units, names, strict=True)
+            along_axis(FileDimension(name.rpartition("/")[2], column), axis, unit, f"{variables.where}, {name_shown(name)}")
+            for column, axis, unit, name in zip(columns, axes, units, names, strict=True)
         ]
         return np.stack(numbers, axis=1), columns[0].axes[0]
     if "coordinates" not in variables.names:
@@ -148,7 +188,7 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
     return in_unit(found, one, f"{variables.where}, coordinates"), found.axes[0]
 
 
-def _roles(variables: Variables, name: str, variable: Variable, before: _Known, what: str) -> Roles:
+def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths, what: str) -> Roles:
     """The dimension of records that each dimension of the values is.
 
     Raises:
@@ -157,14 +197,14 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Known, 
     named = [_named(variables, name, axis, before) for axis in variable.axes]
     for role in set(named) - {""}:
         if named.count(role) > 1:
-            raise DataError(f"{what}: expected one dimension of each kind, found {' and '.join(variable.axes)}; rename one, or give axes")
+            raise DataError(f"{what}: expected one dimension of each kind, found {' and '.join(variable.axes)}; rename one, or give order")
     if before.order is not None:
         _require_order(before.order, variable, what)
         for axis, own, stated in zip(variable.axes, named, before.order, strict=True):
             if own not in ("", stated):
                 raise DataError(
-                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found axes = {list(before.order)}; "
-                    "drop axes, or correct it"
+                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found order = "
+                    f"{listed_order(before.order)}; drop order, or correct it"
                 )
         return before.order
     shape = variable.values.shape
@@ -182,18 +222,17 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Known, 
         if not np.array_equal(_arranged(variable.values, first), _arranged(variable.values, other), equal_nan=True):
             raise DataError(
                 f"{what}: expected names of the dimensions of its numbers of shape {shape}, found none, and the orders "
-                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give axes = {_listed(first)} or {_listed(other)} "
-                "(in Python Layout.order)"
+                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give order = {listed_order(first)} or {listed_order(other)}"
             )
     if first != wanted and len(fitting) > 1 + len(alike):
         raise DataError(
-            f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give axes = "
-            f"{_listed(first)} or {_listed(fitting[-1])}"
+            f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give order = "
+            f"{listed_order(first)} or {listed_order(fitting[-1])}"
         )
     return first
 
 
-def _named(variables: Variables, name: str, axis: str, before: _Known) -> str:
+def _named(variables: Variables, name: str, axis: str, before: _Lengths) -> str:
     """The dimension of records that a dimension is by its name; "": it does not say."""
     if not axis:
         return ""
@@ -208,10 +247,10 @@ def _named(variables: Variables, name: str, axis: str, before: _Known) -> str:
 def _require_order(order: Roles, variable: Variable, what: str) -> None:
     if sorted(order) not in (sorted(ORDER), sorted(ORDER[1:])):
         raise DataError(
-            f"{what}: expected axes with {', '.join(ORDER)}, found {', '.join(order)}; name each once, shot only if there are some"
+            f"{what}: expected an order of {', '.join(ORDER)}, found {', '.join(order)}; name each once, shot only if there are some"
         )
     if variable.values.ndim != len(order):
-        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {variable.values.shape}; correct axes")
+        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {variable.values.shape}; correct order")
 
 
 def _lengths(order: Roles, shape: Sequence[int]) -> dict[str, int]:
@@ -226,7 +265,7 @@ def _arranged(values: Array, roles: Roles) -> Array:
 
 
 def _spread(
-    variables: Variables, name: str | None, values: Variable, roles: Roles, known_now: _Known, shape: tuple[int, ...], unit: str | None
+    variables: Variables, name: str | None, values: Variable, roles: Roles, known_now: _Lengths, shape: tuple[int, ...], unit: str | None
 ) -> Array | None:
     """Numbers that belong to the values, such as deviations, for each sample; None: there are none.
 
@@ -264,7 +303,3 @@ def _spread(
         raise DataError(
             f"{what}: expected one number for each receiver or sample of the shape {shape}, found {found.values.shape}; reshape it"
         ) from None
-
-
-def _listed(order: Roles) -> str:
-    return "[" + ", ".join(f'"{role}"' for role in order) + "]"

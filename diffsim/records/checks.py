@@ -10,6 +10,7 @@ import numpy.typing as npt
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
+from diffsim.records.fills import fill_shown, fill_value
 from diffsim.records.places import LONGITUDES, TURN
 from diffsim.records.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
@@ -22,15 +23,6 @@ ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE)
 records of which the run takes a small part."""
 SHARE = 0.9
 """The least share of the samples of a file that lies within the run."""
-FILLS = (
-    *(99.99, 999.0, 999.25, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 999999.0),
-    *(32767.0, 32768.0, 1e20, 1e30, 1e35, 1e36, 9.96921e36, 3.4028235e38),
-)
-"""Sizes of numbers that files have where there is no sample, of either sign."""
-ALIKE = 1e-6
-"""Relative difference within which a number is a given one, since files keep numbers in f32."""
-FAR, TYPICAL_FAR = 100.0, 2.0
-"""A value is a fill value if it is repeated exactly and so many times as large as all others, or one of `FILLS` and so many times."""
 
 
 def require_sound(records: Records, end: float, allow: Collection[str] = (), spacing: float = 0.0) -> None:
@@ -149,28 +141,11 @@ def require_measured(records: Records, allow: Collection[str] = ()) -> None:
         if fill is not None:
             found = np.flatnonzero(values == fill)
             lines.append(
-                f"{records.trace(number)}: expected measured values, found {fill:.6g} at {plural(len(found), 'sample')} from "
-                f"{records.times[found[0]]:g} s on, far beyond all others; missing = {fill:.6g} makes gaps of them, "
+                f"{records.trace(number)}: expected measured values, found {fill_shown(fill)} at {plural(len(found), 'sample')} from "
+                f"{records.times[found[0]]:g} s on, which looks like a fill value; missing = {fill_shown(fill)} makes gaps of them, "
                 f'allow = ["{FILL}"] takes them as they are'
             )
     _refuse(lines)
-
-
-def fill_value(values: Array, repeated: bool = True) -> float | None:
-    """The value of largest size of a trace if it stands for a missing sample; None: it is measured.
-
-    It is one of `FILLS`, or if `repeated` one that is repeated exactly, and far beyond all others.
-    """
-    if not len(values):
-        return None
-    size = np.abs(values)
-    fill = float(values[np.argmax(size)])
-    others = size[values != fill]
-    rest, again = float(np.max(others, initial=0.0)), repeated and len(values) - len(others) > 1
-    typical = any(abs(abs(fill) - known) <= ALIKE * known for known in FILLS)
-    if not len(others) or not rest:  # a trace that never changes, or one spike over zeros
-        return fill if typical and rest < abs(fill) else None
-    return fill if (typical and abs(fill) >= TYPICAL_FAR * rest) or (again and abs(fill) >= FAR * rest) else None
 
 
 def clipped_at(values: Array) -> float | None:

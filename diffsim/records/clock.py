@@ -27,6 +27,10 @@ _DATE = re.compile(
 )
 
 
+_LOCAL = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?!\d)")
+"""The beginning of a date with its day or month first."""
+
+
 @dataclass(frozen=True, eq=False)
 class Clock:
     """Times of samples.
@@ -86,7 +90,7 @@ def date_of(text: str, what: str) -> np.datetime64:
     """A date in UTC, to a microsecond.
 
     Raises:
-        DataError: the text is no date that has one meaning, such as 03/04/2011.
+        DataError: the text is no date, or has two meanings, as 03/04/2011. The message has both.
     """
     found = _DATE.fullmatch(text.strip())
     if found is not None:
@@ -96,7 +100,7 @@ def date_of(text: str, what: str) -> np.datetime64:
             return np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us") - _offset(zone)
         except ValueError:
             pass
-    raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; write it so")
+    raise DataError(f"{what}: expected a date such as 2011-03-11T05:46:23Z, found {shown(text)}; {date_remedy(text) or 'write it so'}")
 
 
 def seconds_of(differences: Any, what: str) -> Array:
@@ -113,6 +117,32 @@ def seconds_of(differences: Any, what: str) -> Array:
 def is_date(text: str) -> bool:
     """Whether a text is a date."""
     return _DATE.fullmatch(text.strip()) is not None
+
+
+def date_remedy(text: str) -> str:
+    """What to write in place of a date that begins with its day or month, for a message; "": the text is none.
+
+    11/03/2011 is the eleventh of March, or the third of November.
+    """
+    found = _LOCAL.match(text.strip())
+    if found is None:
+        return ""
+    first, second, year = int(found[1]), int(found[2]), found[3]
+    if len(year) == 2:
+        return "write it with the year first and in full, as 2011-03-11"
+    readings = [f"{year}-{month:02}-{day:02}" for day, month in ((first, second), (second, first)) if _is_day(year, month, day)]
+    if not readings:
+        return ""
+    both = " or ".join(dict.fromkeys(readings))
+    return f"it may mean {both}: write the one that is meant" if first != second and len(readings) > 1 else f"write it as {both}"
+
+
+def _is_day(year: str, month: int, day: int) -> bool:
+    try:
+        np.datetime64(f"{year}-{month:02}-{day:02}")
+    except ValueError:
+        return False
+    return True
 
 
 def _offset(zone: str | None) -> np.timedelta64:

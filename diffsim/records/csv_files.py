@@ -16,19 +16,21 @@ import numpy as np
 
 from diffsim.arguments import plural
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable, shown
-from diffsim.records.clock import WORDS, Clock, is_date, of_dates, of_numbers
+from diffsim.messages import name_shown, path_shown, reason_shown, shown
+from diffsim.records.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
-from diffsim.records.records import Layout, Records, on_one_clock, require_rising, require_step
-from diffsim.records.variables import NAMES
+from diffsim.records.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
+from diffsim.records.variables import listed
 from diffsim.typing import Array, IntArray
-from diffsim.units import conversion, differences_in, known
+from diffsim.units import conversion, differences_in, is_unit
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
 SHOT = "shot"
 _UNIT = re.compile(r"(.*[^\s])\s*(?:\[([^\[\]]+)\]|\(([^()]+)\))")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+"""A number whose commas may be decimal ones or stand between thousands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +42,14 @@ class Table:
         lines: number of the line of each row.
         where: the file, for messages.
         units: name of a column -> the unit in brackets behind it.
+        comma: whether numbers have decimal commas.
     """
 
     columns: Mapping[str, list[str]]
     lines: list[int]
     where: str
     units: Mapping[str, str]
+    comma: bool = False
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -59,7 +63,7 @@ class Table:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = [(k, line) for k, line in enumerate(file.read().splitlines(), 1) if line.strip() and not line.startswith("#")]
         except (OSError, UnicodeDecodeError) as error:
-            what = cut(printable(str(error)), 200)
+            what = reason_shown(error)
             raise DataError(f"expected a CSV file, found {where}, unreadable ({what}); save it as UTF-8 text") from None
         if len(rows) < 2:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
@@ -89,7 +93,8 @@ class Table:
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
         units = {name: unit for name, unit in stated if unit}
-        return cls({name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}, lines, where, units)
+        texts = {name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}
+        return cls(texts, lines, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
 
     def text(self, name: str) -> list[str]:
         """The texts of a column.
@@ -99,8 +104,9 @@ class Table:
         """
         name = self.named(name)
         if name not in self.columns:
-            known = [name_shown(other) for other in list(self.columns)[:NAMES]] + ["..."] * (len(self.columns) > NAMES)
-            raise DataError(f"{self.where}: expected one of the columns {', '.join(known)}, found no {name_shown(name)}; name one of them")
+            raise DataError(
+                f"{self.where}: expected one of the columns {listed(list(self.columns))}, found no {name_shown(name)}; name one of them"
+            )
         return self.columns[name]
 
     def named(self, name: str) -> str:
@@ -111,7 +117,7 @@ class Table:
         """The unit of a column; "": it states none."""
         return self.units.get(self.named(name), "")
 
-    def converted(self, name: str, wanted: str) -> Array:
+    def numbers_in(self, name: str, wanted: str) -> Array:
         """The numbers of a column in a unit; those without a unit are in it."""
         unit = self.unit(name)
         what = f"{self.where}, column {name_shown(name)}"
@@ -125,7 +131,7 @@ class Table:
             stated: the unit that the user states; None: that of the column, else s.
         """
         texts, what = self.text(name), f"{self.where}, column {name_shown(name)}"
-        if is_date(texts[0]):
+        if is_date(texts[0]) or date_remedy(texts[0]):
             return of_dates(texts, what)
         return of_numbers(self.numbers(name), self.unit(name), stated, what)
 
@@ -141,20 +147,30 @@ class Table:
         if gaps and text.lower() in GAPS:
             return np.nan
         try:
-            if "_" in text:  # Python reads 1_000
+            if "_" in text or (self.comma and "." in text):  # Python reads 1_000
                 raise ValueError
-            return float(text)
+            return float(text.replace(",", ".") if self.comma else text)
         except ValueError:
             remedy = "correct it (a gap is an empty cell)" if gaps else "correct it"
-            if _DECIMAL_COMMA.fullmatch(text):
-                remedy = "write a decimal point"
+            if self.comma and "." in text:
+                remedy = "others have decimal commas: write all numbers alike, and without signs between thousands"
+            elif _THOUSANDS.fullmatch(text):
+                remedy = f"write {text.replace(',', '')}, or {text.replace(',', '.', 1)} if the comma is a decimal one"
+            elif _DECIMAL_COMMA.fullmatch(text):
+                remedy = "write a decimal point, or semicolons between the columns"
             raise DataError(
                 f"{self.where}, line {line}, column {name_shown(name)}: expected a number, found {shown(text)}; {remedy}"
             ) from None
 
 
+def _has_decimal_comma(texts: Sequence[str]) -> bool:
+    """Whether a column has numbers with a decimal comma, of which at least one cannot be thousands."""
+    return any(_DECIMAL_COMMA.fullmatch(text) is not None and _THOUSANDS.fullmatch(text) is None for text in texts if "," in text)
+
+
 def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     """The records of each shot of a CSV file."""
+    refuse(layout, path_shown(path), "a CSV file", ("order", "shape"))
     table = Table.read(path)
     receiver = layout.receiver or "receiver"
     name = layout.times or next((name for name in WORDS if name in table.columns), WORDS[0])
@@ -162,13 +178,13 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     require_step(clock.times, layout.dt, table.where)
     if layout.receiver is not None or receiver in table.columns:
         return _long(table, clock, receiver, layout)
-    return (_with_stations(_wide(table, clock, table.named(name), layout), layout),)
+    return (with_stations(_wide(table, clock, table.named(name), layout), layout),)
 
 
 def _name_and_unit(text: str) -> tuple[str, str]:
     """The name of a column, and the unit in brackets behind it; "": there is none."""
     found = _UNIT.fullmatch(text)
-    return (found[1].strip(), found[2] or found[3]) if found and known(found[2] or found[3]) else (text, "")
+    return (found[1].strip(), found[2] or found[3]) if found and is_unit(found[2] or found[3]) else (text, "")
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
@@ -252,7 +268,7 @@ def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Re
         spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
         made = Records(found[..., 0], own, tuple(every), coordinates, unit, spread["deviation"], spread["weight"], here, epoch=clock.epoch)
-        out.append(_with_stations(made, layout))
+        out.append(with_stations(made, layout))
     return tuple(out)
 
 
@@ -265,7 +281,7 @@ def _fixed(places: Array, owner: np.ndarray, names: Sequence[str], where: str) -
     return first
 
 
-def _with_stations(records: Records, layout: Layout) -> Records:
+def with_stations(records: Records, layout: Layout) -> Records:
     """Records with the coordinates of a file of stations."""
     if layout.stations is None:
         return records
@@ -281,7 +297,7 @@ def _with_stations(records: Records, layout: Layout) -> Records:
 def _places(table: Table, layout: Layout) -> Array:
     """The coordinates of each row in the units of the layout."""
     units = units_of(layout.axes, layout.coordinate_units)
-    return np.stack([table.converted(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
+    return np.stack([table.numbers_in(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
 
 
 def _deviations(table: Table, name: str, unit: str) -> Array:

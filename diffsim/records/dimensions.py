@@ -14,6 +14,7 @@ import numpy as np
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
 from diffsim.quantities.meaning import KINDS
+from diffsim.records.places import in_unit
 from diffsim.records.variables import Variable, Variables
 from diffsim.typing import Array
 
@@ -21,12 +22,16 @@ DIRECTIONS = {"longitude": "x", "latitude": "y", "X": "x", "Y": "y", "Z": "z", "
 """Standard name or attribute `axis` of CF -> direction."""
 DEGREES = {"degrees_east": "x", "degree_east": "x", "degrees_north": "y", "degree_north": "y"}
 """Units that CF has for longitudes and latitudes alone -> direction."""
-UP, DOWN = frozenset({"height", "altitude", "elevation"}), frozenset({"depth"})
-"""Names of vertical axes that count upwards, and downwards."""
+UP, DOWN = ("height", "altitude", "elevation"), ("depth",)
+"""Names of vertical axes that count upwards, and downwards. Standard names of CF begin with them."""
+DOWNWARDS = ("z", "zc")
+"""Names of axes of a grid that count downwards, as those of surveys do, whichever way a file counts."""
+TRUE = ("lat", "latitude", "lon", "longitude")
+"""Names of axes of a grid whose coordinates are latitudes and longitudes of the earth, not of a rotated pole."""
 
 
 @dataclass(frozen=True, eq=False)
-class Dimension:
+class FileDimension:
     """A dimension of an array of a file.
 
     Attributes:
@@ -36,6 +41,25 @@ class Dimension:
 
     name: str
     places: Variable | None = None
+
+    @property
+    def on_earth(self) -> bool:
+        """Whether something says that its coordinates are latitudes or longitudes of the earth."""
+        if self.places is not None and (self.places.standard_name in TRUE or _degrees(self.places)):
+            return True
+        return self.name.lower() in TRUE
+
+    @property
+    def sense(self) -> str:
+        """Which way it counts if it is vertical: "up" or "down", by the attributes of CF, then by its name; "": nothing says."""
+        stated, standard = ("", "") if self.places is None else (self.places.positive.lower(), self.places.standard_name.lower())
+        if stated in ("up", "down"):
+            return stated
+        for text in (standard, self.name.lower()):
+            for sense, words in (("up", UP), ("down", DOWN)):
+                if text.startswith(words) if text == standard else text in words:
+                    return sense
+        return ""
 
     @property
     def direction(self) -> str:
@@ -55,17 +79,22 @@ def direction_of(variable: Variable) -> str:
         DIRECTIONS.get(variable.axis.upper(), "")
         or DIRECTIONS.get(variable.standard_name, "")
         or by_name(variable.standard_name)
-        or DEGREES.get(variable.unit.replace(" ", "_").lower(), "")
+        or _degrees(variable)
     )
 
 
-def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[Dimension]:
+def _degrees(variable: Variable) -> str:
+    """The direction that units such as "degrees_north" state; "": none."""
+    return DEGREES.get(variable.unit.replace(" ", "_").lower(), "")
+
+
+def dimensions_of(variables: Variables, name: str, variable: Variable) -> list[FileDimension]:
     """The dimensions of an array, with the one-dimensional coordinates that the file has along each."""
-    return [Dimension(dimension, variables.along(name, dimension) if dimension else None) for dimension in variable.axes]
+    return [FileDimension(dimension, variables.along(name, dimension) if dimension else None) for dimension in variable.axes]
 
 
 def matched(
-    dimensions: Sequence[Dimension], axes: Sequence[str], coordinates: Sequence[str], order: Sequence[str] | None, where: str
+    dimensions: Sequence[FileDimension], axes: Sequence[str], coordinates: Sequence[str], order: Sequence[str] | None, where: str
 ) -> list[str]:
     """The axis of the grid that each dimension is; "" where nothing says.
 
@@ -89,8 +118,8 @@ def matched(
             if own not in ("", stated):
                 said = ", ".join(own or "?" for own in found)
                 raise DataError(
-                    f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found axes = "
-                    f"{_listed(order)}; drop axes, or correct it"
+                    f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found order = "
+                    f"{listed_order(order)}; drop order, or correct it"
                 )
         return list(order)
     left = [axis for axis in axes if axis not in found]
@@ -99,7 +128,7 @@ def matched(
     return found
 
 
-def _axis(dimension: Dimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
+def _axis(dimension: FileDimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
     """The axis that a dimension is by names and attributes; "": they do not say."""
     if dimension.name and dimension.name in coordinates:
         return axes[list(coordinates).index(dimension.name)]
@@ -107,23 +136,56 @@ def _axis(dimension: Dimension, axes: Sequence[str], coordinates: Sequence[str],
     for axis in axes:
         if direction and by_name(axis) == direction:
             _require_same_sense(dimension, axis, where)
+            _require_lengths(dimension, axis, where)
+            _require_true(dimension, axis, where)
             return axis
     return next((axis for axis in axes if axis.lower() == dimension.name.lower()), "")
 
 
-def _require_same_sense(dimension: Dimension, axis: str, where: str) -> None:
+def _require_same_sense(dimension: FileDimension, axis: str, where: str) -> None:
     """Refuse heights for depths, and depths for heights."""
-    places, name = dimension.places, axis.lower()
-    if places is None or name not in UP | DOWN:
-        return
-    words = {dimension.name.lower(), places.standard_name, places.positive.lower()}
-    for other, sense in ((UP | {"up"}, DOWN), (DOWN | {"down"}, UP)):
-        if name in sense and words & other:
-            word = next(iter(words & other))
-            raise DataError(
-                f"{where}: expected coordinates along {axis}, found {name_shown(dimension.name)}, which counts the other way ({word}); "
-                "change their sign, or name the axis of the grid like them"
-            )
+    wanted = "up" if axis.lower() in UP else "down" if axis.lower() in DOWN else ""
+    if dimension.places is not None and wanted and dimension.sense not in ("", wanted):
+        raise DataError(
+            f"{where}: expected coordinates along {axis}, found {name_shown(dimension.name)}, which counts the other way "
+            f"({dimension.sense}); change their sign, or name the axis of the grid like them"
+        )
+
+
+def _require_lengths(dimension: FileDimension, axis: str, where: str) -> None:
+    """Refuse vertical coordinates that stand for lengths which differ from place to place."""
+    if dimension.places is not None and dimension.places.formula:
+        raise DataError(
+            f"{where}: expected lengths along {axis}, found {name_shown(dimension.name)}, whose heights follow by formula_terms and differ "
+            f"from place to place; interpolate the field to levels of {axis}"
+        )
+
+
+def _require_true(dimension: FileDimension, axis: str, where: str) -> None:
+    """Refuse coordinates of a rotated pole for latitudes and longitudes."""
+    words = {dimension.name.lower(), "" if dimension.places is None else dimension.places.standard_name}
+    if axis.lower() in TRUE and words & {"rlat", "rlon", "grid_latitude", "grid_longitude"}:
+        raise DataError(
+            f"{where}: expected {axis} of the earth, found {name_shown(dimension.name)} of a rotated pole; regrid the field first, for "
+            "example with xESMF or CDO, or name the axes of the grid rlat and rlon"
+        )
+
+
+def along_axis(dimension: FileDimension, axis: str, unit: str, what: str) -> Array:
+    """The coordinates of a dimension as an axis of a grid counts them.
+
+    Args:
+        dimension: with coordinates.
+        axis: name of the axis. One that counts downwards has depths, where the file says that it has heights.
+        unit: of the axis; "": that of the file.
+        what: the coordinates, for messages.
+
+    Raises:
+        DataError: the unit of the file does not convert.
+    """
+    assert dimension.places is not None
+    found = in_unit(dimension.places, unit, what)
+    return -found if axis.lower() in DOWNWARDS and dimension.sense == "up" else found
 
 
 def settled(
@@ -152,7 +214,7 @@ def settled(
             both = " and ".join(f"({', '.join(order)})" for order in (orders[0], other))
             raise DataError(
                 f"{where}: expected names of the dimensions of its numbers of shape {values.shape}, found none, and the orders {both} both "
-                f"fit; {remedy.format(_listed(orders[0]))} or {_listed(other)}"
+                f"fit; {remedy.format(listed_order(orders[0]))} or {listed_order(other)}"
             )
     return orders[0]
 
@@ -165,5 +227,6 @@ def orders_of(found: Sequence[str], axes: Sequence[str]) -> Iterator[tuple[str, 
         yield tuple(own or next(rest) for own in found)
 
 
-def _listed(order: Sequence[str]) -> str:
+def listed_order(order: Sequence[str]) -> str:
+    """An order of names as a scene or a program states it."""
     return "[" + ", ".join(f'"{axis}"' for axis in order) + "]"

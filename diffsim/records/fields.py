@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import path_of
+from diffsim.arguments import one_of, path_of
 from diffsim.errors import DataError
 from diffsim.messages import name_shown, path_shown
-from diffsim.records.dimensions import Dimension, by_name, dimensions_of, matched, settled
-from diffsim.records.netcdf import NetcdfFile
-from diffsim.records.places import in_unit, units_of
+from diffsim.records.curvilinear import over_several, straightened
+from diffsim.records.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
+from diffsim.records.places import units_of, usual_unit
 from diffsim.records.raw import RawFile
 from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
 from diffsim.records.records import require_rising
 from diffsim.records.segy import read_section
 from diffsim.records.terrain import read_ascii_grid, read_geotiff
-from diffsim.records.variables import Variable, Variables, known, pick
+from diffsim.records.variables import Variable, Variables, listed, pick
 from diffsim.typing import Array
 
 GEOTIFF = (".tif", ".tiff")
@@ -36,6 +37,7 @@ class Gridded:
         unit: of the values; "": the file does not say.
         where: the file, for messages.
         axes: the axis of the grid along each dimension; "" where the file does not say.
+        coordinate_units: of the coordinates along each dimension; "" where nothing says.
 
     Example:
         See `read_field`.
@@ -46,12 +48,14 @@ class Gridded:
     unit: str
     where: str
     axes: tuple[str, ...] = ()
+    coordinate_units: tuple[str, ...] = ()
 
     def over(self, axes: Sequence[str]) -> Gridded:
         """The same with the dimensions in the order of these axes, all of which the field has."""
         order = [self.axes.index(axis) for axis in axes]
         places = None if self.coordinates is None else tuple(self.coordinates[k] for k in order)
-        return replace(self, values=np.transpose(self.values, order), coordinates=places, axes=tuple(axes))
+        units = tuple(self.coordinate_units[k] for k in order) if self.coordinate_units else ()
+        return replace(self, values=np.transpose(self.values, order), coordinates=places, axes=tuple(axes), coordinate_units=units)
 
 
 def read_field(
@@ -62,6 +66,7 @@ def read_field(
     shape: Sequence[int] | None = None,
     order: Sequence[str] | None = None,
     units: Sequence[str] = (),
+    curvilinear: Literal["refuse", "leave out"] = "refuse",
 ) -> Gridded:
     """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file.
 
@@ -72,9 +77,11 @@ def read_field(
         axes: names of the axes of the grid. The dimensions of the file are matched to them by `coordinates`, by the attributes of CF
             (`axis`, `standard_name`, units such as degrees_north), and by names without case, where "X", "easting" and "lon" are x.
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
-        order: names of the axes in the order of the file, where the file does not say.
+        order: names of the axes in the order of the file, where the file does not say. Without `axes` it is that of the values too.
         units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others. Without `axes`
-            coordinates stay in the units of the file.
+            lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them.
+        curvilinear: what to do with coordinates of which one changes along several dimensions, such as latitudes of a projected grid:
+            "leave out" gives the numbers without coordinates.
 
     Returns:
         The values in the order of the axes, with coordinates that rise. Where the file does not name all dimensions, and `order` neither,
@@ -96,10 +103,28 @@ def read_field(
     """
     path = path_of("path", path)
     require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
-    asked = Asked(tuple(axes), tuple(coordinates), None if order is None else tuple(order), units_of(axes, tuple(units)))
+    one_of("curvilinear", curvilinear, ("refuse", "leave out"))
+    stated, axes = None if order is None else tuple(order), tuple(axes or order or ())
+    asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out")
+    _refuse(path, key, asked, shape)
     found = _read(path, None if key is None else str(key), asked, shape)
     placed = _upright(found)
     return placed.over(axes) if axes and sorted(placed.axes) == sorted(axes) else placed
+
+
+def _refuse(path: Path, key: str | int | None, asked: Asked, shape: Sequence[int] | None) -> None:
+    """Refuse what means nothing in a file of this format."""
+    kind = path.suffix.lower()
+    given = {
+        "key": key is not None and kind in (*SEGY, *ASCII_GRID, *RAW),
+        "coordinates": bool(asked.coordinates) and kind not in ARRAYS,
+        "shape": shape is not None and kind not in RAW,
+    }
+    names = [name for name, wrong in given.items() if wrong]
+    if names:
+        raise DataError(
+            f"{path_shown(path)}: expected no {names[0]} for {kind}, where it means nothing, found one; drop {' and '.join(names)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -111,12 +136,14 @@ class Asked:
         coordinates: names of the file's coordinates, one for each axis; none: not given.
         order: names of the axes in the order of the file; None: not stated.
         units: of the coordinates, one for each axis.
+        leave_out: whether coordinates of a curvilinear grid are left out.
     """
 
     axes: tuple[str, ...]
     coordinates: tuple[str, ...]
     order: tuple[str, ...] | None
     units: tuple[str, ...]
+    leave_out: bool
 
 
 def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None) -> Gridded:
@@ -138,7 +165,7 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
 def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
     """A field whose dimensions have these names, "" where they have none, and these coordinates."""
     each = places or [None] * len(names)
-    dimensions = [Dimension(name, place) for name, place in zip(names, each, strict=True)]
+    dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
     if not asked.axes or values.ndim != len(asked.axes):
         axes: Sequence[str] = names
     else:
@@ -150,10 +177,12 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
         return Gridded(values, None, unit, where, tuple(axes))
     wanted = dict(zip(asked.axes, asked.units, strict=True))
     given = [place for place in each if place is not None]
+    units = [wanted[axis] if axis in wanted else usual_unit(place.unit) for axis, place in zip(axes, given, strict=True)]
     coordinates = tuple(
-        in_unit(place, wanted.get(axis, ""), f"{where}, {name_shown(name)}") for name, place, axis in zip(names, given, axes, strict=True)
+        along_axis(dimension, axis if axis in wanted else "", unit, f"{where}, {name_shown(dimension.name)}")
+        for dimension, axis, unit in zip(dimensions, axes, units, strict=True)
     )
-    return Gridded(values, coordinates, unit, where, tuple(axes))
+    return Gridded(values, coordinates, unit, where, tuple(axes), tuple(units))
 
 
 def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:
@@ -161,22 +190,33 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
     name = key or _only(variables, asked.axes)
     found, where = pick(variables, name), f"{variables.where}, {name_shown(name)}"
     found = _without_single(found, asked)
-    dimensions = dimensions_of(variables, name, found)
-    places: list[Variable | None] = [dimension.places for dimension in dimensions]
+    places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, found)]
     names = list(found.axes)
     nameless = not any(names) and len(asked.axes) == len(names)
     if nameless and (asked.coordinates or all(axis in variables.names for axis in asked.axes)):
         names, places = _by_length(variables, asked, found.values, where)
     elif asked.coordinates:
         _take_coordinates(variables, asked, names, places)
+    several = over_several(variables, name, found.axes, asked.coordinates) if all(found.axes) else {}
+    if not asked.coordinates:
+        over = {axis for each in several.values() for axis in each.axes}
+        own = [FileDimension(axis, place) for axis, place in zip(found.axes, places, strict=True)]
+        places = [None if each.name in over and not _is_wanted(each, asked.axes) else each.places for each in own]
+    if several and not (asked.leave_out and not asked.coordinates):
+        names, places = straightened(several, found.axes, names, places, asked.coordinates, where)
     wrong = [place for place, n in zip(places, found.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
     if wrong or (asked.coordinates and any(place is None for place in places)):
-        listed, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
+        words, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
         shapes = tuple(variables.read(each).values.shape for each in given if each in variables.names)
         raise DataError(
-            f"{where}: expected coordinates {listed} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
+            f"{where}: expected coordinates {words} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
         )
     return _named(found.values, tuple(names), places, found.unit, where, asked)
+
+
+def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:
+    """Whether coordinates of one dimension count before those over several: neither numbers of cells, nor lengths along latitudes."""
+    return bool(dimension.direction) and (dimension.on_earth or not any(axis.lower() in TRUE for axis in axes))
 
 
 def _without_single(found: Variable, asked: Asked) -> Variable:
@@ -207,23 +247,25 @@ def _by_length(variables: Variables, asked: Asked, values: Array, where: str) ->
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
     called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
     given = {axis: pick(variables, name) for axis, name in called.items()}
+    if values.ndim > 1 and all(place.values.shape == values.shape for place in given.values()):
+        numbers = tuple(map(str, range(values.ndim)))
+        several = {called[axis]: replace(place, axes=numbers) for axis, place in given.items()}
+        return straightened(several, numbers, numbers, [None] * len(numbers), tuple(several), where)
     lengths = {axis: place.values.size if place.values.ndim == 1 else -1 for axis, place in given.items()}
 
     def fits(order: tuple[str, ...]) -> bool:
         return all(lengths[axis] == n for axis, n in zip(order, values.shape, strict=True))
 
     found = ("",) * values.ndim if asked.order is None else asked.order
-    order = settled(found, asked.axes, fits, values, where, "give axes = {}")
+    order = settled(found, asked.axes, fits, values, where, "give order = {}")
     return [called[axis] for axis in order], [given[axis] for axis in order]
 
 
 def _only(variables: Variables, axes: tuple[str, ...]) -> str:
     """The name of the only variable that is none of coordinates."""
-    names = [name for name in variables.names if name not in axes]
-    if isinstance(variables, NetcdfFile):
-        names = [name for name in names if name in variables.fields]
+    names = [name for name in (variables.names if variables.fields is None else variables.fields) if name not in axes]
     if len(names) != 1:
-        raise DataError(f"{variables.where}: expected the name of one of the variables {known(variables)}, found none; give key")
+        raise DataError(f"{variables.where}: expected the name of one of the variables {listed(variables.names)}, found none; give key")
     return names[0]
 
 

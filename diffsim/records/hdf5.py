@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable
-from diffsim.records.clock import is_date
+from diffsim.messages import name_shown, path_shown, reason_shown
+from diffsim.records.clock import date_remedy, is_date
 from diffsim.records.packages import package
 from diffsim.records.packing import USED, unpacked
-from diffsim.records.variables import DESCRIPTIONS, ArrayFile, Variable, dated, described, require_room
+from diffsim.records.variables import (
+    ABOUT_OTHERS,
+    DESCRIPTIONS,
+    MAPPING,
+    ArrayFile,
+    Labels,
+    Variable,
+    dated,
+    described,
+    require_room,
+    that_belong,
+)
 
 NETCDF = "_NCProperties"
 """Attribute of the root of files that the NetCDF library wrote."""
@@ -27,16 +39,20 @@ class Hdf5File(ArrayFile):
     @classmethod
     def open(cls, path: Path) -> Hdf5File:
         """Read the names."""
-        found: list[str] = []
+        found: dict[str, Any] = {}
         h5py = package("h5py", "HDF5 files")
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and not item.is_virtual and item.external is None:
-                found.append(name)
+                found[name] = item
 
         with _opened(path) as file:
             file.visititems(visit)
-        return cls(path, tuple(found))
+            others = {name for name, item in found.items() if not item.shape or item.dtype.kind not in "iuf" or item.is_scale}
+            others |= {name for name, item in found.items() if MAPPING in item.attrs}
+            for name, item in found.items():
+                others |= set(that_belong(tuple(found), name, _attributes(item, ABOUT_OTHERS), ABOUT_OTHERS))
+        return cls(path, tuple(found), tuple(name for name in found if name not in others))
 
     def read(self, name: str) -> Variable:
         """The data set of that name, packed numbers unpacked and missing ones NaN, dates as seconds.
@@ -53,17 +69,37 @@ class Hdf5File(ArrayFile):
                 raw = np.asarray(item[()])
                 attributes = {key: item.attrs[key] for key in item.attrs if key in USED or key.lower() in DESCRIPTIONS}
                 axes = tuple(_label(item, axis) for axis in range(raw.ndim))
-                if raw.dtype.kind in "OSU" and raw.size and all(is_date(_decoded(value)) for value in raw.ravel()):
+                if raw.dtype.kind in "OSU" and raw.size and all(_may_be_date(value) for value in raw.ravel()):
                     return dated(raw, axes, what)
                 fill = _own_fill(item, raw)
                 values = unpacked(raw, attributes, what, default_fill=NETCDF in file.attrs)
             except (OSError, ValueError, TypeError, RuntimeError) as error:
                 if isinstance(error, DataError):
                     raise
-                raise DataError(f"{what}: expected numbers, found damage ({_told(error)}); copy the file again") from None
+                raise DataError(f"{what}: expected numbers, found damage ({reason_shown(error)}); copy the file again") from None
             if fill is not None:
                 values[raw == fill] = np.nan
             return described(values, axes, attributes)
+
+    def belongings(self, name: str) -> tuple[str, ...]:
+        """Names of the data sets that the attribute `coordinates` of a data set names, as NetCDF writes it."""
+        with _opened(self.path) as file:
+            return that_belong(self.names, name, _attributes(file[name], ("coordinates",)), ("coordinates",))
+
+    def labels(self, name: str) -> Labels | None:
+        """The texts of a data set."""
+        with _opened(self.path) as file:
+            item = file[name]
+            if not item.shape or item.dtype.kind not in "OSU":
+                return None
+            require_room(item.shape, f"{self.where}, {name_shown(name)}")
+            return Labels.of(np.asarray(item[()]), tuple(_label(item, axis) for axis in range(item.ndim)))
+
+
+def _attributes(item: Any, keys: Sequence[str]) -> dict[str, Any]:
+    """Those of the attributes that are texts; others, such as references to data sets, name nothing here."""
+    found = {key: item.attrs[key] for key in keys if key in item.attrs}
+    return {key: value for key, value in found.items() if isinstance(value, (str, bytes, np.ndarray))}
 
 
 def _label(item: Any, axis: int) -> str:
@@ -85,12 +121,10 @@ def _opened(path: Path) -> Any:
     try:
         return package("h5py", "HDF5 files").File(path, "r")
     except OSError as error:
-        raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({_told(error)}); write it again") from None
+        raise DataError(f"expected an HDF5 file, found {path_shown(path)}, unreadable ({reason_shown(error)}); write it again") from None
 
 
-def _decoded(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _told(error: Exception) -> str:
-    return cut(printable(str(error)), 200)
+def _may_be_date(value: Any) -> bool:
+    """Whether a text is a date, or one in a form that is refused."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return is_date(text) or bool(date_remedy(text))

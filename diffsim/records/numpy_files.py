@@ -18,15 +18,13 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable
+from diffsim.messages import cut, name_shown, path_shown, printable, reason_shown
 from diffsim.records.clock import seconds_of
 from diffsim.records.packing import numbers
-from diffsim.records.variables import ArrayFile, Variable, dated, require_room
+from diffsim.records.variables import ArrayFile, Labels, Variable, dated, listed, require_room
 
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
-NAMES = 10
-"""Most names of an archive in a message."""
 UNREADABLE = (
     *(OSError, ValueError, TypeError, SyntaxError, EOFError, NotImplementedError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
@@ -68,6 +66,8 @@ def load_array(path: Path, member: str | None, accept: Accept = any_shape, kinds
         if _is_archive(file):
             with zipfile.ZipFile(file) as archive, _member(archive, member, where) as inner:
                 return _read(inner, where, accept, kinds)
+        if member not in (None, "values"):
+            raise MemberError(f"expected no name for {where}, which holds one array, found {name_shown(member)}; drop it")
         return _read(file, where, accept, kinds)
 
 
@@ -93,6 +93,13 @@ class NumpyFile(ArrayFile):
             return Variable(seconds_of(values, what), "s", axes)
         return Variable(numbers(values, what), "", axes)
 
+    def labels(self, name: str) -> Labels | None:
+        """The texts of an array."""
+        try:
+            return Labels.of(load_array(self.path, name, kinds="SU"), ("",))
+        except DataError:  # numbers
+            return None
+
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
@@ -108,7 +115,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except DataError:
         raise
     except UNREADABLE as error:
-        what = cut(printable(str(error)) or type(error).__name__, 200)
+        what = reason_shown(error)
         raise DataError(f"expected a NumPy file of numbers, found {where}, unreadable ({what}); save it by numpy.save") from None
 
 
@@ -123,9 +130,8 @@ def _member(archive: zipfile.ZipFile, member: str | None, where: str) -> Iterato
     names = archive.namelist()
     inside = f"{member}.npy" if f"{member}.npy" in names else member
     if member is None or inside not in names:
-        known = [name_shown(name.removesuffix(".npy")) for name in names[:NAMES]] + ["..."] * (len(names) > NAMES)
-        found = "none" if member is None else name_shown(member)
-        raise MemberError(f"expected one of the arrays {', '.join(known) or '(none)'} in {where}, found {found}; name one")
+        every, found = listed([name.removesuffix(".npy") for name in names]), "none" if member is None else name_shown(member)
+        raise MemberError(f"expected one of the arrays {every} in {where}, found {found}; name one")
     with archive.open(cast(str, inside)) as inner:
         yield cast(BinaryIO, inner)
 

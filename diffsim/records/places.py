@@ -46,7 +46,18 @@ def in_unit(places: Variable, wanted: str, what: str) -> Array:
         raise DataError(f"{what}: {reason}; state the unit of the grid, or convert the coordinates of the file") from None
 
 
-def turned(places: Array, axis: str, low: float, high: float) -> Array:
+def usual_unit(unit: str) -> str:
+    """The unit in which coordinates of a unit are usual: metres, degrees or seconds; another one that converts to none of these stays."""
+    for wanted in ("m", "degree", "s"):
+        try:
+            conversion(unit, wanted)
+        except DataError:
+            continue
+        return wanted
+    return unit
+
+
+def wrapped_places(places: Array, axis: str, low: float, high: float) -> Array:
     """Longitudes on the turn of a grid: 359 is -1 where the grid has longitudes around 0.
 
     Args:
@@ -65,7 +76,7 @@ def turned(places: Array, axis: str, low: float, high: float) -> Array:
     return out
 
 
-def cover(places: Array, values: Array, number: int, axis: str, low: float, high: float) -> tuple[Array, Array]:
+def wrapped_field(places: Array, values: Array, number: int, axis: str, low: float, high: float) -> tuple[Array, Array]:
     """Longitudes of a field, and its values, on the turn of a grid.
 
     A file around the whole globe is cut where the grid ends; another one is moved by a turn as a whole.

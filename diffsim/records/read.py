@@ -9,12 +9,12 @@ from diffsim.arguments import path_of
 from diffsim.errors import DataError
 from diffsim.messages import path_shown
 from diffsim.records.arrays import records_of
-from diffsim.records.csv_files import read_csv
+from diffsim.records.csv_files import read_csv, with_stations
 from diffsim.records.hdf5 import Hdf5File
 from diffsim.records.netcdf import NetcdfFile
 from diffsim.records.numpy_files import NumpyFile
 from diffsim.records.raw import RawFile
-from diffsim.records.records import Layout, Records
+from diffsim.records.records import Layout, Records, refuse
 from diffsim.records.segy import read_segy
 from diffsim.records.variables import Variables
 
@@ -59,8 +59,11 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
     if kind in SEGY:
         return read_segy(path, layout)
     if kind in RAW:
-        return records_of(RawFile(path, shape=layout.shape), layout)
-    return records_of(ARRAYS[kind](path), layout)
+        found = records_of(RawFile(path, shape=layout.shape), layout)
+    else:
+        refuse(layout, path_shown(path), "a file that states its shapes", ("shape",))
+        found = records_of(ARRAYS[kind](path), layout)
+    return tuple(with_stations(records, layout) for records in found)
 
 
 def require_file(path: Path, kinds: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.messages import name_shown
+from diffsim.records.variables import listed
 from diffsim.typing import Array
 from diffsim.units import conversion
 
@@ -36,6 +37,7 @@ class Records:
         dead: names of traces that are all gaps, on purpose.
         shot: number of the shot among several, from 0, for messages; None: there is one.
         epoch: the date of time 0, in UTC; None: the file has no dates.
+        notes: lines about what the reader took in place of what the file says.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -63,6 +65,7 @@ class Records:
     dead: tuple[str, ...] = ()
     shot: int | None = None
     epoch: np.datetime64 | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = (len(self.times), len(self.names))
@@ -130,7 +133,9 @@ class Records:
         """
         missing = [name for name in names if name not in self.names]
         if missing:
-            raise DataError(f"{self.where}: expected traces of the names {_few(self.names)}, found no {name_shown(missing[0])}; correct it")
+            raise DataError(
+                f"{self.where}: expected traces of the names {listed(self.names)}, found no {name_shown(missing[0])}; correct it"
+            )
         keep = [number for number, name in enumerate(self.names) if name not in names]
         if not keep:
             raise DataError(f"{self.where}: expected at least one trace, found that all are left out; keep some")
@@ -144,14 +149,15 @@ class Layout:
     Attributes:
         values: name of the variable, array or column of values; None: "values" ("value" of a CSV file in long form).
         times: name of the times; None: "times" or "time".
-        receiver: name of the column of receivers of a CSV file in long form, and of its file of stations; None: "receiver".
+        receiver: name of the column of receivers of a CSV file in long form, and of the file of stations; None: "receiver". Of arrays the
+            name of that of the receivers' names; None: one that belongs to the values, or has a name such as "station".
         deviations: name of the standard deviations; None: there are none.
         weights: name of the weights; None: there are none.
         axes: names of the coordinates of receivers, in the order of the axes of the grid.
         stations: a CSV file with the coordinates of the receivers; None: they are in the file of records.
-        unit: of the values; None: as the file says.
+        unit: of the values; None: as the file says. Without one the values are in the unit that the caller takes them for.
         time_unit: of the times; None: as the file says, else s.
-        dt: time between samples, s, where a file has no times.
+        dt: time between samples, s, where a file has no times; of SEG-Y in place of that of the headers, which `Records.notes` says.
         order: of the axes "shot", "time" and "receiver" of the values, and of what belongs to them; None: as the file says, else as these,
             and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.
@@ -181,6 +187,23 @@ class Layout:
     order: tuple[str, ...] | None = None
     shape: tuple[int, ...] | None = None
     coordinate_units: tuple[str, ...] = ()
+
+
+def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
+    """Refuse parts of a layout that mean nothing in a file.
+
+    Args:
+        layout: as the user states it.
+        where: the file.
+        what: kind of the file, for the message.
+        keys: names of these parts.
+
+    Raises:
+        DataError: one of them is given.
+    """
+    given = [key for key in keys if getattr(layout, key) is not None]
+    if given:
+        raise DataError(f"{where}: expected no {given[0]} for {what}, where it means nothing, found one; drop {' and '.join(given)}")
 
 
 def even_spacing(times: Array) -> float | None:
@@ -247,8 +270,3 @@ def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     for number, (own, found) in enumerate(traces):
         values[np.searchsorted(times, own), number] = found
     return times, values
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = [name_shown(name) for name in names[:MOST_PROBLEMS]]
-    return ", ".join(shown + ["..."] * (len(names) > MOST_PROBLEMS))

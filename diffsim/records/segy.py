@@ -3,7 +3,8 @@
 A trace is a receiver's. Traces of one field record (bytes 9-12 of their headers) are a shot. Coordinates come from the headers, with their
 scalars and units applied: x from GroupX, y from GroupY, z (downwards) from minus ReceiverGroupElevation. The place of a shot's source is
 that of its first trace: x from SourceX, y from SourceY, z from SourceDepth minus SourceSurfaceElevation. Words that are 0 in every trace
-say nothing. Traces that their headers call dead are gaps. Numbers of either order of bytes are read.
+say nothing. Traces that their headers call dead are gaps, and their headers say nothing about others. Numbers of either order of bytes
+are read.
 
 Reference: SEG Technical Standards Committee (2017), "SEG-Y_r2.0: SEG-Y revision 2.0 data exchange format", tables 2 and 3.
 """
@@ -18,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, path_shown, printable
-from diffsim.records.dimensions import by_name
+from diffsim.messages import path_shown, reason_shown
+from diffsim.records.dimensions import UP, by_name
 from diffsim.records.packages import package
 from diffsim.records.places import in_unit, units_of
-from diffsim.records.records import Layout, Records
+from diffsim.records.records import EVEN, Layout, Records, refuse
 from diffsim.records.variables import Variable, require_room
 from diffsim.typing import Array
 
@@ -36,6 +37,8 @@ SEXAGESIMAL = 4
 """Coordinate units for degrees, minutes and seconds as digits of one number."""
 VALUE_UNITS = {1: "Pa", 2: "V", 3: "mV", 4: "A", 5: "m", 6: "m/s", 7: "m/s2", 8: "N", 9: "W"}
 """Code of the unit of a trace's values (bytes 203-204) -> the unit."""
+SEGY_KEYS = ("values", "times", "receiver", "deviations", "weights", "stations", "order", "shape", "time_unit")
+"""Parts of a layout that mean nothing in SEG-Y."""
 DEAD = 2
 """Trace identification code (bytes 29-30 of a header) of a dead trace."""
 AXES = {"x": ("GroupX", "SourceGroupScalar", 1.0), "y": ("GroupY", "SourceGroupScalar", 1.0)}
@@ -57,30 +60,34 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
     """
     where = path_shown(path)
     with _opened(path) as file:
+        refuse(layout, where, "a SEG-Y file", SEGY_KEYS)
         values, headers = _traces(file, where)
-        fields, step = package("segyio", "SEG-Y files").TraceField, layout.dt or _step(file, headers, where)
+        fields = package("segyio", "SEG-Y files").TraceField
         shots = _header(headers, fields.FieldRecord)
-        delays = _header(headers, fields.DelayRecordingTime) * 1e-3 * _scales(headers, fields, "ScalarTraceHeader")
-        units = _place_units(file, headers, fields, where)
-        wanted = units_of(layout.axes, layout.coordinate_units)
-        coordinates = _coordinates(headers, fields, layout.axes, units, wanted, where)
         dead = _header(headers, fields.TraceIdentificationCode) == DEAD
-        sources = _sources(headers, fields, layout.axes, units, wanted, where)
-        unit = layout.unit or _value_unit(headers, fields, where)
+        live = [header for header, gone in zip(headers, dead, strict=True) if not gone] or headers
+        step, notes = _step(file, live, layout.dt, where)
+        delays = _header(headers, fields.DelayRecordingTime) * 1e-3 * _scales(headers, fields, "ScalarTraceHeader")
+        units = _place_units(file, live, fields, where)
+        wanted = units_of(layout.axes, layout.coordinate_units)
+        coordinates = _coordinates(headers, dead, fields, layout.axes, units, wanted, where)
+        sources = _sources(headers, dead, fields, layout.axes, units, wanted, where)
+        unit = layout.unit or _value_unit(live, fields, where)
     if step <= 0:
         raise DataError(f"{where}: expected the time between samples in its header, found {step:g} s; give dt")
     out = []
     for shot in dict.fromkeys(shots.tolist()):
         chosen = np.flatnonzero(shots == shot)
         here = where if (shots == shot).all() else f"{where}, field record {shot}"
-        if len(set(delays[chosen])) > 1:
+        alive = chosen[~dead[chosen]] if not dead[chosen].all() else chosen
+        if len(set(delays[alive])) > 1:
             raise DataError(f"{here}: expected one delay of recording for its traces, found several; shift the traces to one start")
-        times = delays[chosen[0]] + step * np.arange(len(values))
-        _require_one_source(sources, chosen, here)
+        times = delays[alive[0]] + step * np.arange(len(values))
+        _require_one_source(sources, alive, here)
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
-        source = None if sources is None else sources[chosen[0]]
-        found = Records(values[:, chosen], times, names, own, unit, where=here, source=source)
+        source = None if sources is None else sources[alive[0]]
+        found = Records(values[:, chosen], times, names, own, unit, where=here, source=source, notes=notes)
         out.append(found.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
     return tuple(out)
 
@@ -98,23 +105,35 @@ def _require_one_source(sources: Array | None, traces: npt.NDArray[np.int64], wh
         )
 
 
-def _step(file: Any, headers: list[Any], where: str) -> float:
-    """The time between samples, s.
+def _step(file: Any, headers: list[Any], given: float | None, where: str) -> tuple[float, tuple[str, ...]]:
+    """The time between samples, s, and a note if the user gives another one than the headers.
+
+    Args:
+        file: the file.
+        headers: of the traces that count.
+        given: by the user, in place of those of the headers; None: none.
+        where: the file, for messages.
 
     Raises:
-        DataError: the headers of the file and of its traces have different ones.
+        DataError: the headers of the file and of its traces have different ones, and the user gives none.
     """
     segyio = package("segyio", "SEG-Y files")
     of_traces = set(_header(headers, segyio.TraceField.TRACE_SAMPLE_INTERVAL).tolist()) - {0}
     of_file = {int(file.bin[segyio.BinField.Interval])} - {0}
-    if len(of_traces | of_file) > 1:
+    found = sorted(of_traces | of_file)
+    if given is not None:
+        others = [1e-6 * step for step in found if abs(1e-6 * step - given) > EVEN * given]
+        listed = " and ".join(f"{1e3 * step:g} ms" for step in others)
+        note = f"{where}: dt = {1e3 * given:g} ms is taken, where the headers have {listed} between samples"
+        return given, (note,) if others else ()
+    if len(found) > 1:
         listed = " and ".join(f"{step / 1000:g} ms" for step in sorted(of_traces)) or "none"
         own = " and ".join(f"{step / 1000:g} ms" for step in of_file) or "none"
         raise DataError(
             f"{where}: expected one time between samples, found {own} in the header of the file and {listed} in those of its traces; give "
             "the right one by dt"
         )
-    return next(iter(of_traces | of_file), 0) * 1e-6
+    return next(iter(found), 0) * 1e-6, ()
 
 
 def _value_unit(headers: list[Any], fields: Any, where: str) -> str:
@@ -158,7 +177,7 @@ def _opened(path: Path) -> Any:
         little = not 1 <= int.from_bytes(code, "big") <= 16 and 1 <= int.from_bytes(code, "little") <= 16
         return segyio.open(path, ignore_geometry=True, endian="little" if little else "big")
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        what = cut(printable(str(error)), 200)
+        what = reason_shown(error)
         raise DataError(f"expected a SEG-Y file, found {path_shown(path)}, unreadable ({what}); write it again") from None
 
 
@@ -169,7 +188,7 @@ def _traces(file: Any, where: str) -> tuple[Array, list[Any]]:
         values = np.asarray(file.trace.raw[:], float).T
         headers = [dict(header) for header in file.header]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
-        what = cut(printable(str(error)), 200)
+        what = reason_shown(error)
         raise DataError(f"{where}: expected traces, found damage ({what}); copy the file again") from None
     return values, headers
 
@@ -179,38 +198,55 @@ def _header(headers: list[Any], word: Any) -> npt.NDArray[np.int64]:
 
 
 def _coordinates(
-    headers: list[Any], fields: Any, axes: tuple[str, ...], units: dict[str, str], wanted: Sequence[str], where: str
+    headers: list[Any],
+    dead: npt.NDArray[np.bool_],
+    fields: Any,
+    axes: tuple[str, ...],
+    units: dict[str, str],
+    wanted: Sequence[str],
+    where: str,
 ) -> Array | None:
     """Places of the receivers in the wanted units, shape (traces, axes); None: the headers have none."""
     directions = [by_name(axis) for axis in axes]
     if not axes or any(direction not in AXES for direction in directions):
         return None
     columns = []
-    for direction, unit in zip(directions, wanted, strict=True):
+    for axis, direction, unit in zip(axes, directions, wanted, strict=True):
         word, scalar, sign = AXES[direction]
-        column = sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word))
+        column = _sign(axis) * sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word))
         columns.append(in_unit(Variable(column, units[direction], ("",)), unit, f"{where}, {word}") if np.any(column) else column)
     found = np.stack(columns, axis=1)
-    return found if np.any(found) else None  # a file without coordinates has zeros
+    return found if np.any(found[~dead]) else None  # a file without coordinates has zeros
 
 
 def _sources(
-    headers: list[Any], fields: Any, axes: tuple[str, ...], units: dict[str, str], wanted: Sequence[str], where: str
+    headers: list[Any],
+    dead: npt.NDArray[np.bool_],
+    fields: Any,
+    axes: tuple[str, ...],
+    units: dict[str, str],
+    wanted: Sequence[str],
+    where: str,
 ) -> Array | None:
-    """Places of the source of each trace, shape (traces, axes), NaN along axes whose words are zero in all traces."""
+    """Places of the source of each trace, shape (traces, axes), NaN along axes whose words are zero in all traces that are not dead."""
     directions = [by_name(axis) for axis in axes]
     if not axes or any(direction not in SOURCES for direction in directions):
         return None
     columns = []
-    for direction, unit in zip(directions, wanted, strict=True):
+    for axis, direction, unit in zip(axes, directions, wanted, strict=True):
         scalar, words = SOURCES[direction]
-        raw = [sign * _header(headers, getattr(fields, word)) for word, sign in words.items()]
+        raw = [_sign(axis) * sign * _header(headers, getattr(fields, word)) for word, sign in words.items()]
         column = _scales(headers, fields, scalar) * sum(raw)
-        stated = any(np.any(numbers) for numbers in raw)
+        stated = any(np.any(numbers[~dead]) for numbers in raw)
         place = f"{where}, {next(iter(words))}"
         columns.append(in_unit(Variable(column, units[direction], ("",)), unit, place) if stated else np.full(len(headers), np.nan))
     found = np.stack(columns, axis=1)
     return found if np.isfinite(found).any() else None
+
+
+def _sign(axis: str) -> float:
+    """-1 for an axis of a grid that counts upwards, such as "height", since places along z are depths."""
+    return -1.0 if axis.lower() in UP else 1.0
 
 
 def _scales(headers: list[Any], fields: Any, scalar: str) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.errors import DataError
-from diffsim.messages import cut, path_shown, printable, shown
+from diffsim.messages import path_shown, reason_shown, shown
 from diffsim.records.packages import package
 from diffsim.records.packing import numbers
 from diffsim.records.variables import require_room
@@ -58,7 +58,7 @@ def read_geotiff(path: Path, band: str | None = None) -> Terrain:
         except (OSError, ValueError, rasterio.errors.RasterioError) as error:
             if isinstance(error, DataError):
                 raise
-            what = cut(printable(str(error)), 200)
+            what = reason_shown(error)
             raise DataError(f"expected a GeoTIFF file, found {where}, unreadable ({what}); write it again") from None
     if turn.is_identity:
         return Terrain(values, None, unit)
@@ -102,7 +102,7 @@ def read_ascii_grid(path: Path) -> Terrain:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"expected an ASCII grid, found {where}, unreadable ({cut(printable(str(error)), 200)}); write it again") from None
+        raise DataError(f"expected an ASCII grid, found {where}, unreadable ({reason_shown(error)}); write it again") from None
     head = _header(lines, where)
     missing = [name for name in ("ncols", "nrows", "cellsize") if name not in head]
     missing += [f"{axis}llcorner" for axis in "xy" if not {name for name in ANYWHERE if name[0] == axis} & head.keys()]

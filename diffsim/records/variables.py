@@ -22,8 +22,12 @@ NUMBER = 8
 """Bytes of a number in f64."""
 NAMES = 10
 """Most names in a message."""
-DESCRIPTIONS = ("units", "unit", "standard_name", "axis", "positive", "calendar")
+DESCRIPTIONS = ("units", "unit", "standard_name", "axis", "positive", "calendar", "formula_terms")
 """Attributes, of the conventions of NetCDF and CF, that say what numbers are."""
+ABOUT_OTHERS = ("coordinates", "bounds", "grid_mapping", "climatology", "ancillary_variables")
+"""Attributes of CF that name variables which belong to another one."""
+MAPPING = "grid_mapping_name"
+"""Attribute of CF of a variable that has no numbers of its own, and describes a system of coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,7 @@ class Variable:
         axis: the attribute of CF, "X", "Y", "Z" or "T".
         positive: of a vertical coordinate, "up" or "down".
         calendar: of times.
+        formula: what a vertical coordinate without a length of its own is computed from, such as that of levels along the ground.
         epoch: the date of time 0 of an array of dates, whose values are then seconds; None: it has no dates.
     """
 
@@ -48,6 +53,7 @@ class Variable:
     axis: str = ""
     positive: str = ""
     calendar: str = ""
+    formula: str = ""
     epoch: np.datetime64 | None = None
 
 
@@ -55,9 +61,8 @@ def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any
     """An array with what its attributes say, those of the conventions of NetCDF and CF."""
     given = {key.lower(): value for key, value in attributes.items()}
     texts = {key: _text(given.get(key, "")).strip() for key in DESCRIPTIONS}
-    return Variable(
-        values, texts["units"] or texts["unit"], axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"]
-    )
+    stated, formula = texts["units"] or texts["unit"], texts["formula_terms"]
+    return Variable(values, stated, axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"], formula)
 
 
 def dated(values: npt.NDArray[np.generic], axes: tuple[str, ...], what: str) -> Variable:
@@ -86,8 +91,40 @@ class Variables(Protocol):
     def read(self, name: str) -> Variable:
         """The array of that name, one of `names`."""
 
+    @property
+    def fields(self) -> Sequence[str] | None:
+        """Names of the arrays of numbers that belong to no other; None: nothing says which these are."""
+
     def along(self, name: str, axis: str) -> Variable | None:
         """The coordinates of an array along one of its axes, of one dimension; None: the file has none."""
+
+    def belongings(self, name: str) -> tuple[str, ...]:
+        """Names of the arrays that an array names as its coordinates."""
+
+    def labels(self, name: str) -> Labels | None:
+        """The texts of an array; None: it has none."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Texts of a file, such as the names of stations.
+
+    Attributes:
+        texts: the texts.
+        axis: name of the dimension along which they are; "": it has none.
+    """
+
+    texts: tuple[str, ...]
+    axis: str = ""
+
+    @classmethod
+    def of(cls, raw: npt.NDArray[np.generic], axes: tuple[str, ...]) -> Labels | None:
+        """The texts of an array, whole ones or single characters along its last axis; None: there are none."""
+        if raw.dtype == np.dtype("S1") and raw.ndim == 2:
+            raw = np.array([b"".join(row) for row in raw])
+        if raw.ndim != 1 or raw.dtype.kind not in "OSU":
+            return None
+        return cls(tuple(_text(value).strip("\0 ") for value in raw.tolist()), axes[0])
 
 
 @dataclass(frozen=True)
@@ -97,10 +134,12 @@ class ArrayFile:
     Attributes:
         path: the file.
         names: of its arrays.
+        fields: names of those of numbers that belong to no other; None: nothing says which these are.
     """
 
     path: Path
     names: tuple[str, ...]
+    fields: tuple[str, ...] | None = None
 
     @property
     def where(self) -> str:
@@ -111,18 +150,56 @@ class ArrayFile:
 
     def along(self, name: str, axis: str) -> Variable | None:
         """The array of the axis's name, in the group of the array or in one around it."""
-        group = name.rpartition("/")[0]
-        while True:
-            own = f"{group}/{axis}" if group else axis
-            if own in self.names:
-                try:
-                    found = self.read(own)
-                except DataError:  # names, such as those of stations, are no coordinates
-                    return None
-                return found if found.values.ndim == 1 else None
-            if not group:
-                return None
-            group = group.rpartition("/")[0]
+        own = in_scope(self.names, name, axis)
+        if own is None:
+            return None
+        try:
+            found = self.read(own)
+        except DataError:  # names, such as those of stations, are no coordinates
+            return None
+        return found if found.values.ndim == 1 else None
+
+    def belongings(self, name: str) -> tuple[str, ...]:
+        """None: the format has no attributes."""
+        return ()
+
+    def labels(self, name: str) -> Labels | None:
+        """None: the format has no texts."""
+        return None
+
+
+def in_scope(names: Sequence[str], name: str, other: str) -> str | None:
+    """The array that another one names: in its group, or in the next one around it; None: there is none.
+
+    Args:
+        names: of all arrays.
+        name: the array that names another.
+        other: the name that it gives.
+    """
+    if other.startswith("/"):
+        return other[1:] if other[1:] in names else None
+    group = name.rpartition("/")[0]
+    while True:
+        own = f"{group}/{other}" if group else other
+        if own in names:
+            return own
+        if not group:
+            return None
+        group = group.rpartition("/")[0]
+
+
+def that_belong(names: Sequence[str], name: str, attributes: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """The arrays that attributes of an array name.
+
+    Args:
+        names: of all arrays.
+        name: the array.
+        attributes: of it.
+        keys: those of the attributes, as in `ABOUT_OTHERS`.
+    """
+    words = [word.rstrip(":") for key in keys for word in _text(attributes.get(key, "")).split()]
+    found = [in_scope(names, name, word) for word in words]
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def pick(variables: Variables, name: str) -> Variable:
@@ -133,15 +210,22 @@ def pick(variables: Variables, name: str) -> Variable:
     """
     if name not in variables.names:
         raise DataError(
-            f"{variables.where}: expected one of the variables {known(variables)}, found no {name_shown(name)}; name one of them"
+            f"{variables.where}: expected one of the variables {listed(variables.names)}, found no {name_shown(name)}; "
+            f"{_alike(variables.names, name) or 'name one of them'}"
         )
     return variables.read(name)
 
 
-def known(variables: Variables) -> str:
-    """Names of the arrays, for a message."""
-    names = [name_shown(name) for name in variables.names[:NAMES]]
-    return ", ".join(names + ["..."] * (len(variables.names) > NAMES)) or "(none)"
+def _alike(names: Sequence[str], name: str) -> str:
+    """A question for names that differ in their group or in capitals; "": there are none."""
+    last = name.rpartition("/")[2].lower()
+    found = [name_shown(each) for each in names if each.rpartition("/")[2].lower() == last]
+    return f"did you mean {' or '.join(found[:3])}?" if found else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of the names that a file has, for a message."""
+    return ", ".join([name_shown(name) for name in names[:NAMES]] + ["..."] * (len(names) > NAMES)) or "(none)"
 
 
 def require_room(shape: tuple[int, ...], what: str) -> None:

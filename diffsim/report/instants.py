@@ -30,12 +30,12 @@ def snapshots(state: str, seen: Snapshots, outcome: Outcome, chart: Chart) -> Pi
     """A state of the first shot at a few instants, at the start and at the answer, on one scale."""
     parts = [f"The field {state} at {plural(len(seen.times), 'instant')} of the run."]
     if len(chart.axes) == 1:
-        figure = _curves(state, seen, chart)
+        figure = _curves(state, seen, chart, outcome.time_unit)
         parts.append("Blue, dashed: predicted at the start. Orange: predicted by the answer. All panels share their scales.")
     else:
         plane = _plane_of(chart, seen)
         beside = plane.views[0].ratio < FLAT
-        figure = _maps(state, seen, plane, 2 if beside else len(seen.times))
+        figure = _maps(state, seen, plane, 2 if beside else len(seen.times), outcome.time_unit)
         places = ("Left", "right") if beside else ("Above", "below")
         parts.append(f"{places[0]}: as the start predicts it; {places[1]}: as the answer predicts it, all on one colour scale.")
         if plane.land is not None:
@@ -51,7 +51,7 @@ def snapshots(state: str, seen: Snapshots, outcome: Outcome, chart: Chart) -> Pi
     return Picture(f"snapshots_{state}", f"Snapshots of {words(state)}: start and answer", " ".join(parts), figure)
 
 
-def _maps(state: str, seen: Snapshots, chart: Chart, columns: int) -> Figure:
+def _maps(state: str, seen: Snapshots, chart: Chart, columns: int, time_unit: str) -> Figure:
     """A map for each instant of the start, and of the answer."""
     films = [_over_cells(film, seen.block, chart) for film in (seen.start, seen.answer)]
     shown = [film if chart.land is None else film[:, ~chart.land] for film in films]
@@ -62,7 +62,7 @@ def _maps(state: str, seen: Snapshots, chart: Chart, columns: int) -> Figure:
     rows = [
         [
             Panel(f"{title}, {when}", values, colours, scale, state, chart.land)
-            for when, values in zip(_times(seen.times), film, strict=True)
+            for when, values in zip(_times(seen.times, time_unit), film, strict=True)
         ]
         for title, film in zip(("start", "answer"), films, strict=True)
     ]
@@ -74,7 +74,7 @@ def _maps(state: str, seen: Snapshots, chart: Chart, columns: int) -> Figure:
     return draw_panels(chart, panels, columns=columns)[0]
 
 
-def _curves(state: str, seen: Snapshots, chart: Chart) -> Figure:
+def _curves(state: str, seen: Snapshots, chart: Chart, time_unit: str) -> Figure:
     """A panel for each instant, with the curves of the start and of the answer."""
     films = [_over_cells(film, seen.block, chart) for film in (seen.start, seen.answer)]
     scale, (along, label) = value_scale(seen.unit, *films), axis_scale(chart.axes[0])
@@ -83,7 +83,7 @@ def _curves(state: str, seen: Snapshots, chart: Chart) -> Figure:
     figure = new_figure(CURVES * rows)
     axes = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey=True).ravel()
     handles = []
-    for ax, when, before, after in zip(axes, _times(seen.times), *films, strict=False):
+    for ax, when, before, after in zip(axes, _times(seen.times, time_unit), *films, strict=False):
         handles = ax.plot(x, before * scale.factor, color=START, linewidth=1.3, linestyle=(0, (4, 2)), label="start")
         handles += ax.plot(x, after * scale.factor, color=ANSWER, linewidth=1.3, label="answer")
         dress(ax, when, label, scale.label(state), grid=True)
@@ -112,7 +112,7 @@ def _over_cells(film: Array, block: int, chart: Chart) -> Array:
     return film
 
 
-def _times(times: Array) -> list[str]:
+def _times(times: Array, unit: str) -> list[str]:
     """Each instant in words."""
-    clock: Scale = time_scale(times)
-    return [f"t = {clock.factor * time:.3g} {clock.unit}" for time in times]
+    clock: Scale = time_scale(times, unit)
+    return [f"t = {clock.factor * time:.3g} {clock.unit}".rstrip() for time in times]

@@ -41,6 +41,7 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
         numbers=chosen,
         titles=[f"{_named(k, state, outcome)}: {place_name(outcome.axes, positions[k])}" for k in chosen],
         deviation=deviation if np.any(deviation) else None,
+        time_unit=outcome.time_unit,
     )
     few = "" if len(chosen) == len(positions) else f"{len(chosen)} of {len(positions)} receivers, spread over the array. "
     noise = (
@@ -63,6 +64,7 @@ def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
         outcome.times if pair.times is None else pair.times,
         state,
         pair.unit,
+        time_unit=outcome.time_unit,
     )
     caption = (
         f"Every record of {state} as a column, time downwards: the data, what the answer predicts, and data - prediction at the start and "
@@ -99,7 +101,7 @@ def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
     data, start, end = (np.concatenate(list(values), axis=1) for values in (pair.data, pair.start, pair.end))
     highest = _highest(amplitudes(data), dt, len(data))
     shown = {"data": data, "residual, start": data - start, "residual, answer": data - end}
-    figure = plot.spectrum(shown, dt, state, pair.unit, highest=highest)
+    figure = plot.spectrum(shown, dt, state, pair.unit, highest=highest, time_unit=outcome.time_unit)
     caption = (
         f"The amplitude of each frequency in the records of {state}: the root mean square over all records. "
         "Where orange lies as high as black, the answer explains nothing of that frequency."

@@ -20,6 +20,9 @@ from diffsim.scene.suggest import nearest
 MOST_LINES = 10
 """Problems that one message lists."""
 
+RENAMED = {"axes": "order"}
+"""A key of before -> that which has its meaning, in tables that have it."""
+
 EXPECTED: Mapping[str, str] = {
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -94,7 +97,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
         case "extra_forbidden":
             known = [*model.model_fields] if model else []
             name = str(problem["loc"][-1])
-            return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {nearest(name, known, _deeper(model))}"
+            remedy = f"did you mean {RENAMED[name]}?" if RENAMED.get(name) in known else nearest(name, known, _deeper(model))
+            return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {remedy}"
         case "missing":
             return f"{key}: expected a value, found none; add the key"
         case "union_tag_invalid":

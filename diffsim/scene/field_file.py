@@ -32,7 +32,8 @@ def field_on_grid(
         floor: least value; None: there is none.
         ceil: greatest value; None: there is none.
         keys: those of `file` in a scene: `key`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`, `fill`,
-            `blur`, `coordinates`, `spacing`, `origin`, `thresholds` and `values`. docs/scene.md explains them.
+            `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`. docs/scene.md
+            explains them.
 
     Returns:
         The field over the cells, f64, of the shape of the grid.

@@ -22,7 +22,7 @@ from diffsim.scene.parts import (
     Where,
 )
 from diffsim.scene.place import Place
-from diffsim.scene.raster import converted, resample
+from diffsim.scene.raster import resample, scaled
 from diffsim.scene.suggest import nearest
 from diffsim.scene.wavelets import wavelet
 from diffsim.typing import Array
@@ -70,7 +70,7 @@ def dataset(part: DataSet, place: Place) -> Array:
         raise SceneError(f"{place.key}.quantity: expected one of {known}, found {quantity!r}; {nearest(quantity, raster.quantities)}")
     values = raster.quantities[quantity]
     coordinates = raster.coordinates or _stretched(values.shape, place)
-    return converted(part, resample(values, coordinates, part, place), place)
+    return scaled(part, resample(values, coordinates, part, place), place)
 
 
 BUILDERS: dict[str, Callable[[Any, Place], Array]] = {

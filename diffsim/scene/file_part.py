@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import path_of
+from diffsim.arguments import path_of, plural
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
 from diffsim.messages import cut, path_shown
-from diffsim.records.checks import ALIKE, OUTSIDE, fill_value, require_share
+from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field
+from diffsim.records.fills import ALIKE, fill_shown, fill_value
 from diffsim.records.numpy_files import MemberError, load_array
-from diffsim.records.places import cover
+from diffsim.records.places import wrapped_field
+from diffsim.records.read import RAW
 from diffsim.scene.parts import DataFile
 from diffsim.scene.place import Place, coordinate_units
-from diffsim.scene.raster import converted, covered, resample
+from diffsim.scene.raster import covered, resample, scaled
 from diffsim.scene.rules import TIME
 from diffsim.typing import Array
-from diffsim.units import converted as in_unit
+from diffsim.units import values_in
 
 NUMPY = (".npy", ".npz")
 
@@ -29,34 +33,37 @@ NUMPY = (".npy", ".npz")
 def file(part: DataFile, place: Place) -> Array:
     """The field of a file."""
     given, suffix = place.given, Path(part.path).suffix.lower()
-    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
-        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
+    if part.shape is not None and suffix not in RAW:
+        raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
+    if part.order is not None and sorted(part.order) != sorted(given.axes):
+        raise SceneError(f"{place.key}.order: expected each of {', '.join(given.axes)} once, found {', '.join(part.order)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
     if coordinates is None:
         if place.grid == given:
-            return converted(part, values, place)
+            return scaled(part, values, place)
         coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
     for axis in range(given.ndim):
         centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
         low, high = float(centres[0]) - half, float(centres[-1]) + half
-        moved, values = cover(coordinates[axis], values, axis, given.axes[axis], low, high)
+        moved, values = wrapped_field(coordinates[axis], values, axis, given.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
-    return converted(part, resample(values, coordinates, part, place), place)
+    return scaled(part, resample(values, coordinates, part, place), place)
 
 
 def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:
     """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
     base = place.given
     try:
-        shape = part.shape or _in_file(part.axes, base.axes, base.shape)
-        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base))
+        shape = part.shape or _in_file(part.order, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
+        curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
+        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.order, coordinate_units(base), curved)
         if found.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
-        values = _known(found.values, found.unit, found.where, part, place)
-        found = _in_order(Gridded(values, found.coordinates, found.unit, found.where, found.axes), part, place)
+        values = _without_fills(found.values, found.unit, found.where, part, place)
+        found = _in_order(replace(found, values=values), part, place)
         _require_within(found, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
@@ -88,7 +95,7 @@ def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array
     return tuple(o + h * np.arange(n) for o, h, n in zip(origin, spacing, shape, strict=True))
 
 
-def _known(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
+def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
     """Numbers in the unit of the field, NaN where they are missing.
 
     Raises:
@@ -100,11 +107,12 @@ def _known(values: Array, unit: str, where: str, part: DataFile, place: Place) -
     found = np.where(gone, np.nan, values) if gone.any() else values
     fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
     if fill is not None:
+        count, text = plural(int((found == fill).sum()), "place"), fill_shown(fill)
         raise DataError(
-            f"{where}: expected measured numbers, found {fill:.6g} in {int((found == fill).sum())} places, far beyond all others; "
-            f"missing = {fill:.6g} leaves them out, missing = [] takes them as they are"
+            f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
+            "out, missing = [] takes them as they are"
         )
-    out = in_unit(found, part.unit or unit, place.unit, where)
+    out = values_in(place.unit, found, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
 
 
@@ -127,8 +135,8 @@ def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
         return all(covered(grid.coordinates(grid.axes.index(axis)), at, part, place) for axis, at in zip(order, places, strict=True))
 
     named = tuple(axis if axis in grid.axes else "" for axis in found.axes)
-    order = settled(named, grid.axes, fits, found.values, found.where, "give axes = {}")
-    return Gridded(found.values, found.coordinates, found.unit, found.where, order).over(grid.axes)
+    order = settled(named, grid.axes, fits, found.values, found.where, "give order = {}")
+    return replace(found, axes=order).over(grid.axes)
 
 
 def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,8 +147,8 @@ def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[in
 def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
     key, path, own = place.key, path_of("path", part.path), place.given
-    shape = _in_file(part.axes, own.axes, own.shape)
-    turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
+    shape = _in_file(part.order, own.axes, own.shape)
+    turned = own.axes[::-1] if part.order is None and own.ndim > 1 and own.axes[0] != TIME else ()
     try:
         longer = own.axes[0] == TIME
         loaded = load_array(path, part.key, partial(_require_shape, shape, OUTSIDE not in part.allow, longer, turned))
@@ -152,8 +160,8 @@ def read_array(part: DataFile, place: Place) -> Array:
     with np.errstate(over="ignore"):  # from extended precision
         values = loaded.astype(float)
     try:
-        values = _known(values, "", where, part, place)
-        values = _in_order(Gridded(values, None, "", where, part.axes or ("",) * values.ndim), part, place).values
+        values = _without_fills(values, "", where, part, place)
+        values = _in_order(Gridded(values, None, "", where, part.order or ("",) * values.ndim), part, place).values
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
     bad = np.argwhere(~np.isfinite(values))
@@ -186,7 +194,7 @@ def _require_shape(
             raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
         remedy = "resample it by spacing, or change grid.shape"
         if turned and found == shape[::-1]:
-            remedy = f"its axes are in another order: axes = [{', '.join(map(repr, turned))}]".replace("'", '"')
+            remedy = f"its axes are in another order, order = [{', '.join(map(repr, turned))}]".replace("'", '"')
         raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; {remedy}")
     if more and fortran and len(shape) > 1:
         raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")

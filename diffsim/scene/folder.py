@@ -17,7 +17,7 @@ from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.lock import PathLock
 from diffsim.engine import lanes, settings
 from diffsim.errors import SceneError
-from diffsim.messages import cut, printable
+from diffsim.messages import reason_shown
 from diffsim.optimize.journal import recorded
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME
@@ -216,7 +216,7 @@ def _read(record: Path) -> Identity:
             return Identity(found["search"], found["whole"])
         what = "something else"
     except (OSError, ValueError, RecursionError) as error:
-        what = f"none that can be read ({cut(printable(str(error)), 200)})"
+        what = f"none that can be read ({reason_shown(error)})"
     raise SceneError(f"--out: expected the record of a run in {record}, found {what}; name another folder")
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from diffsim.arguments import path_of
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
-from diffsim.messages import cut, name_shown, path_shown, printable, shown
+from diffsim.messages import cut, name_shown, path_shown, printable, reason_shown, shown
 from diffsim.scene.explain import explained
 from diffsim.scene.schema import Description
 from diffsim.scene.suggest import nearest
@@ -106,7 +106,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        mistake, place = cut(printable(str(error)), 200), re.search(r"at line (\d+)", str(error))
+        mistake, place = reason_shown(error), re.search(r"at line (\d+)", str(error))
         key = _key_at(text, int(place[1]) if place else len(text.splitlines()))
         raise SceneError(f"{key}: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
     except RecursionError:

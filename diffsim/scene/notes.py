@@ -13,6 +13,8 @@ from diffsim.scene.assemble import Problem
 from diffsim.scene.completed import dominant
 from diffsim.scene.fields import boxes, gaussians
 from diffsim.scene.mutes import offsets
+from diffsim.scene.parts import Sampled
+from diffsim.scene.wavelets import records_of_wavelet
 
 FAR = 5.0
 """Cells of an offset that is good."""
@@ -24,7 +26,23 @@ LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
 
 def notes_of(problem: Problem) -> list[str]:
     """A line for each note."""
-    return [*absorbed(problem.setup, problem.free), *beside(problem), *coarse(problem), *outside(problem), *poor_data(problem)]
+    return [
+        *of_files(problem),
+        *absorbed(problem.setup, problem.free),
+        *beside(problem),
+        *coarse(problem),
+        *outside(problem),
+        *poor_data(problem),
+    ]
+
+
+def of_files(problem: Problem) -> Iterator[str]:
+    """Lines about what was taken in place of what files of records and wavelets say."""
+    for name, recorded in problem.setup.data.items():
+        yield from (f"data.{name}: {note}" for note in recorded.notes)
+    for name, source in problem.scene.sources.items():
+        if isinstance(source.wavelet, Sampled):
+            yield from (f"sources.{name}.wavelet: {note}" for note in records_of_wavelet(source.wavelet)[0].notes)
 
 
 def outside(problem: Problem) -> Iterator[str]:

@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from diffsim.errors import SceneError
-from diffsim.messages import cut, printable, shown
+from diffsim.messages import reason_shown, shown
 
 NAMED = re.compile(r".+ object [0-9a-f]{12}", re.DOTALL)
 """The name of an object in a scene: that of its class, and of its state."""
@@ -45,7 +45,7 @@ class PartObject:
         try:
             content = pickle.dumps(value, protocol=pickle.DEFAULT_PROTOCOL)
         except Exception as error:  # the code of a user may raise anything
-            what = cut(printable(str(error)), 200)
+            what = reason_shown(error)
             raise SceneError(
                 f"{key}.type: expected an object that can be pickled, by which a resumed run knows it again, found {shown(value)} "
                 f"({what}); define its class at the top of a module and leave out by __getstate__ what cannot be pickled, or give a class"

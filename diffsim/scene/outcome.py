@@ -21,7 +21,7 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
 from diffsim.grid import Axis
-from diffsim.messages import cut, printable
+from diffsim.messages import reason_shown
 from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask
@@ -312,7 +312,7 @@ class Outcome:
             }
             return cls(**tree)
         except (*UNREADABLE, LookupError, AttributeError) as error:
-            what = cut(printable(str(error)), 200)
+            what = reason_shown(error)
             raise SceneError(
                 f"{folder}: expected a finished run with {OUTCOME} and {RESULT}, found none that can be read ({what}); run the scene again"
             ) from None

@@ -1,4 +1,4 @@
-"""Numbers with coordinates, interpolated to the cells of a grid and then converted."""
+"""Numbers with coordinates, interpolated to the cells of a grid and then scaled."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _reach(given: Array, place: Place) -> tuple[float, float]:
     return float(given[0]) - room, float(given[-1]) + room
 
 
-def converted(part: Resampled, values: Array, place: Place) -> Array:
+def scaled(part: Resampled, values: Array, place: Place) -> Array:
     if part.blur:
         widest = max(n * h for n, h in zip(place.grid.shape, place.grid.spacing, strict=True))
         if part.blur > widest:

@@ -11,13 +11,14 @@ import numpy as np
 from diffsim.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
-from diffsim.records.checks import ALIKE, require_inside, require_measured, require_sound, require_sources
-from diffsim.records.places import turned
+from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
+from diffsim.records.fills import ALIKE
+from diffsim.records.places import wrapped_places
 from diffsim.records.read import read_records
 from diffsim.records.records import Layout, Records, on_one_clock
-from diffsim.scene.clock import on_clock_of, started
 from diffsim.scene.place import coordinate_units
 from diffsim.scene.schema import Data
+from diffsim.scene.start_time import after_start, with_time_of
 from diffsim.typing import Array
 from diffsim.units import conversion
 
@@ -50,6 +51,7 @@ class Recorded:
         weight: of each sample, same shape; None: 1.
         names: of the receivers in the files; where these have no names, their numbers from 0.
         where: the files, for messages.
+        notes: lines about what was taken in place of what the files say.
     """
 
     positions: Array
@@ -59,12 +61,13 @@ class Recorded:
     weight: Array | None
     names: tuple[str, ...] = ()
     where: str = ""
+    notes: tuple[str, ...] = ()
 
     def until(self, end: float) -> Recorded:
         """The samples from the start of the run to `end`."""
         inside = np.flatnonzero((self.times >= 0) & (self.times <= end))
         deviation, weight = (None if numbers is None else numbers[:, inside] for numbers in (self.deviation, self.weight))
-        return Recorded(self.positions, self.times[inside], self.values[:, inside], deviation, weight, self.names, self.where)
+        return replace(self, times=self.times[inside], values=self.values[:, inside], deviation=deviation, weight=weight)
 
 
 def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
@@ -114,7 +117,7 @@ def _layout(model: Data, grid: Grid) -> Layout:
         unit=model.unit,
         time_unit=model.time_unit,
         dt=model.dt,
-        order=model.axes,
+        order=model.order,
         shape=model.shape,
         coordinate_units=coordinate_units(grid),
     )
@@ -122,7 +125,7 @@ def _layout(model: Data, grid: Grid) -> Layout:
 
 def _one_shot(every: Sequence[Records]) -> Records:
     """The receivers of several files as those of one shot. A receiver without a name has that of its file."""
-    every = [on_clock_of(records, every[0]) for records in every]
+    every = [with_time_of(records, every[0]) for records in every]
     names: list[str] = []
     for records in every:
         stem = Path(records.where).stem
@@ -148,7 +151,9 @@ def _one_shot(every: Sequence[Records]) -> Records:
     )
     dead = tuple(name for records in every for name in records.dead)
     where = f"{every[0].where} and {plural(len(every) - 1, 'file')} more"
-    return Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead, epoch=every[0].epoch)
+    notes = tuple(note for records in every for note in records.notes)
+    found = Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead)
+    return replace(found, epoch=every[0].epoch, notes=notes)
 
 
 def _columns_of(records: Records) -> Array:
@@ -163,7 +168,7 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
     convert = conversion(records.unit or unit, unit, records.where)
-    times = started(kept, model.start)
+    times = after_start(kept, model.start)
     for place in (0.0, end):
         times = np.where(np.abs(times - place) <= SNAP * dt, place, times)
     deviation = kept.deviation
@@ -218,13 +223,14 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
     for records, column in zip(reversed(every), reversed(columns), strict=True):  # of two names for a place, that of the first shot
         for name, number in zip(records.names, column, strict=True):
             names[number] = name
-    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where)
+    notes = tuple(dict.fromkeys(note for records in every for note in records.notes))
+    return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where, notes)
 
 
-def _turned(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
+def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
     """Places with longitudes on the turn of the grid."""
     columns = zip(places.T, grid.axes, lower, upper, strict=True)
-    return np.stack([turned(place, axis, low, high) for place, axis, low, high in columns], axis=1)
+    return np.stack([wrapped_places(place, axis, low, high) for place, axis, low, high in columns], axis=1)
 
 
 def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
@@ -246,7 +252,7 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
                 f"{records.where}: expected coordinates of its traces under the names {', '.join(grid.axes)}, found none; give the "
                 "points of receivers in the scene, or stations"
             )
-        placed = replace(records, coordinates=_turned(records.coordinates, grid, lower, upper))
+        placed = replace(records, coordinates=_on_turn(records.coordinates, grid, lower, upper))
         require_inside(placed, lower, upper, grid.axes)
         here = [numbers.setdefault(tuple(place), len(numbers)) for place in np.asarray(placed.coordinates).tolist()]
         twice = next((k for k, number in enumerate(here) if number in here[:k]), None)

@@ -7,13 +7,14 @@ from scipy.interpolate import CubicSpline
 
 from diffsim.errors import DataError, SceneError
 from diffsim.records.checks import OUTSIDE, require_share
+from diffsim.records.fills import fill_shown, fill_value
 from diffsim.records.read import read_records
-from diffsim.records.records import Layout
-from diffsim.scene.clock import started
+from diffsim.records.records import Layout, Records
 from diffsim.scene.domains import NUMBER
 from diffsim.scene.parts import Packet, Ricker, Sampled, Wavelet
 from diffsim.scene.place import Place
 from diffsim.scene.rules import TIME
+from diffsim.scene.start_time import after_start
 from diffsim.typing import Array
 
 
@@ -50,6 +51,15 @@ def wavelet_values(part: Wavelet, times: Array, key: str, unit: str = "") -> Arr
     return values
 
 
+def records_of_wavelet(part: Sampled) -> tuple[Records, ...]:
+    """The records of the file of a wavelet.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    return read_records(part.path, Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit))
+
+
 def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
     """Times and amplitudes of a wavelet from a file, on the clock of the run.
 
@@ -57,8 +67,7 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
         SceneError: the file has none, or several; names the key.
     """
     try:
-        layout = Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit)
-        every = read_records(part.path, layout)
+        every = records_of_wavelet(part)
         traces = sum(records.values.shape[1] for records in every)
         found = every[0]
         if traces != 1 or len(found.values) < 2:
@@ -70,12 +79,17 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
                 f'convert them by amplitude, and give unit = "{found.unit}"'
             )
         found = found.in_unit(unit) if found.unit and unit else found
-        times = started(found, part.start)
+        times = after_start(found, part.start)
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
     values = found.values[:, 0]
     if not np.isfinite(values).all():
         raise SceneError(f"{key}.path: expected finite numbers in {found.where}, found gaps; fill them")
+    fill = fill_value(values, repeated=False)
+    if fill is not None:
+        raise SceneError(
+            f"{key}.path: expected amplitudes in {found.where}, found {fill_shown(fill)}, which looks like a fill value; fill it"
+        )
     return times, values
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from diffsim.errors import DataError
 from diffsim.records import Records
-from diffsim.records.checks import fill_value, problems, require_inside, require_measured, require_sound
+from diffsim.records.checks import problems, require_inside, require_measured, require_sound
+from diffsim.records.fills import fill_shown, fill_value
 from diffsim.units import factor
 
 TIMES = np.arange(12.0)
@@ -125,6 +126,7 @@ def test_units_that_do_not_convert(unit: str, wanted: str) -> None:
         factor(unit, wanted)
 
 
+DEPTHS = np.random.default_rng(1).uniform(-5200.0, -0.5, 400)
 FILLED: dict[str, tuple[list[float], float | None]] = {
     "a run of them": ([0.1, -9999.0, -9999.0, -9999.0, -9999.0, 0.3], -9999.0),
     "a single one": ([0.1, 0.2, 1e20, 0.3], 1e20),
@@ -138,6 +140,19 @@ FILLED: dict[str, tuple[list[float], float | None]] = {
     "measured, as large": ([-999.0, 700.0, 650.0], None),
     "a spike over zeros": ([0.0, 0.0, 3.0, 3.0, 0.0], None),
     "nothing": ([], None),
+    "beyond all, less than twice as large": ([*DEPTHS, -9999.0], -9999.0),
+    "above all": ([*-0.001 * DEPTHS, 9999.0, 65535.0], 65535.0),
+    "unsigned": ([*-10.0 * DEPTHS, 65535.0], 65535.0),
+    "signed": ([*4.0 * DEPTHS, -32768.0], -32768.0),
+    "among them, often": ([*DEPTHS, *[-99.0] * 30], -99.0),
+    "among large ones": ([*-2.0 * DEPTHS, *2.0 * DEPTHS, *[-9999.0] * 40], -9999.0),
+    "among them, once": ([*DEPTHS, -99.0], None),
+    "among whole ones": ([*range(-5200, 3000)], None),
+    "the end of whole ones": ([*range(-9999, 0)], None),
+    "a layer of water": ([*np.linspace(1800.0, 2600.0, 50), *[999.0] * 50], None),
+    "beside few layers": ([-999.0] * 50 + [1800.0] * 40 + [-700.0] * 30, None),
+    "clipped by 16 bits": ([*np.linspace(-32768.0, 32767.0, 5000), *[32767.0] * 20], None),
+    "the largest of f32": ([*DEPTHS, -3.4028235e38], -3.4028235e38),
 }
 
 
@@ -145,6 +160,9 @@ FILLED: dict[str, tuple[list[float], float | None]] = {
 def test_fill_values(name: str) -> None:
     values, fill = FILLED[name]
     assert fill_value(np.array(values)) == fill
+    if fill is not None:
+        assert abs(float(fill_shown(fill)) - fill) < 1e-6 * abs(fill)
+        assert fill_value(np.array(values).astype(np.float32).astype(float)) == np.float32(fill)
 
 
 def test_a_fill_value_names_the_key() -> None:

@@ -23,6 +23,7 @@ from affine import Affine
 import diffsim as ds
 from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
+from diffsim.records.fills import fill_shown
 from diffsim.scene import field_on_grid
 
 GATE, MORE = 200, 3000
@@ -152,8 +153,8 @@ def write_other(path: Path, kind: str, turned: bool, unit: str) -> tuple[Path, d
         return path, {"key": "depth"}, 1e-12
     if kind == "npz":
         np.savez(path / "a.npz", depth=stored, y=Y, x=X)
-        return path / "a.npz", {"key": "depth", "coordinates": ["y", "x"], "axes": axes, "unit": unit}, 1e-12
-    spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "axes": axes, "unit": unit}
+        return path / "a.npz", {"key": "depth", "coordinates": ["y", "x"], "order": axes, "unit": unit}, 1e-12
+    spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "order": axes, "unit": unit}
     if kind == "npy":
         np.save(path / "a.npy", stored)
         return path / "a.npy", spaced, 1e-12
@@ -343,17 +344,17 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         else:
             with h5py.File(path, "w") as file:
                 file["c"] = square
-        yield f"square {name}", (field_on_grid, (path, grid), keys), ("square", "(z, x)", "(x, z)", 'axes = ["z", "x"]')
+        yield f"square {name}", (field_on_grid, (path, grid), keys), ("square", "(z, x)", "(x, z)", 'order = ["z", "x"]')
     for order in (["time", "receiver"], None):
         np.savez(folder / "r.npz", values=square, times=np.arange(6.0))
         if order is None:
             yield (
                 "square records",
                 (read_records, (folder / "r.npz",), {}),
-                ("r.npz, values", "(time, receiver)", 'axes = ["time", "receiver"]'),
+                ("r.npz, values", "(time, receiver)", 'order = ["time", "receiver"]'),
             )
     np.savez(folder / "cube.npz", values=np.random.default_rng(1).random((6, 6, 6)), times=np.arange(6.0))
-    yield "cube of records", (read_records, (folder / "cube.npz",), {}), ("cube.npz, values", "(shot, time, receiver)", "axes = ")
+    yield "cube of records", (read_records, (folder / "cube.npz",), {}), ("cube.npz, values", "(shot, time, receiver)", "order = ")
     for unit, wanted in itertools.product(("Pa", "s", "snorks", "degC", "m/s"), ("m", "kg/m3")):
         write_unit(folder / "u.nc", unit, "m")
         yield f"{unit} for {wanted}", (field_on_grid, (folder / "u.nc", GRID, wanted), {}), ("u.nc, depth", wanted, unit)
@@ -370,7 +371,17 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
             xarray.DataArray(values, dims=("y", "x"), coords={"y": GRID.coordinates(0), "x": GRID.coordinates(1)}, name="depth").to_netcdf(
                 path, encoding={"depth": {"_FillValue": None}}
             )
-        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill:.6g}", "1 places")
+        yield f"{fill} in {name}", (field_on_grid, (path, GRID, "m"), {}), ("fill", f"missing = {fill_shown(fill)}", "1 place")
+    for fill, count in ((-9999.0, 1), (-99.0, 30), (65535.0, 2), (-32768.0, 1)):
+        values = 40.0 * truth(Y, X) - 7000.0  # from -3000 to 25 000
+        values.flat[:: values.size // count] = fill
+        np.savez(folder / "close.npz", c=values)
+        spaced = {"key": "c", "spacing": [250.0, 300.0], "origin": [0.0, 1000.0]}
+        yield (
+            f"{fill} beside others",
+            (field_on_grid, (folder / "close.npz", GRID), spaced),
+            ("close.npz", f"missing = {fill_shown(fill)}", "[]"),
+        )
     with netCDF4.Dataset(folder / "both.nc", "w") as file:
         for axis in ("y", "x"):
             file.createDimension(axis, 6)
@@ -378,8 +389,8 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         file.createVariable("c", "f8", ("y", "x"))[:] = square
     yield (
         "axes against the file",
-        (field_on_grid, (folder / "both.nc", ds.Grid((6, 6), 10.0)), {"axes": ["x", "y"]}),
-        ("both.nc, c", "axes = "),
+        (field_on_grid, (folder / "both.nc", ds.Grid((6, 6), 10.0)), {"order": ["x", "y"]}),
+        ("both.nc, c", "order = "),
     )
     head = {segyio.TraceField.TRACE_SAMPLE_INTERVAL: np.full(3, 2000)}
     traces(folder / "step.sgy", np.ones((4, 3)), head)
@@ -396,7 +407,7 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     yield "spacing beside places", (field_on_grid, (folder / "s.nc", GRID, "m"), {"spacing": 250.0}), ("s.nc, depth", "spacing", "drop it")
     np.savez(folder / "named.npz", c=square, yy=10.0 * np.arange(6), xx=10.0 * np.arange(6))
     named = (field_on_grid, (folder / "named.npz", ds.Grid((6, 6), 10.0)), {"key": "c", "coordinates": ["yy", "xx"]})
-    yield "square with coordinates", named, ("named.npz, c", "(y, x)", "(x, y)", "axes = ")
+    yield "square with coordinates", named, ("named.npz, c", "(y, x)", "(x, y)", "order = ")
     with netCDF4.Dataset(folder / "half.nc", "w") as file:
         for axis in ("y", "x"):
             file.createDimension(axis, 6)
@@ -411,8 +422,16 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     for text, words in {
         "time,a\n0,1_000\n1,2\n": ("line 2", "column a", "'1_000'"),
         "time,a\n0,2\n1,1_0.5\n": ("line 3", "column a", "'1_0.5'"),
-        "time;a\n0;1,5\n1;2,5\n": ("line 2", "column a", "decimal point"),
-        "time,a\n03/04/2011,1\n04/04/2011,2\n": ("column time", "'03/04/2011'"),
+        'time,a\n0,"1,5"\n1,"2,5"\n': ("line 2", "column a", "decimal point, or semicolons"),
+        "time;a\n0;1,500\n1;2,500\n": ("line 2", "column a", "'1,500'", "1500", "1.500"),
+        "time;a\n0,5;1,5\n1.5;2,5\n": ("line 3", "column time", "'1.5'", "decimal commas"),
+        "time;a\n0;1,5\n1;1.234,5\n": ("line 3", "column a", "'1.234,5'", "thousands"),
+        "time;a\n0;1,5\n1;1,234,5\n": ("line 3", "column a", "'1,234,5'", "correct it"),
+        "time,a\n03/04/2011,1\n04/04/2011,2\n": ("column time", "'03/04/2011'", "2011-04-03 or 2011-03-04"),
+        "time;a\n11.03.2011 05:46;1\n12.03.2011 05:46;2\n": ("'11.03.2011 05:46'", "2011-03-11 or 2011-11-03"),
+        "time,a\n13/03/2011,1\n14/03/2011,2\n": ("'13/03/2011'", "write it as 2011-03-13"),
+        "time,a\n11-03-11,1\n12-03-11,2\n": ("'11-03-11'", "year first"),
+        "time,a\n2011-03-11,1\n11/04/2011,2\n": ("'11/04/2011'", "2011-04-11 or 2011-11-04"),
         ",time,a\n0,0,1\n1,1,2\n": ("column 1", "pandas", "index=False"),
         "time,a [m],b\n0,1,2\n1,1,2\n": ("b", "unit"),
         "time,a [m],b [Pa]\n0,1,2\n1,1,2\n": ("column b", "'Pa'"),

@@ -263,6 +263,23 @@ def test_traces_are_those_of_the_middle_shot_in_good_units() -> None:
     np.testing.assert_allclose(lines["answer"][1], pair.end[1, :, 1] * 1e6)
 
 
+def test_figures_of_traces_have_the_unit_of_time_of_the_equation() -> None:
+    """Microwaves in lengths over c are no seconds."""
+    outcome = replace(outcomes.crosswell(), time_unit="lengths / c")
+    pair, chart = outcome.traces["p"], chart_of(outcome)
+    labels = {
+        "time (lengths / c)": [traces.close_up("p", pair, outcome, chart), traces.gather("p", pair, outcome)],
+        "1 / (lengths / c)": [traces.spectra("p", pair, outcome)],
+        "t = 0.05 lengths / c": [instants.snapshots("p", outcome.snapshots["p"], outcome, chart)],
+    }
+    for label, pictures in labels.items():
+        for picture in pictures:
+            assert picture is not None
+            texts = [text for ax in picture.figure.axes for text in (ax.get_xlabel(), ax.get_ylabel(), ax.get_title(loc="left"))]
+            assert any(label in text for text in texts), texts
+            assert not any(f"({unit})" in text for text in texts for unit in ("s", "ms", "Hz"))
+
+
 def test_a_gather_shows_residuals_on_the_scale_of_the_data() -> None:
     outcome = outcomes.coast()
     pair = outcome.traces["eta"]

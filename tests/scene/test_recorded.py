@@ -16,6 +16,7 @@ from diffsim.scene import Scene
 from diffsim.scene.certificate import certify
 from diffsim.scene.folder import identify
 from diffsim.scene.mutes import shares
+from diffsim.scene.notes import notes_of
 from diffsim.scene.objective import Objective
 from diffsim.scene.outcome import Outcome
 from diffsim.scene.toml import to_toml
@@ -377,6 +378,18 @@ def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=r"shot 1 of the scene, x = 35, found x = 9999"):
         read([(30, 0), (9999, 0)])
     read([(30, 0), (9999, 0)], allow=["sources"])
+
+
+def test_a_time_between_samples_beside_that_of_headers_is_noted(tmp_path: Path) -> None:
+    """Of records and of wavelets; the same one says nothing."""
+    with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
+    segy(tmp_path / "w.sgy", np.sin(np.arange(20.0))[:, None], step=2e-3)
+    for dt, notes in ((2e-3, 0), (1.9e-3, 1)):
+        made = seismic(tmp_path, path=["a.sgy"], dt=dt, allow=["short"])
+        made["sources"]["f"]["wavelet"] = {"type": "file", "path": str(tmp_path / "w.sgy"), "dt": dt, "allow": ["outside"]}
+        found = [note for note in notes_of(Scene(**made).problem("f64")) if "headers" in note]
+        assert [note.partition(":")[0] for note in found] == ["data.p", "sources.f.wavelet"] * notes
+        assert all(".sgy: dt = 1.9 ms is taken, where the headers have 2 ms between samples" in note for note in found)
 
 
 def test_missing_values_are_gaps(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The clock of a run beside that of a file."""
+"""Times of records after the start of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diffsim.records.records import Records
 from diffsim.typing import Array
 
 
-def started(records: Records, start: float | str) -> Array:
+def after_start(records: Records, start: float | str) -> Array:
     """The times of records after the start of the run, s.
 
     Args:
@@ -28,7 +28,7 @@ def started(records: Records, start: float | str) -> Array:
     return records.times - float((date - records.epoch) / SECOND)
 
 
-def on_clock_of(records: Records, first: Records) -> Records:
+def with_time_of(records: Records, first: Records) -> Records:
     """Records with times after the time 0 of others, which lie in another file.
 
     Raises:

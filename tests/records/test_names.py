@@ -1,0 +1,122 @@
+"""Names in files: of stations, of variables in groups, and of what is no field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+from diffsim.errors import DataError, SceneError
+from diffsim.records import Layout, read_records
+from diffsim.scene import field_on_grid
+from tests.records.test_conventions import GRID, PLACES, SAMPLES, SIGMA, STATIONS, TIMES, VALUES, X, Y, truth
+
+STATION_NAMES = ("Aberdeen", "Brest", "Cádiz", "D", "E5")
+
+
+def write_named(path: Path, kind: str) -> Path:
+    """Records whose stations have names, as NetCDF, HDF5 and NumPy write texts."""
+    path = path / ("a.nc" if kind.startswith("nc") else "a.h5" if kind.startswith("h5") else "a.npz")
+    if kind == "npz":
+        np.savez(path, values=VALUES, times=TIMES, names=np.array(STATION_NAMES))
+    elif kind == "h5":
+        with h5py.File(path, "w") as file:
+            file["values"], file["times"], file["station"] = VALUES, TIMES, list(STATION_NAMES)
+    elif kind == "nc dimension":
+        xarray.Dataset({"values": (("time", "station"), VALUES), "time": TIMES, "station": list(STATION_NAMES)}).to_netcdf(path)
+    else:
+        characters = kind == "nc characters"
+        with netCDF4.Dataset(path, "w") as file:
+            group = file.createGroup("gauges") if kind == "nc group" else file
+            for name, n in (("time", SAMPLES), ("where", STATIONS), ("letters", 12)):
+                group.createDimension(name, n)
+            group.createVariable("time", "f8", ("time",))[:] = TIMES
+            values = group.createVariable("values", "f8", ("where", "time"))
+            values[:] = VALUES.T
+            values.coordinates = "label"
+            if characters:
+                letters = [list(name.encode().ljust(12, b"\0")) for name in STATION_NAMES]
+                group.createVariable("label", "S1", ("where", "letters"))[:] = np.array(letters, "u1").view("S1")
+            else:
+                group.createVariable("label", str, ("where",))[:] = np.array(STATION_NAMES, object)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npz", "h5", "nc dimension", "nc characters", "nc texts", "nc group"])
+def test_receivers_have_the_names_of_stations(kind: str, tmp_path: Path) -> None:
+    """In messages, for `drop`, and in a file of stations. Texts of which two are alike name nothing."""
+    path = write_named(tmp_path, kind)
+    layout = Layout("gauges/values") if kind == "nc group" else Layout()
+    (found,) = read_records(path, layout)
+    np.testing.assert_array_equal(found.values, VALUES)
+    assert found.names == STATION_NAMES
+    assert found.trace(2).endswith("trace Cádiz") and found.without(["Brest"]).values.shape == (SAMPLES, 4)
+
+
+def test_names_of_receivers_that_are_asked_for(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz", values=VALUES, times=TIMES, gauge=np.array(["a", "b", "c", "d", "a"]), code=np.array(list("vwxyz")), n=SIGMA
+    )
+    (found,) = read_records(tmp_path / "a.npz", Layout(receiver="code"))
+    assert found.names == tuple("vwxyz")
+    assert read_records(tmp_path / "a.npz")[0].names == tuple("vwxyz")
+    for receiver in ("gauge", "n", "none"):
+        with pytest.raises(
+            DataError, match=rf"a\.npz: expected 5 different texts, one for each receiver, in {receiver}, found others; name"
+        ):
+            read_records(tmp_path / "a.npz", Layout(receiver=receiver))
+
+
+def test_a_variable_in_a_group_is_proposed(tmp_path: Path) -> None:
+    write_named(tmp_path, "nc group")
+    with pytest.raises(DataError, match=r"a\.nc: expected one of the variables .*, found no values; did you mean gauges/values\?"):
+        read_records(tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a/depth"], file["b/Depth"] = truth(Y, X), truth(Y, X)
+    with pytest.raises(SceneError, match=r"a\.h5: .* found no depth; did you mean a/depth or b/Depth\?"):
+        field_on_grid(tmp_path / "a.h5", GRID, key="depth")
+
+
+@pytest.mark.parametrize("kind", ["scalar", "characters", "text", "number", "group", "h5"])
+def test_what_describes_a_projection_is_no_field(kind: str, tmp_path: Path) -> None:
+    """A file with one field needs no key, whatever stands beside it."""
+    path = tmp_path / ("a.h5" if kind == "h5" else "a.nc")
+    with netCDF4.Dataset(path, "w") as file:
+        group = file.createGroup("model") if kind == "group" else file
+        for name, at in (("y", Y), ("x", X)):
+            group.createDimension(name, len(at))
+            group.createVariable(name, "f8", (name,))[:] = at
+        file.createDimension("letters", 5)
+        dims, type_ = {"characters": (("letters",), "S1"), "text": ((), str), "number": (("letters",), "i4")}.get(kind, ((), "S1"))
+        crs = file.createVariable("crs", type_, dims)
+        if kind == "number":
+            crs.grid_mapping_name = "mercator"
+        depth = group.createVariable("depth", "f8", ("y", "x"))
+        depth[:] = truth(Y, X)
+        depth.grid_mapping = "crs" if kind == "group" else "none"
+    np.testing.assert_allclose(field_on_grid(path, GRID), truth(GRID.coordinates(0), GRID.coordinates(1)))
+
+
+def test_a_name_in_a_file_of_one_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(GRID.shape))
+    with pytest.raises(SceneError, match=r"file\.key: expected no name for .*a\.npy, which holds one array, found vp; drop it"):
+        field_on_grid(tmp_path / "a.npy", GRID, key="vp")
+
+
+def test_a_file_of_stations_for_arrays(tmp_path: Path) -> None:
+    write_named(tmp_path, "npz")
+    rows = [f"{name},{y},{x}" for name, (y, x) in zip(STATION_NAMES, PLACES.tolist(), strict=True)]
+    (tmp_path / "s.csv").write_text("\n".join(["receiver,y [km],x", *rows[::-1]]))
+    (found,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
+    np.testing.assert_allclose(found.coordinates, PLACES * [1000.0, 1.0])
+
+
+def test_the_former_name_of_a_key(tmp_path: Path) -> None:
+    """The order of a file's axes was called axes in scenes."""
+    np.save(tmp_path / "a.npy", truth(Y, X))
+    with pytest.raises(SceneError, match=r"file\.axes: expected one of .*, found the unknown key 'axes'; did you mean order\?"):
+        field_on_grid(tmp_path / "a.npy", GRID, axes=["x", "y"])
