@@ -74,7 +74,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     if samples != len(clock.times):
         raise DataError(
             f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {found.values.shape}, which "
-            "should be (samples, receivers) or (shots, samples, receivers); say another by order, or crop them"
+            "should be (samples, receivers) or (shots, samples, receivers); state another order, or crop them"
         )
     unit = found.unit if layout.unit is None else layout.unit
     after = replace(known_before, samples=samples, receivers=receivers)
@@ -197,14 +197,16 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths
     named = [_named(variables, name, axis, before) for axis in variable.axes]
     for role in set(named) - {""}:
         if named.count(role) > 1:
-            raise DataError(f"{what}: expected one dimension of each kind, found {' and '.join(variable.axes)}; rename one, or give order")
+            raise DataError(
+                f"{what}: expected one dimension of each kind, found {' and '.join(variable.axes)}; rename one, or give their order"
+            )
     if before.order is not None:
         _require_order(before.order, variable, what)
         for axis, own, stated in zip(variable.axes, named, before.order, strict=True):
             if own not in ("", stated):
                 raise DataError(
-                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found order = "
-                    f"{listed_order(before.order)}; drop order, or correct it"
+                    f"{what}: expected the order of the file, where {name_shown(axis)} is the {own}, found the order "
+                    f"{listed_order(before.order)}; drop the order, or correct it"
                 )
         return before.order
     shape = variable.values.shape
@@ -222,12 +224,13 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths
         if not np.array_equal(_arranged(variable.values, first), _arranged(variable.values, other), equal_nan=True):
             raise DataError(
                 f"{what}: expected names of the dimensions of its numbers of shape {shape}, found none, and the orders "
-                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give order = {listed_order(first)} or {listed_order(other)}"
+                f"({', '.join(first)}) and ({', '.join(other)}) both fit; give the order of its axes, "
+                f"{listed_order(first)} or {listed_order(other)}"
             )
     if first != wanted and len(fitting) > 1 + len(alike):
         raise DataError(
-            f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give order = "
-            f"{listed_order(first)} or {listed_order(fitting[-1])}"
+            f"{what}: expected the order {', '.join(wanted)} or names of its dimensions, found the shape {shape}; give the order of its "
+            f"axes, {listed_order(first)} or {listed_order(fitting[-1])}"
         )
     return first
 
@@ -250,7 +253,7 @@ def _require_order(order: Roles, variable: Variable, what: str) -> None:
             f"{what}: expected an order of {', '.join(ORDER)}, found {', '.join(order)}; name each once, shot only if there are some"
         )
     if variable.values.ndim != len(order):
-        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {variable.values.shape}; correct order")
+        raise DataError(f"{what}: expected {len(order)} axes ({', '.join(order)}), found {variable.values.shape}; correct the order")
 
 
 def _lengths(order: Roles, shape: Sequence[int]) -> dict[str, int]:

@@ -118,8 +118,8 @@ def matched(
             if own not in ("", stated):
                 said = ", ".join(own or "?" for own in found)
                 raise DataError(
-                    f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found order = "
-                    f"{listed_order(order)}; drop order, or correct it"
+                    f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found the order "
+                    f"{listed_order(order)}; drop the order, or correct it"
                 )
         return list(order)
     left = [axis for axis in axes if axis not in found]

@@ -257,7 +257,7 @@ def _by_length(variables: Variables, asked: Asked, values: Array, where: str) ->
         return all(lengths[axis] == n for axis, n in zip(order, values.shape, strict=True))
 
     found = ("",) * values.ndim if asked.order is None else asked.order
-    order = settled(found, asked.axes, fits, values, where, "give order = {}")
+    order = settled(found, asked.axes, fits, values, where, "give the order of its axes, {}")
     return [called[axis] for axis in order], [given[axis] for axis in order]
 
 

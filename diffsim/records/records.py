@@ -203,6 +203,7 @@ def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
     """
     given = [key for key in keys if getattr(layout, key) is not None]
     if given:
+        given = ["order of axes" if key == "order" else key for key in given]  # `order` of a layout, `axes` of a scene
         raise DataError(f"{where}: expected no {given[0]} for {what}, where it means nothing, found one; drop {' and '.join(given)}")
 
 

@@ -35,8 +35,8 @@ def file(part: DataFile, place: Place) -> Array:
     given, suffix = place.given, Path(part.path).suffix.lower()
     if part.shape is not None and suffix not in RAW:
         raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
-    if part.order is not None and sorted(part.order) != sorted(given.axes):
-        raise SceneError(f"{place.key}.order: expected each of {', '.join(given.axes)} once, found {', '.join(part.order)}; correct them")
+    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
+        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
@@ -57,9 +57,9 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
     base = place.given
     try:
-        shape = part.shape or _in_file(part.order, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
+        shape = part.shape or _in_file(part.axes, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
         curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
-        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.order, coordinate_units(base), curved)
+        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
         if found.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
         values = _without_fills(found.values, found.unit, found.where, part, place)
@@ -135,7 +135,7 @@ def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
         return all(covered(grid.coordinates(grid.axes.index(axis)), at, part, place) for axis, at in zip(order, places, strict=True))
 
     named = tuple(axis if axis in grid.axes else "" for axis in found.axes)
-    order = settled(named, grid.axes, fits, found.values, found.where, "give order = {}")
+    order = settled(named, grid.axes, fits, found.values, found.where, "give the order of its axes, {}")
     return replace(found, axes=order).over(grid.axes)
 
 
@@ -147,8 +147,8 @@ def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[in
 def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
     key, path, own = place.key, path_of("path", part.path), place.given
-    shape = _in_file(part.order, own.axes, own.shape)
-    turned = own.axes[::-1] if part.order is None and own.ndim > 1 and own.axes[0] != TIME else ()
+    shape = _in_file(part.axes, own.axes, own.shape)
+    turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
     try:
         longer = own.axes[0] == TIME
         loaded = load_array(path, part.key, partial(_require_shape, shape, OUTSIDE not in part.allow, longer, turned))
@@ -161,7 +161,7 @@ def read_array(part: DataFile, place: Place) -> Array:
         values = loaded.astype(float)
     try:
         values = _without_fills(values, "", where, part, place)
-        values = _in_order(Gridded(values, None, "", where, part.order or ("",) * values.ndim), part, place).values
+        values = _in_order(Gridded(values, None, "", where, part.axes or ("",) * values.ndim), part, place).values
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
     bad = np.argwhere(~np.isfinite(values))
@@ -194,7 +194,7 @@ def _require_shape(
             raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
         remedy = "resample it by spacing, or change grid.shape"
         if turned and found == shape[::-1]:
-            remedy = f"its axes are in another order, order = [{', '.join(map(repr, turned))}]".replace("'", '"')
+            remedy = f"its axes are in another order, axes = [{', '.join(map(repr, turned))}]".replace("'", '"')
         raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; {remedy}")
     if more and fortran and len(shape) > 1:
         raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")

@@ -124,7 +124,7 @@ class DataFile(Resampled):
         coordinates: names of the variables of coordinates, one an axis.
         spacing: distance of the file's numbers, in the grid's units, for a file without coordinates.
         origin: coordinates of the first of them; None: 0.
-        order: names of the grid's axes in the order of the file; None: that of the grid.
+        axes: names of the grid's axes in the order of the file; None: that of the grid.
         shape: of a `.bin` file, in the order of the file; None: that of the grid.
         unit: of its numbers; None: as the file says, else that of the field.
         missing: values that mean no number, in the unit of the file; None: those that the file names. Then one that looks like such a
@@ -138,7 +138,7 @@ class DataFile(Resampled):
     coordinates: tuple[Name, ...] = ()
     spacing: Widths | None = None
     origin: Point | None = None
-    order: tuple[Name, ...] | None = None
+    axes: tuple[Name, ...] | None = None
     shape: tuple[Count, ...] | None = None
     unit: Name | None = None
     missing: Reals | None = None

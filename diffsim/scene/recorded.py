@@ -117,7 +117,7 @@ def _layout(model: Data, grid: Grid) -> Layout:
         unit=model.unit,
         time_unit=model.time_unit,
         dt=model.dt,
-        order=model.order,
+        order=model.axes,
         shape=model.shape,
         coordinate_units=coordinate_units(grid),
     )

@@ -178,7 +178,7 @@ class Data(Model):
         receiver: name of the column of receivers of a CSV file in long form, and in `stations`.
         stations: a CSV file with the coordinates of the receivers.
         interpolation: between cells, for receivers that the files place; see `diffsim.Points`.
-        order: of the file's axes "shot", "time" and "receiver"; None: as these, without shots for one.
+        axes: order of the file's axes "shot", "time" and "receiver"; None: as these, without shots for one.
         shape: of a `.bin` file, an entry for each of its axes.
         unit: of the values; None: as the file says, else that of the state.
         time_unit: of the times; None: as the file says, else s.
@@ -198,7 +198,7 @@ class Data(Model):
     receiver: Name | None = None
     stations: PathName | None = None
     interpolation: Literal["linear", "sinc"] = "linear"
-    order: tuple[Literal["shot", "time", "receiver"], ...] | None = None
+    axes: tuple[Literal["shot", "time", "receiver"], ...] | None = None
     shape: tuple[Count, ...] | None = None
     unit: Name | None = None
     time_unit: Name | None = None

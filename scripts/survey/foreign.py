@@ -30,12 +30,12 @@ def yours(model: Model) -> list[str]:
     at, h = Geometry(model), model.spacing
     z, x = mesh(model, h)
     of_model, of_records = model.files
-    raw = f', order = ["x", "z"], shape = [{x.size}, {z.size}]' if of_model == "bin" else ""
+    raw = f', axes = ["x", "z"], shape = [{x.size}, {z.size}]' if of_model == "bin" else ""
     line = "{{start = [{0}, {1}], stop = [{0}, {2}], count = {3}}}"
     shots, receivers = (line.format(at.depth, each[0], each[-1], len(each)) for each in (at.shots, at.receivers))
     count = int(model.seconds / at.sample + 1e-6) + 1
     shape = f"[{len(at.shots)}, {len(at.receivers)}, {count}]"
-    order = f', order = ["shot", "receiver", "time"], shape = {shape}' if of_records == "bin" else ""
+    order = f', axes = ["shot", "receiver", "time"], shape = {shape}' if of_records == "bin" else ""
     changes = [
         f"grid.shape=[{z.size - 1}, {x.size}]",
         f"grid.spacing={h}",

@@ -153,8 +153,8 @@ def write_other(path: Path, kind: str, turned: bool, unit: str) -> tuple[Path, d
         return path, {"key": "depth"}, 1e-12
     if kind == "npz":
         np.savez(path / "a.npz", depth=stored, y=Y, x=X)
-        return path / "a.npz", {"key": "depth", "coordinates": ["y", "x"], "order": axes, "unit": unit}, 1e-12
-    spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "order": axes, "unit": unit}
+        return path / "a.npz", {"key": "depth", "coordinates": ["y", "x"], "axes": axes, "unit": unit}, 1e-12
+    spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "axes": axes, "unit": unit}
     if kind == "npy":
         np.save(path / "a.npy", stored)
         return path / "a.npy", spaced, 1e-12
@@ -344,17 +344,17 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         else:
             with h5py.File(path, "w") as file:
                 file["c"] = square
-        yield f"square {name}", (field_on_grid, (path, grid), keys), ("square", "(z, x)", "(x, z)", 'order = ["z", "x"]')
+        yield f"square {name}", (field_on_grid, (path, grid), keys), ("square", "(z, x)", "(x, z)", '["z", "x"]')
     for order in (["time", "receiver"], None):
         np.savez(folder / "r.npz", values=square, times=np.arange(6.0))
         if order is None:
             yield (
                 "square records",
                 (read_records, (folder / "r.npz",), {}),
-                ("r.npz, values", "(time, receiver)", 'order = ["time", "receiver"]'),
+                ("r.npz, values", "(time, receiver)", '["time", "receiver"]'),
             )
     np.savez(folder / "cube.npz", values=np.random.default_rng(1).random((6, 6, 6)), times=np.arange(6.0))
-    yield "cube of records", (read_records, (folder / "cube.npz",), {}), ("cube.npz, values", "(shot, time, receiver)", "order = ")
+    yield "cube of records", (read_records, (folder / "cube.npz",), {}), ("cube.npz, values", "(shot, time, receiver)", "order of its axes")
     for unit, wanted in itertools.product(("Pa", "s", "snorks", "degC", "m/s"), ("m", "kg/m3")):
         write_unit(folder / "u.nc", unit, "m")
         yield f"{unit} for {wanted}", (field_on_grid, (folder / "u.nc", GRID, wanted), {}), ("u.nc, depth", wanted, unit)
@@ -389,8 +389,8 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         file.createVariable("c", "f8", ("y", "x"))[:] = square
     yield (
         "axes against the file",
-        (field_on_grid, (folder / "both.nc", ds.Grid((6, 6), 10.0)), {"order": ["x", "y"]}),
-        ("both.nc, c", "order = "),
+        (field_on_grid, (folder / "both.nc", ds.Grid((6, 6), 10.0)), {"axes": ["x", "y"]}),
+        ("both.nc, c", 'the order ["x", "y"]'),
     )
     head = {segyio.TraceField.TRACE_SAMPLE_INTERVAL: np.full(3, 2000)}
     traces(folder / "step.sgy", np.ones((4, 3)), head)
@@ -407,7 +407,7 @@ def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     yield "spacing beside places", (field_on_grid, (folder / "s.nc", GRID, "m"), {"spacing": 250.0}), ("s.nc, depth", "spacing", "drop it")
     np.savez(folder / "named.npz", c=square, yy=10.0 * np.arange(6), xx=10.0 * np.arange(6))
     named = (field_on_grid, (folder / "named.npz", ds.Grid((6, 6), 10.0)), {"key": "c", "coordinates": ["yy", "xx"]})
-    yield "square with coordinates", named, ("named.npz, c", "(y, x)", "(x, y)", "order = ")
+    yield "square with coordinates", named, ("named.npz, c", "(y, x)", "(x, y)", "order of its axes")
     with netCDF4.Dataset(folder / "half.nc", "w") as file:
         for axis in ("y", "x"):
             file.createDimension(axis, 6)

@@ -74,8 +74,8 @@ def test_coordinates_over_two_dimensions(words: str, bent: float, tmp_path: Path
         ):
             field_on_grid(tmp_path / "a.nc", grid, "m", **keys)
         if not asked:
-            spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "order": ["lon", "lat"] if turned else ["lat", "lon"]}
-            spaced |= {} if degrees else {"order": ["x", "y"] if turned else ["y", "x"]}
+            spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "axes": ["lon", "lat"] if turned else ["lat", "lon"]}
+            spaced |= {} if degrees else {"axes": ["x", "y"] if turned else ["y", "x"]}
             found = field_on_grid(tmp_path / "a.nc", grid, "m", **keys, **spaced)
             np.testing.assert_allclose(found, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=1e-12)
             bare = ds.records.read_field(tmp_path / "a.nc", "depth", curvilinear="leave out")

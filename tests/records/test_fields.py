@@ -168,7 +168,7 @@ def test_means_keep_the_integral(tmp_path: Path) -> None:
 def test_spacing_and_origin_of_a_file_without_coordinates(tmp_path: Path) -> None:
     """A model of SEG-Y on a grid of its own."""
     surveys.segy(tmp_path / "a.sgy", DEPTH)
-    part = {"path": str(tmp_path / "a.sgy"), "spacing": [2.0, 1.0], "origin": [40.0, 5.0], "order": ["y", "x"]}
+    part = {"path": str(tmp_path / "a.sgy"), "spacing": [2.0, 1.0], "origin": [40.0, 5.0], "axes": ["y", "x"]}
     places = np.meshgrid(GRID.coordinates(0), GRID.coordinates(1), indexing="ij")
     np.testing.assert_allclose(built(part), 100 * places[0] + places[1] - 3000, rtol=1e-6)
 

@@ -113,10 +113,3 @@ def test_a_file_of_stations_for_arrays(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("\n".join(["receiver,y [km],x", *rows[::-1]]))
     (found,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
     np.testing.assert_allclose(found.coordinates, PLACES * [1000.0, 1.0])
-
-
-def test_the_former_name_of_a_key(tmp_path: Path) -> None:
-    """The order of a file's axes was called axes in scenes."""
-    np.save(tmp_path / "a.npy", truth(Y, X))
-    with pytest.raises(SceneError, match=r"file\.axes: expected one of .*, found the unknown key 'axes'; did you mean order\?"):
-        field_on_grid(tmp_path / "a.npy", GRID, axes=["x", "y"])

@@ -97,7 +97,7 @@ def test_a_layer_around_the_model(tmp_path: Path) -> None:
     """Numbers of files continue there, unknowns keep their start, and a free surface has no layer."""
     model = 2000.0 + 10.0 * np.arange(15)[:, None] + np.arange(16.0)  # over (x, z)
     model.astype("<f4").tofile(tmp_path / "model.bin")
-    start = {"file": {"path": str(tmp_path / "model.bin"), "order": ["x", "z"]}}
+    start = {"file": {"path": str(tmp_path / "model.bin"), "axes": ["x", "z"]}}
     mask = {"field": "start", "above": 2020.0}
     problem = Scene(**tables(grid__around=True, equation=SURFACE, unknowns__c={"start": start, "mask": mask})).problem("f64")
     assert problem.setup.grid.shape == (20, 23) and problem.setup.grid.origin == (0.0, -40.0)
@@ -111,9 +111,9 @@ def test_the_order_of_the_axes_of_a_file(tmp_path: Path) -> None:
     model = 2000.0 + np.arange(240.0).reshape(15, 16)
     np.save(tmp_path / "model.npy", model)
     file = {"path": str(tmp_path / "model.npy")}
-    with pytest.raises(SceneError, match=r'order = \["x", "z"\]'):
+    with pytest.raises(SceneError, match=r'axes = \["x", "z"\]'):
         Scene(**tables(unknowns__c__start={"file": file})).problem("f64")
-    problem = Scene(**tables(unknowns__c__start={"file": file | {"order": ["x", "z"]}})).problem("f64")
+    problem = Scene(**tables(unknowns__c__start={"file": file | {"axes": ["x", "z"]}})).problem("f64")
     np.testing.assert_array_equal(problem.start["c"], model.T)
     (tmp_path / "model.bin").write_bytes(b"\0" * 44)
     with pytest.raises(SceneError, match=r"expected 240 numbers of 4 bytes .*found 11; give the shape"):
@@ -127,14 +127,14 @@ def test_records_of_bare_numbers(tmp_path: Path) -> None:
         "path": str(tmp_path / "records.bin"),
         "dt": 2e-3,
         "allow": ["outside"],
-        "order": ["shot", "receiver", "time"],
+        "axes": ["shot", "receiver", "time"],
         "shape": [2, 5, 30],
     }
     made = tables(data={"p": data}, truth=None, accept=[])
     found = Scene(**made).problem("f64").setup.data["p"]
     np.testing.assert_array_equal(found.values, values.transpose(0, 2, 1))
     with pytest.raises(SceneError, match="expected an order of shot, time, receiver"):
-        Scene(**tables(data={"p": data | {"order": ["shot", "time", "time"]}}, truth=None, accept=[])).problem("f64")
+        Scene(**tables(data={"p": data | {"axes": ["shot", "time", "time"]}}, truth=None, accept=[])).problem("f64")
 
 
 def test_a_wavelet_from_a_file(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_numbers_at_the_edge_continue(tmp_path: Path) -> None:
     inner = Grid((4, 5), 10.0, (0.0, -10.0), ("z", "x"))
     values = np.random.default_rng(5).standard_normal((4, 5))
     np.save(tmp_path / "c.npy", values)
-    file: dict[str, Any] = {"path": str(tmp_path / "c.npy"), "spacing": 10.0, "origin": [0.0, -10.0], "order": ["z", "x"]}
+    file: dict[str, Any] = {"path": str(tmp_path / "c.npy"), "spacing": 10.0, "origin": [0.0, -10.0], "axes": ["z", "x"]}
     for method in ("nearest", "linear", "cubic", "mean"):
         found = build_field(FieldModel(file={**file, "method": method, "extend": "edge"}), Place(grid, grid, "fields.c"))
         close = 1e-4 if method == "cubic" else 1e-12  # its coefficients come from an iterative solver
