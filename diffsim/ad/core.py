@@ -181,6 +181,7 @@ class _Local(threading.local):
         zero_wins: in rules of reverse sweeps, a cotangent of 0 times a partial derivative that is infinite or NaN is 0.
         sweeping: whether a reverse sweep runs.
         met: the function whose infinite derivative a tangent of 0 has met, outside of sweeps.
+        noted: in a tile program, (function, entries where a tangent of 0 meets its infinite derivative), if these are asked for.
         moving: tangents say which entries depend on moved inputs (see `diffsim.ad.transforms.jvp`).
         live: then, what the result reads of the value of this operation (`diffsim.ad.transforms.live.Live`); None if that is not known.
     """
@@ -190,6 +191,7 @@ class _Local(threading.local):
     live: Any = None
     sweeping: bool = False
     met: str = ""
+    noted: list[tuple[str, Any]] | None = None
     moving: bool = False
     interceptor: Interceptor | None = None
     tiling: Tiling | None = None

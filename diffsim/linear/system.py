@@ -54,7 +54,9 @@ class System:
         self._weights: list[float | npt.NDArray] | None = None
         self._prepared: Prepared | None = None
 
-    def solve(self, weights: Weights, right_side: npt.NDArray, transposed: bool = False, given: bool = True) -> npt.NDArray:
+    def solve(
+        self, weights: Weights, right_side: npt.NDArray, transposed: bool = False, given: bool = True, size: npt.NDArray | None = None
+    ) -> npt.NDArray:
         """The solution for the matrix with these weights, a number or an array over the cells for each offset, or for its transpose.
 
         Args:
@@ -62,6 +64,7 @@ class System:
             right_side: values over the cells.
             transposed: solve with the transpose.
             given: use the given values of boundary rules, not 0. A transpose has none.
+            size: the magnitudes of the terms that the right side is a sum of, which rounding is relative to; None: its own.
 
         Raises:
             SingularError: the matrix has no inverse.
@@ -72,7 +75,10 @@ class System:
         prepared = self._for(weights, right_side)
         assert self._stencil is not None
         if given and not transposed:
-            right_side = right_side - self._stencil.given(weights)
+            owed = self._stencil.given(weights)
+            right_side, size = right_side - owed, None if size is None else size + abs(owed)
+        if isinstance(prepared, Diagonal | ConjugateGradients):
+            return prepared.solve(right_side, transposed, size)
         return prepared.solve(right_side, transposed)
 
     def identity(self) -> str:

@@ -71,7 +71,7 @@ class Diagonal:
     def regular(self) -> bool:
         return not self._zero.any()
 
-    def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
+    def solve(self, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None = None) -> npt.NDArray:
         """The solution for the matrix, or for its transpose.
 
         Raises:
@@ -81,7 +81,7 @@ class Diagonal:
         if not self.regular:
             part, whole = (math.sqrt(float(np.sum(np.abs(values) ** 2))) for values in (hat[self._zero], hat))
             if not transposed:
-                require_compatible(part, whole)
+                require_compatible(part / whole if whole else 0.0, right_side, size)
         (exact, *_) = self._inverse.values()
         if hat.dtype not in self._inverse:
             self._inverse[hat.dtype] = exact.astype(hat.dtype)

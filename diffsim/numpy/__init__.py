@@ -5,8 +5,8 @@ do and can be assigned to. Names follow NumPy 2, and the array API where the two
 ones. A function of NumPy that is not here works on plain values and raises for differentiated ones.
 
 Departures inside of a derivative: `out=` belongs to universal functions alone; sorting is stable; `empty` holds zeros; of the matrices
-given to `linalg.cholesky` and `linalg.eigh` the symmetric part counts; `linalg.pinv` and `linalg.lstsq` go by the normal equations, for
-full rank; a Python float that a function is differentiated for is float64 (as `numpy.float64` is), so that it promotes float32 arrays.
+given to `linalg.cholesky` and `linalg.eigh` the symmetric part counts; `linalg.pinv`, `linalg.lstsq` and `linalg.qr` are for full rank; a
+Python float that a function is differentiated for is float64 (as `numpy.float64` is), so that it promotes float32 arrays.
 """
 
 from __future__ import annotations

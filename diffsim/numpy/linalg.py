@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from diffsim.ad.arrays.array import wrap
-from diffsim.ad.core import is_plain
-from diffsim.ad.ops import determinant, spectral
+from diffsim.ad.core import is_plain, laid_out
+from diffsim.ad.ops import determinant, singular, spectral
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError, SingularError
 from diffsim.numpy import diagonals, products
 from diffsim.numpy.creation import array, asarray, empty_like, eye
-from diffsim.numpy.dispatch import axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
+from diffsim.numpy.dispatch import as_computed, axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
+from diffsim.numpy.joining import concatenate
 from diffsim.numpy.products import vecdot as _vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
-from diffsim.numpy.shaping import matrix_transpose, reshape
+from diffsim.numpy.shaping import expand_dims, matrix_transpose, moveaxis, reshape, transpose
 
 LinAlgError = np.linalg.LinAlgError
 __getattr__ = without_rules(np.linalg)
@@ -57,6 +59,39 @@ def solve(a: Any, b: Any) -> Any:
     if y.ndim == 1:
         return wrap(st.reshape(mx.solve(x, st.reshape(y, shape=(-1, 1))), shape=(*x.shape[:-2], y.shape[0])))
     return wrap(mx.solve(x, y))
+
+
+@outside(np.linalg)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """x with `tensordot(a, x, x.ndim) = b`.
+
+    Args:
+        a: coefficients of shape `b.shape + x.shape`, in which both parts have as many entries.
+        b: the right side.
+        axes: of `a`, which are moved to its end before.
+
+    Raises:
+        LinAlgError: the two parts of the shape of `a` differ in size.
+        SingularError: there is no solution.
+    """
+    a, b = asarray(a), asarray(b)
+    if axes is not None:
+        last = [axis % a.ndim for axis in axes]
+        a = transpose(a, (*(k for k in range(a.ndim) if k not in last), *last))
+    shape = a.shape[b.ndim :]
+    return reshape(solve(reshape(a, (b.size, -1)), reshape(b, (-1,))), shape)
+
+
+@outside(np.linalg)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse for `tensordot(a, x, ind)`: of shape `a.shape[ind:] + a.shape[:ind]`, both parts with as many entries.
+
+    Raises:
+        LinAlgError: the two parts of the shape differ in size.
+        SingularError: there is no inverse.
+    """
+    a = asarray(a)
+    return reshape(inv(reshape(a, (math.prod(a.shape[:ind]), -1))), a.shape[ind:] + a.shape[:ind])
 
 
 @outside(np.linalg)
@@ -164,6 +199,125 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     return eigh(a).eigenvalues
 
 
+# factors of any matrices
+
+
+def _real(x: Any, name: str) -> Any:
+    """Real matrices of any shape as a core value."""
+    value = _floating(x)
+    if value.ndim < 2:
+        raise LinAlgError(f"{name} of an array of shape {value.shape}, expected matrices in the last two axes")
+    if value.dtype.kind == "c" and not is_plain(value):
+        raise DerivativeError(f"{name} of complex matrices has no derivative; write the problem with real and imaginary parts")
+    return value
+
+
+class QRResult(NamedTuple):
+    """A matrix with orthonormal columns, and an upper triangular one."""
+
+    Q: Any
+    R: Any
+
+
+@outside(np.linalg)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Factors of real matrices: `a = Q @ R`.
+
+    Where derivatives are taken, the columns are linearly independent; of a matrix with fewer rows than columns, as many as it has rows, the
+    first ones. The signs are NumPy's, so a function that does not change with them has the right derivative.
+
+    Args:
+        a: matrices of shape (..., m, n).
+        mode: "reduced": Q of shape (..., m, k) and R of shape (..., k, n), k the smaller one of m and n. "r": R alone. "complete": Q of
+            shape (..., m, m), for m up to n.
+
+    Returns:
+        Q and R, or R.
+
+    Raises:
+        DerivativeError: there is no derivative in this mode, or of complex matrices.
+        SingularError: the columns are linearly dependent within rounding.
+
+    Reference: Walter & Lehmann (2018), Algorithmic differentiation of linear algebra functions, arXiv:1001.1654.
+    """
+    value = _real(a, "qr")
+    if is_plain(value):
+        found = np.linalg.qr(value, mode)  # type: ignore[call-overload]
+        return wrap(found) if mode == "r" else QRResult(*map(wrap, found))
+    rows, columns = value.shape[-2:]
+    if mode == "raw" or (mode == "complete" and rows > columns):
+        raise DerivativeError(
+            f"qr with mode={mode!r} of matrices of shape {value.shape[-2:]} has no derivative, expected mode='reduced' or 'r'"
+        )
+    if rows >= columns:
+        q, r = map(wrap, singular.qr(value))
+    else:
+        q, first = map(wrap, singular.qr(st.getitem(value, index=(Ellipsis, slice(rows)))))
+        rest = wrap(st.getitem(value, index=(Ellipsis, slice(rows, None))))
+        upper = np.ones(value.shape[-2:], bool)  # NumPy chooses entries of a copy by such a mask
+        r = as_computed(concatenate([first, matmul(matrix_transpose(q), rest)], axis=-1), upper, np.empty_like(laid_out(value)))
+    return r if mode == "r" else QRResult(q, r)
+
+
+class SVDResult(NamedTuple):
+    """Left vectors as columns, singular values in decreasing order, and right vectors as rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+@outside(np.linalg)
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Singular values and vectors of real matrices: `a = U @ diag(S) @ Vh`.
+
+    Singular values alone have a derivative also where they are equal or 0; that of one that is 0 is taken for 0, as that of `abs`. Vectors
+    have one where their singular values differ from one another and from 0. While they are differentiated, vectors of equal singular values
+    are others than NumPy's: a function that depends on the choice is refused.
+
+    Args:
+        a: matrices of shape (..., m, n).
+        full_matrices: whether there are m left and n right vectors, not k of both, k the smaller one of m and n. For a derivative of
+            vectors it is False, or m = n.
+        compute_uv: whether to give vectors.
+        hermitian: False where a derivative is taken.
+
+    Returns:
+        U of shape (..., m, k), S of shape (..., k) and Vh of shape (..., k, n); or S.
+
+    Raises:
+        DerivativeError: there is no derivative with these arguments, or of complex matrices; or, when a derivative of vectors is taken,
+            their singular values are equal or 0 within rounding.
+
+    Reference: Townsend (2016), Differentiating the singular value decomposition.
+    """
+    value = _real(a, "svd")
+    if is_plain(value):
+        found = np.linalg.svd(value, full_matrices, compute_uv, hermitian)  # type: ignore[call-overload]
+        return SVDResult(*map(wrap, found)) if compute_uv else wrap(found)
+    if hermitian:
+        raise DerivativeError("svd with hermitian=True has no derivative; leave hermitian out, or take eigh")
+    u, s, vh = map(wrap, singular.svd(value))
+    if not compute_uv:
+        return s
+    if full_matrices and value.shape[-1] != value.shape[-2]:
+        raise DerivativeError(
+            f"svd with full_matrices=True of matrices of shape {value.shape[-2:]} has no derivative, for some vectors belong to no "
+            "singular value; pass full_matrices=False"
+        )
+    return SVDResult(u, s, vh)
+
+
+@outside(np.linalg)
+def svdvals(x: Any, /) -> Any:
+    """Singular values of real matrices in decreasing order, see `svd`.
+
+    Raises:
+        DerivativeError: a derivative is taken of complex matrices.
+    """
+    return svd(x, compute_uv=False)
+
+
 # norms
 
 
@@ -172,7 +326,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """Norms of vectors and matrices; where a norm is 0 its derivative is 0.
 
     Raises:
-        DerivativeError: a norm of matrices that needs their singular values.
+        DerivativeError: a norm of complex matrices that needs their singular values, or of another order than NumPy's.
     """
     x = wrap(_floating(x))
     axes = axes_of(axis, x.ndim)
@@ -188,10 +342,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return _euclidean(x, axes, keepdims)
         case 1 | -1:
             sums = total(absolute(x), rows, keepdims=True)
+        case 2 | -2 | "nuc":
+            s = svdvals(moveaxis(x, axes, (-2, -1)))
+            found = total(s, -1) if ord == "nuc" else (largest if ord > 0 else smallest)(s, -1)
+            return expand_dims(found, tuple(sorted(axes))) if keepdims else found
         case _ if ord in (np.inf, -np.inf):
             sums = total(absolute(x), columns, keepdims=True)
         case _:
-            raise DerivativeError(f"ord = {ord!r} of a matrix norm has no derivative here, expected 'fro', 1, -1, inf or -inf")
+            raise DerivativeError(f"ord = {ord!r} of a matrix norm has no derivative here, expected 'fro', 'nuc', ±1, ±2 or ±inf")
     return (largest if ord > 0 else smallest)(sums, axes, keepdims=keepdims)
 
 
@@ -300,6 +458,8 @@ __all__ = [
     "EighResult",
     "LinAlgError",
     "LstsqResult",
+    "QRResult",
+    "SVDResult",
     "SlogdetResult",
     "cholesky",
     "cross",
@@ -317,9 +477,14 @@ __all__ = [
     "norm",
     "outer",
     "pinv",
+    "qr",
     "slogdet",
     "solve",
+    "svd",
+    "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "vecdot",
     "vector_norm",

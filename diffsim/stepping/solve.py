@@ -7,18 +7,21 @@ The cotangent of the weight w_o is -l(i) x(i + o), an expression, and the tangen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 import numpy.typing as npt
 
 from diffsim import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.derive import vjp
-from diffsim.expr.graph import Graph, Node, Offset, is_const, reads
+from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
+from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
+from diffsim.field import Location
 from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
 from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.names import bar, dot
@@ -26,6 +29,11 @@ from diffsim.stepping.program import HostCall, Place, Written
 from diffsim.stepping.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
 from diffsim.stepping.trace import Trace
 from diffsim.stepping.undo import decided_by
+
+TRIALS = 8
+"""Random numbers for each field of which weights are made."""
+CANCELS = 1e-9
+"""Weights that cancel add up to less, relative to their sizes."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +45,44 @@ class Solution:
         weights: for each offset a number, or the index of a field.
         transposed: whether to solve with the transposed matrix.
         given: whether boundary rules use their given values. For a tangent these are 0.
+        sized: whether the last field is the magnitude of the terms of the right side.
     """
 
     system: System
     weights: tuple[float | int, ...]
     transposed: bool
     given: bool
+    sized: bool = False
 
     def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
         right_side, *fields = cells
+        size = fields.pop() if self.sized else None
         weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
-        return [self.system.solve(weights, right_side, self.transposed, self.given)]
+        return [self.system.solve(weights, right_side, self.transposed, self.given, size)]
 
     def identity(self) -> str:
         return repr((self.system.identity(), self.weights))
 
     def room(self, cells: int) -> int:
         return self.system.room(cells)
+
+
+@dataclass(frozen=True)
+class Size(StoredExpression):
+    """The magnitude of the terms of a right side. Solutions do not depend on it, so it has no tangent.
+
+    Attributes:
+        of: the right side, in which fields that were stored in earlier stages are replaced by what they are made of.
+    """
+
+    of: Node
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        return []
+
+
+def _size(graph: Graph, name: str, location: Location, of: Node) -> Size:
+    return Size(location, zero_rules(len(location)), name, magnitude(graph, of), of)
 
 
 @dataclass(frozen=True)
@@ -67,6 +96,7 @@ class Solve(HostStage):
         weights: for each offset of the system a number, or the name of a field.
         outputs: the solution.
         given: whether its boundary rules use their given values. For a tangent these are 0.
+        size: the magnitude of the terms of the right side, if the matrix may have no inverse.
     """
 
     name: str
@@ -75,6 +105,7 @@ class Solve(HostStage):
     weights: tuple[float | str, ...]
     outputs: tuple[Stored, ...]
     given: bool = True
+    size: Size | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -83,11 +114,11 @@ class Solve(HostStage):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.right_side, *self.fields)
+        return (self.right_side, *self.fields, *([self.size.name] if self.size else []))
 
     def _function(self, transposed: bool) -> Solution:
         numbers = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
-        return Solution(self.system, numbers, transposed, self.given)
+        return Solution(self.system, numbers, transposed, self.given, self.size is not None and not transposed)
 
     def operation(self, targets: Mapping[str, Place]) -> HostCall:
         (output,) = self.outputs
@@ -96,16 +127,23 @@ class Solve(HostStage):
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
         (output,) = self.outputs
         here = (0,) * len(output.location)
-        fields = [graph.read(name, here) for name in self.inputs]
-        moved = dict(zip(self.inputs, derive(fields), strict=True))
+        names = (self.right_side, *self.fields)
+        moved = dict(zip(names, derive([graph.read(name, here) for name in names]), strict=True))
         right = moved[self.right_side]
+        (body,) = derive([self.size.of]) if self.size else (right,)
         for offset, weight in zip(self.system.offsets, self.weights, strict=True):
             if isinstance(weight, str):
-                right = graph.sub(right, graph.mul(moved[weight], graph.read(output.name, offset)))
+                change = graph.mul(moved[weight], graph.read(output.name, offset))
+                right, body = graph.sub(right, change), graph.sub(body, change)
         name = dot(self.name, order)
         side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
+        size = _size(graph, f"size {order} of {self.name}", output.location, body) if self.size else None
         moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
-        return [side, replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False)]
+        return [
+            side,
+            *([size] if size else []),
+            replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False, size=size),
+        ]
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         (output,) = self.outputs
@@ -153,7 +191,8 @@ def solve(
             elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
             negative definite. "bicgstab": stabilised biconjugate gradients, for any other operator. "auto": the first of these that works,
             with "lu" for up to 20 000 cells. If the operator maps constants to 0, such as that of a Poisson equation with "mirror" or
-            "periodic" on all sides, "direct" and "cg" return the solution with mean zero, and the right side must have mean zero too.
+            "periodic" on all sides, "direct" and "cg" return the solution with mean zero. The right side must have mean zero too, but for
+            the rounding of the terms that it is a sum of.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient has this accuracy too.
         preconditioner: for "cg" and "bicgstab", one of which "auto" then means: a function of the matrix (a `scipy.sparse.csr_array` with a
@@ -211,10 +250,38 @@ def solve(
     stored = tuple(
         float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
     )
+    size = _size(graph, f"size of {name}", location, _unstored(graph, side)) if _may_be_open(list(weights.values())) else None
+    if size is not None:
+        graph.store(size)
     output = Stored(location, solution.rules, name)
     system = System(tuple(weights), output.rules, chosen, tolerance, preconditioner)
-    graph.store(Solve(name, system, side, stored, (output,)))
+    graph.store(Solve(name, system, side, stored, (output,), size=size))
     return read_of(right_side, output)
+
+
+def _unstored(graph: Trace, field: str) -> Node:
+    """The expression of a field, without reads of this cell's values of earlier stages."""
+    bodies = {stage.name: stage.node for stage in graph.stages if isinstance(stage, StoredExpression)}
+
+    def body(read: Node) -> Node:
+        name, offset = read.data
+        return read if any(offset) or name not in bodies else graph.replace([bodies[name]], body)[0]
+
+    return body(graph.read(field, (0,) * graph.grid.ndim))
+
+
+def _may_be_open(weights: Sequence[Node]) -> bool:
+    """Whether a stencil may map constants to 0: its weights cancel, tried with random numbers in place of fields."""
+    rng, values = np.random.default_rng(0), {}
+    with np.errstate(all="ignore"):
+        for node in ordered(weights):
+            if node.op == "read":
+                values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
+            else:
+                given = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*given)
+        found = [np.broadcast_to(values[node.id], TRIALS) for node in weights]
+        return bool((np.abs(np.sum(found, axis=0)) <= CANCELS * np.sum(np.abs(found), axis=0)).any())
 
 
 def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:

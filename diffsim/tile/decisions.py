@@ -13,6 +13,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
+from diffsim.tile import regular
 
 argsort: Primitive = Primitive("argsort", lambda x: np.argsort(x, axis=-1, kind="stable"), constant=True)
 """Positions that sort the last axis, equal entries in their order."""
@@ -181,11 +182,12 @@ def _spread(x: Any) -> Any:
 
 
 def _cofactor(a: Any) -> Any:
-    return _spread(determinant.det(a)) * mx.swap(mx.inv(a))
+    return _spread(determinant.det(a)) * mx.swap(mx.inv(a))  # of one elimination, so that rounding of a pivot cancels
 
 
 def _cofactor_along(a: Any, x: Any) -> Any:
     b = mx.inv(a)
+    b = regular.regular(b, a, b, x, "a second derivative of det")
     moved = mx.matmul(b, x)
     trace = st.add_up(st.diagonal(moved, offset=0), axis=(moved.ndim - 2,), keepdims=False)
     return _spread(determinant.det(a)) * mx.swap(_spread(trace) * b - mx.matmul(moved, b))
@@ -229,6 +231,9 @@ EXPANDED: Mapping[str, Callable[..., Any]] = {
     "cofactor": _cofactor,
     "cofactor_along": _cofactor_along,
     "rebuilt": _rebuilt,
+    "regular": regular.regular,
+    "regular_factor": regular.factor,
+    "regular_solve": regular.solved,
     "sliding": _sliding,
     "convolved": _convolved,
     "sum_of_squares": _sum_of_squares,
@@ -258,6 +263,7 @@ EXAMPLES: Mapping[str, Callable[..., Any]] = {
     "put": lambda x, places, v: np.array(x),
     "stays": lambda places, size, dtype: np.ones(np.shape(places), dtype),
     "within": lambda places, length: np.zeros(np.shape(places), np.asarray(places).dtype)[()],
+    "checked": lambda bad, dtype, what: np.zeros(np.shape(bad), dtype),
     "solve": _solution,
     "inv": _matrix,
     "cholesky": _matrix,

@@ -45,7 +45,7 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
     for k in range(states):
         if moved[k] is None and is_inexact(values[k]):
             moved[k] = zeros_like(aval(values[k]))
-    derivative, has = tangents(body, (False, *(m is not None for m in moved)))
+    derivative, has, _ = tangents(body, (False, *(m is not None for m in moved)))
     groups = [range(states), range(states, len(values) - rows), range(len(values) - rows, len(values))]
     carried = [k for k in groups[0] if moved[k] is not None]
     order = [[*(("v", k) for k in group), *(("t", k) for k in group if moved[k] is not None)] for group in groups]

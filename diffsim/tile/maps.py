@@ -11,7 +11,7 @@ from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
 from diffsim.ad.arrays.masked import Masked
-from diffsim.ad.core import Primitive, Tracer, aval, is_inexact, is_known, local
+from diffsim.ad.core import Primitive, Tracer, aval, bottom, is_inexact, is_known, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.errors import ParameterError, ShapeError, TileError
@@ -71,12 +71,18 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
     program, form, places = params["program"], params["form"], params.get("places", ())
     moved = [d is not None for d in dots]
     again = [k for k, m in enumerate(moved) if m]
-    derivative, has = _derivative(program, ("tangents", tuple(moved)), lambda: tangents(program, moved))
+    noting = not local.sweeping and not local.moving
+    key = "tangents", tuple(moved), noting, local.moving
+    derivative, has, names = _derivative(program, key, lambda: tangents(program, moved, noting))
     mapped = (*form.mapped, *(form.mapped[k] for k in again))
-    made = Form(mapped, tuple(s for s, h in zip(form.summed, has, strict=True) if h), _extended(form.wholes, again, len(mapped)))
+    summed = tuple(s for s, h in zip(form.summed, has, strict=True) if h)
+    made = Form(mapped, (*summed, False) if names else summed, _extended(form.wholes, again, len(mapped)))
     given = [*args, *(dots[k] for k in again)]
     there = _extended(places, again, len(mapped))
-    found = iter(tiles(*given, program=derivative, form=made, tiles=params["tiles"], places=there) if any(has) else ())
+    done = tiles(*given, program=derivative, form=made, tiles=params["tiles"], places=there) if any(has) else ()
+    if names and done and is_known(done[-1]) and np.any(bottom(done[-1]) > 0):
+        local.met = names  # `jvp` looks whether that is by its value
+    found = iter(done)
     return [next(found) if h else None for h in has]
 
 

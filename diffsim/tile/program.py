@@ -32,7 +32,7 @@ class Variable:
         return f"{self.dtype}{list(self.shape)}"
 
 
-CHECKED = frozenset(("within", "solve", "inv", "cholesky", "repeat"))
+CHECKED = frozenset(("within", "solve", "inv", "cholesky", "repeat", "checked"))
 """Operations whose kernel checks values, and names the line where they are wrong."""
 
 Operand = Any

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.ops import elementwise as ew
-from diffsim.errors import ArrayIndexError, TileError
+from diffsim.errors import ArrayIndexError, SingularError, TileError
 from diffsim.tile import entries
 from diffsim.tile.program import Operation, Program, Variable
 from diffsim.tile.values import Affine, Uniform, Value, View
@@ -152,6 +152,21 @@ def _where(w: Writer, operation: Operation) -> None:
 def _astype(w: Writer, operation: Operation) -> None:
     kind = w.kind(operation.results[0].dtype)
     _join(w, operation, [kind], lambda x: x)
+
+
+@rule("checked")
+def _checked(w: Writer, operation: Operation) -> None:
+    kind = w.kind(operation.results[0].dtype)
+    message = (
+        f"{operation.place}: {operation.params['what']} of a matrix that is singular within rounding in a tile program; add a small "
+        "multiple of the unit matrix"
+    )
+
+    def entry(bad: str) -> str:
+        w.check(bad, SingularError, message)
+        return w.number(0, kind)
+
+    _join(w, operation, ["b"], entry)
 
 
 @rule("within")

@@ -6,6 +6,8 @@ stands for the arrays of all tiles at once, so nothing can be decided by its ent
 
 from __future__ import annotations
 
+import functools
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -17,7 +19,8 @@ from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
 from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.arrays.namespace import named
-from diffsim.ad.core import Primitive, Trace, Tracer, bind, is_inexact, local, running
+from diffsim.ad.core import Primitive, Trace, Tracer, bind, bottom, is_inexact, local, running
+from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.elementwise import TABLE
 from diffsim.ad.ops.structure import astype
 from diffsim.ad.scans import scans
@@ -26,6 +29,7 @@ from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
 from diffsim.tile import decisions, remedies
 from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
+from diffsim.tile.zeros import ByValue
 
 UNNEEDED = ("donate", "copy")
 """Parameters of primitives that only say where results lie in memory."""
@@ -333,24 +337,33 @@ class Loops:
     loop: ClassVar[Callable[..., Any]]
 
 
-def tangents(program: Program, moved: Sequence[bool]) -> tuple[Program, list[bool]]:
-    """The program of the tangents of the results, and which results have one.
+def tangents(program: Program, moved: Sequence[bool], noting: bool = False) -> tuple[Program, list[bool], str]:
+    """The program of the tangents of the results, which results have one, and functions with infinite derivatives.
 
-    Its arguments are those of `program`, and a tangent for each that is `moved`.
+    Its arguments are those of `program`, and a tangent for each that is `moved`. If `noting` and there are such functions, a last result
+    counts the entries where a tangent of 0 meets an infinite derivative.
     """
     has: list[bool] = []
+    names: list[str] = []
 
     def run(cores: Cores) -> Cores:
         count = len(program.arguments)
         trace, dots = ForwardTrace(), iter(cores[count:])
         values = [ForwardTracer(trace, v, next(dots)) if m else v for v, m in zip(cores[:count], moved, strict=True)]
-        found = interpret(program, values)
+        outer, local.noted = local.noted, [] if noting else None
+        try:
+            found = interpret(program, values)
+            noted = [(name, x) for name, x in local.noted or [] if cores and bottom(x).trace is bottom(cores[0]).trace]
+        finally:
+            local.noted = outer
         mine = [f.tangent if isinstance(f, ForwardTracer) and f.trace is trace else None for f in found]
         has[:] = [m is not None for m in mine]
-        return tuple(m for m in mine if m is not None)
+        names[:] = dict.fromkeys(name for name, _ in noted)
+        met = [st.add_up(x, axis=None, keepdims=False) if x.ndim else x for _, x in noted]
+        return (*(m for m in mine if m is not None), *([functools.reduce(operator.add, met)] if met else []))
 
     given = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
-    return derived(run, given), has
+    return derived(run, given), has, " or ".join(names)
 
 
 def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tuple[Program, list[bool]]:
@@ -374,7 +387,8 @@ def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tup
                 seeds.append((result.node, ct))
         outer, local.zero_wins = local.zero_wins, zero_wins
         try:
-            bars = swept(seeds, [leaf.node for leaf, w in zip(leaves, wanted, strict=True) if w])
+            by_value = ByValue(seeds) if zero_wins else None
+            bars = swept(seeds, [leaf.node for leaf, w in zip(leaves, wanted, strict=True) if w], by_value)
         finally:
             local.zero_wins = outer
         assert bars is not None

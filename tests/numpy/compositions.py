@@ -7,7 +7,7 @@ first and second derivatives from each side are differences in long double. Wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,3 +131,31 @@ def agrees(found: float, sides: list[float | None], kink: bool) -> bool | None:
         return None
     near = any(abs(found - s) <= CLOSE * max(1.0, abs(s)) for s in known if np.isfinite(s))
     return near or (kink and min(known) - CLOSE <= found <= max(known) + CLOSE and np.isfinite(known).all())
+
+
+def judged(c: Composition, f: Callable[[Any], Any], found: Mapping[str, float | None], count: dict[str, int]) -> list[str]:
+    """Derivatives that are wrong without a word, or refused where the function is smooth.
+
+    Args:
+        c: the composition.
+        f: it as a function of numbers.
+        found: derivatives along its direction, None where they are refused, infinite or NaN. Those named "grad" and "jvp" are first ones.
+        count: how often each is right, refused, wrong or not judged; is added to.
+    """
+    one_sided = c.half and not c.at.all()
+    sides = [slopes(f, c.at, c.along, side) for side in ((1,) if one_sided else (1, -1))]
+    smooth = all(s is not None and np.isfinite(s) for pair in sides for s in pair) and np.ptp([s[0] for s in sides]) < CLOSE
+    wrong = []
+    for name, x in found.items():
+        order = 0 if name in ("grad", "jvp") else 1
+        wanted = [s[order] for s in sides]
+        right = None if x is None else agrees(x, wanted, order == 0)
+        count[f"{name}: {'refused' if x is None else {True: 'right', False: 'WRONG', None: 'not judged'}[right]}"] += 1
+        if right is False:
+            wrong.append(f"{name} of {c.names} at {c.at} along {c.along}: {x}, differences {wanted}")
+        if x is None and c.at.all() and smooth:
+            wrong.append(f"{name} of {c.names} at {c.at}, where it is smooth, is refused")
+    grad, jvp = found["grad"], found["jvp"]
+    if grad is not None and jvp is not None and abs(grad - jvp) > 1e-9 * max(1, abs(jvp)):
+        wrong.append(f"grad {grad} and jvp {jvp} of {c.names} at {c.at}")
+    return wrong

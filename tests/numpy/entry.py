@@ -87,6 +87,14 @@ def definite(*shape: int) -> Argument:
     return Argument(make)
 
 
+def graded(*shape: int) -> Argument:
+    """Matrices of any shape, with singular values apart from one another and from 0."""
+    n = min(shape[-2:])
+    scale = np.zeros(shape[-2:])
+    scale[range(n), range(n)] = np.arange(1.0, n + 1)
+    return Argument(lambda rng: rng.normal(size=shape) * 0.2 + scale)
+
+
 def scalar(low: float, high: float) -> Argument:
     """A NumPy number, not an array."""
     return Argument(lambda rng: np.float64(rng.uniform(low, high)))

@@ -15,6 +15,7 @@ from .entry import (
     complex_regular,
     complex_ring,
     definite,
+    graded,
     increasing,
     normal,
     positive,
@@ -546,6 +547,20 @@ for _shape in ((3, 3), (2, 2, 2)):
             (definite(*_shape),),
         )
 add("linalg.cholesky", lambda np, x: np.linalg.cholesky((x + x.T) * 0.5, upper=True), (definite(3, 3),), "upper")
+for _shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1)):
+    call("linalg.qr", graded(*_shape))
+    call("linalg.qr", graded(*_shape), mode="r")
+    call("linalg.svd", graded(*_shape), full_matrices=False)
+    call("linalg.svd", graded(*_shape), compute_uv=False)
+    call("linalg.svdvals", graded(*_shape))
+call("linalg.qr", graded(3, 3), "complete")
+call("linalg.qr", graded(2, 3, 4), "complete")
+call("linalg.svd", graded(2, 3, 3))
+call("linalg.tensorsolve", regular(4, 4), normal(4))
+add("linalg.tensorsolve", lambda np, x, y: np.linalg.tensorsolve(np.reshape(x, (2, 3, 6)), y), (regular(6, 6), normal(2, 3)), "rows")
+add("linalg.tensorsolve", lambda np, x, y: np.linalg.tensorsolve(np.reshape(x, (6, 2, 3)), y, (0,)), (regular(6, 6), normal(2, 3)), "axes")
+add("linalg.tensorinv", lambda np, x: np.linalg.tensorinv(np.reshape(x, (2, 3, 6))), (regular(6, 6),))
+call("linalg.tensorinv", regular(3, 3), ind=1)
 call("linalg.pinv", normal(4, 2))
 call("linalg.pinv", normal(2, 4))
 call("linalg.pinv", complex_normal(3, 2), options={"single": False})
@@ -562,8 +577,9 @@ call("linalg.norm", apart(2, 3, 2))
 call("linalg.norm", apart(2, 3, 2), axis=(0, 2))
 call("linalg.norm", complex_normal(3), options={"single": False})
 call("linalg.norm", complex_normal(3), ord=3, options={"single": False})
-for _order in ("fro", 1, -1, numpy.inf, -numpy.inf):
+for _order in ("fro", "nuc", 1, -1, 2, -2, numpy.inf, -numpy.inf):
     call("linalg.norm", apart(3, 3), ord=_order)
+    call("linalg.norm", apart(2, 3, 2), ord=_order, axis=(2, 0), keepdims=True)
     call("linalg.matrix_norm", apart(2, 3, 2), ord=_order)
     call("linalg.norm", apart(2, 3, 2), ord=_order, axis=(2, 0))
 for _power in (0, 1, 2, 5, -2):

@@ -18,7 +18,7 @@ COVERED = {entry.covers for entry in ENTRIES}
 # Types, constants and settings, which are NumPy's own, and modules.
 PASSED_ON = {name for name in dn.__all__ if isinstance(getattr(dn, name), type) or not callable(getattr(dn, name))}
 PASSED_ON |= {"errstate", "printoptions", "set_printoptions", "ndarray", "ufunc"}
-LINALG_TYPES = {"LinAlgError", "EighResult", "LstsqResult", "SlogdetResult"}
+LINALG_TYPES = {"LinAlgError", "EighResult", "LstsqResult", "QRResult", "SVDResult", "SlogdetResult"}
 # Conversions to Python's own types and what copying, pickling and printing need: see the tests of arrays.
 NOT_OPERATIONS = {
     "array", "array_function", "array_namespace", "array_ufunc", "bool", "ceil", "class", "complex", "copy", "deepcopy", "delattr",

@@ -51,7 +51,7 @@ def test_an_array_that_outlives_its_derivative_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [lambda x: dn.linalg.svd(x), lambda x: dn.histogram2d(x[0], x[1]), lambda x: np.roots(x[0]), lambda x: dn.polyfit(x[0], [x[1]], 1)],
+    [lambda x: dn.linalg.eig(x), lambda x: dn.histogram2d(x[0], x[1]), lambda x: np.roots(x[0]), lambda x: dn.polyfit(x[0], [x[1]], 1)],
 )
 def test_functions_without_a_rule_say_so(call: Callable[[Any], Any]) -> None:
     with pytest.raises(DerivativeError, match=r"numpy\.[a-z0-9.]+ has no derivative in diffsim\.numpy; .* ds\.custom_vjp"):
@@ -90,7 +90,12 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: dn.einsum("i", x), ValueError, "2 axes"),
     (lambda x: dn.linalg.inv(x), np.linalg.LinAlgError, "square"),
     (lambda x: dn.linalg.inv(x[:, :2] * 0.0), np.linalg.LinAlgError, "inv of a singular matrix"),
-    (lambda x: dn.linalg.norm(x, 2), DerivativeError, "ord = 2"),
+    (lambda x: dn.linalg.svd(x), DerivativeError, r"svd with full_matrices=True .* pass full_matrices=False"),
+    (lambda x: dn.linalg.svd(x[:, :2], hermitian=True), DerivativeError, "svd with hermitian=True .* take eigh"),
+    (lambda x: dn.linalg.svd(x * 1j), DerivativeError, "svd of complex matrices"),
+    (lambda x: dn.linalg.qr(x.T, "complete"), DerivativeError, "mode='complete' of matrices of shape .* expected mode='reduced' or 'r'"),
+    (lambda x: dn.linalg.qr(x, "raw"), DerivativeError, "mode='raw'"),
+    (lambda x: dn.linalg.norm(x * 1j, 2), DerivativeError, "svd of complex matrices"),
     (lambda x: dn.linalg.cholesky(x[:, :2] * 1j), DerivativeError, "complex"),
     (lambda x: dn.fft.fft(x, 0), ValueError, "length 0"),
     (lambda x: dn.fft.fft(x, norm="other"), ValueError, "'ortho'"),

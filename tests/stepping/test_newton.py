@@ -321,9 +321,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         found["iterations"] += 1
         return call(self, *cells)
 
-    def solved(self: Any, weights: Any, right_side: Any, transposed: bool = False, given: bool = True) -> Any:
+    def solved(self: Any, weights: Any, right_side: Any, transposed: bool = False, *rest: Any, **options: Any) -> Any:
         found["transposed"] += transposed
-        return solve(self, weights, right_side, transposed, given)
+        return solve(self, weights, right_side, transposed, *rest, **options)
 
     monkeypatch.setattr(Iteration, "__call__", iterated)
     monkeypatch.setattr(System, "solve", solved)

@@ -167,6 +167,54 @@ def test_a_projection_leaves_no_divergence() -> None:
     assert certificate.verdict != "fail", str(certificate)  # nothing depends on k
 
 
+class Projected(ds.Equation):
+    """The part of a velocity between walls, or on a torus, without divergence, plus what makes the right side incompatible."""
+
+    def __init__(self, shape: tuple[int, ...], walls: bool, varies: bool) -> None:
+        self.grid, self.dt, self.walls, self.varies = ds.Grid(shape, spacing=0.1), 1.0, walls, varies
+        self.parameters = {"excess": ds.Variable("mirror")}
+        wall, other = ((ds.OddImage(), ds.OddImage()), "mirror") if walls else ("periodic", "periodic")
+        self.states = {"u": ds.Variable((other, wall), location=(0, 1)), "v": ds.Variable((wall, other), location=(1, 0))}
+
+    def step(self, u: Any, v: Any, excess: Any) -> dict[str, Any]:
+        def flux(p: Symbol, axis: int) -> Symbol:
+            return (1.0 + 0.0 * interpolate(excess, axis)) * diff(p, axis) if self.varies else diff(p, axis)
+
+        right = ds.stage(div([v, u]) + excess, "mirror" if self.walls else "periodic") / 0.01
+        p = ds.solve(lambda p: div([flux(p, 0), flux(p, 1)]), right, "mirror" if self.walls else "periodic")
+        return {"u": u - 0.01 * flux(p, 1), "v": v - 0.01 * flux(p, 0)}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize(("walls", "varies"), [(False, False), (True, False), (True, True)])
+def test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms(walls: bool, varies: bool, precision: Any) -> None:
+    """From the second projection on, the right side is nothing but rounding of velocity / spacing. An excess above that is refused."""
+    run = ds.Simulation(Projected((12, 17), walls, varies), precision=precision)
+    for seed in range(3):
+        for scale in (1e-6, 1.0, 1e6):
+            given = scale * np.random.default_rng(seed).standard_normal((2, 12, 17))
+            if walls:
+                given[0][:, -1] = given[1][-1] = 0.0
+            none = {"u": given[0], "v": given[1], "excess": np.zeros((12, 17))}
+            final = run.run(none, 4).final
+            assert np.isfinite(final["u"]).all() and np.abs(final["u"]).max() > 0.1 * scale
+            free = {**none, "u": np.asarray(final["u"], float), "v": np.asarray(final["v"], float)}
+            moved = run.jvp(none, {"u": free["u"], "v": free["v"]}, 2)[1]  # a tangent without divergence
+            assert np.abs(moved.final["u"] - free["u"]).max() < (1e-4 if precision == "f32" else 1e-12) * scale
+            run.value_and_grad(loss, free, 2)
+            excess = {"f32": 1e-3, "f64": 1e-11}[precision] * scale / 0.1
+            for fields in (none, free):
+                with pytest.raises(SingularError, match=r"expected a right side without the part that the operator cannot give"):
+                    run.run({**fields, "excess": np.full((12, 17), excess)}, 1)
+
+
+def test_the_size_of_a_right_side_is_stored_where_the_operator_may_leave_constants_open_alone() -> None:
+    for operator, sized in ((laplacian, True), (lambda x: x - laplacian(x), False), (lambda x: 2 * laplacian(x) / 3, True)):
+        run = ds.Simulation(Given(lambda u, k, q, o=operator: {"u": ds.solve(o, u - mean(u), "mirror")}, (7, 8), "mirror"))
+        (stage,) = (s for s in run._step.stages if isinstance(s, Solve))
+        assert (stage.size is not None) == sized
+
+
 def test_a_pressure_in_a_medium_that_varies_leaves_its_mean_open() -> None:
     """Conjugate gradients; the weights depend on what is differentiated for, and so does the right side."""
 
@@ -216,9 +264,9 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     solve = system.System.solve
 
-    def counted(self: Any, weights: Any, right_side: Any, transposed: bool = False, given: bool = True) -> Any:
+    def counted(self: Any, weights: Any, right_side: Any, transposed: bool = False, *options: Any) -> Any:
         found.append(transposed)
-        return solve(self, weights, right_side, transposed, given)
+        return solve(self, weights, right_side, transposed, *options)
 
     monkeypatch.setattr(system.System, "solve", counted)
     return found

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.core import Primitive, bottom, is_known
-from diffsim.ad.ops import rounding
 from diffsim.ad.ops.elementwise import equal, where
-from diffsim.ad.ops.matrix import inv, matmul, swap
+from diffsim.ad.ops.matrix import inv, matmul, require_regular, swap
 from diffsim.ad.ops.structure import add_up, getitem, like
 from diffsim.errors import SingularError
 
@@ -130,9 +129,7 @@ def _inverse(a: Any, what: str, unused: Any = False) -> Any:
     if not is_known(unused) or np.any(unused):
         a = where(_spread(unused), np.eye(a.shape[-1], dtype=a.dtype), a)
     inverse = inv(a)
-    if is_known(a):
-        rounding.require_inverse(bottom(a), bottom(inverse), what)
-    return inverse
+    return require_regular(inverse, a, inverse, np.ones((1, 1), a.dtype), what)
 
 
 def _inverse_t(a: Any, unused: Any = False) -> Any:

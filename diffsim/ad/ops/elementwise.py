@@ -115,15 +115,24 @@ KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
 """Functions whose derivative jumps at a point, where it is 0 by convention."""
 
 
+def _in_tile(t: Any, p: Any) -> bool:
+    """Whether these are real values of a tile program, by which nothing can be decided."""
+    return not is_known(t, p) and all(np.result_type(getattr(x, "dtype", float)).kind != "c" for x in (t, p))
+
+
 def note(name: str, t: Any, p: Any) -> None:
     """Note that a tangent of 0 has met an infinite derivative, for `jvp` to look whether that is by its value."""
     if name in POINTS and not local.sweeping and is_known(t, p) and np.any((bottom(t) == 0) & np.isinf(bottom(p))):
         local.met = name
+    elif name in POINTS and local.noted is not None and _in_tile(t, p):
+        local.noted.append((name, where(TABLE["isinf"](p), where(equal(t, 0.0), 1.0, 0.0), 0.0)))
 
 
 def moved(name: str, t: Any, p: Any) -> Any:
     """Where the value of a function is moved, by where its argument is; NaN where its derivative is infinite."""
     size = absolute(t)
+    if name in POINTS and _in_tile(t, p):
+        return where(TABLE["isinf"](p), where(equal(t, 0.0), size, np.nan), size)
     return where(np.isinf(bottom(p)) & (bottom(t) != 0), np.nan, size) if name in POINTS and is_known(t, p) else size
 
 
@@ -133,6 +142,8 @@ def pulled(name: str, ct: Any, p: Any) -> Any:
         return _carried(ct, p)
     if local.live is not None and name in POINTS | KINKS and is_known(ct, p):
         _require_known(name, ct, p)
+    if local.live is not None and name in POINTS and _in_tile(ct, p):  # a zero by its value does not win
+        return where(local.live.entries, ct * p, scale(ct, p))
     if name in KINKS and not is_known(ct, p):  # in a tile program: a zero does not win over an undefined derivative of p
         finite = isfinite(p)
         return where(finite, ct * where(finite, p, 0.0), scale(ct, p))

@@ -161,24 +161,44 @@ def _solve_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
 _SOLVE: dict[str, Any] = {"jvp": _solve_jvp, "vjp": _solve_vjp, "keeps": lambda wanted: ((True, False), wanted[0])}
 solve: Primitive = Primitive("solve", _checked(np.linalg.solve, "solve"), **_SOLVE)
 """x with a x = b; b a matrix of right-hand sides, so that its rank is two or more."""
-regular_solve: Primitive = Primitive("solve", _checked(rounding.solved, "solve"), **_SOLVE)
+regular_solve: Primitive = Primitive("regular_solve", _checked(rounding.solved, "solve"), **_SOLVE)
 """The same in derivatives, which refuse matrices that are singular within rounding."""
 
 
-def _require_inverse(a: Any, inverse: Any, ct: Any) -> None:
-    """Raise where an inverse that a derivative reads is that of a matrix that is singular within rounding."""
-    if is_known(a, inverse):
-        used = np.any(bottom(ct) != 0, axis=(-2, -1)) if is_known(ct) else True
-        rounding.require_inverse(bottom(a), bottom(inverse), "a derivative of inv", used)
+regular: Primitive = Primitive(
+    "regular",
+    lambda x, a, inverse, bar, what: x,
+    jvp=lambda args, tangents, out, params: tangents[0],
+    vjp=lambda ct, args, out, params, wanted: (ct, None, None, None),
+    keeps=lambda wanted: ((False,) * 4, False),
+)
+"""x, after the test of `require_regular` in a kernel."""
+
+
+def require_regular(x: Any, a: Any, inverse: Any, bar: Any, what: str) -> Any:
+    """x; raises if a derivative reads it where the matrix `a` is singular within rounding.
+
+    Args:
+        x: what the derivative reads.
+        a: matrices.
+        inverse: what was found for them.
+        bar: the tangent or cotangent. Matrices for which it is 0 do not count.
+        what: names the operation in the message.
+    """
+    a, inverse = bottom(a), bottom(inverse)
+    if not is_known(a, inverse):
+        return regular(x, a, inverse, bottom(bar), what=what)
+    rounding.require_inverse(a, inverse, what, np.any(bottom(bar) != 0, axis=(-2, -1)) if is_known(bar) else True)
+    return x
 
 
 def _inv_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
-    _require_inverse(args[0], out, tangents[0])
+    out = require_regular(out, args[0], out, tangents[0], "a derivative of inv")
     return -matmul(out, matmul(tangents[0], out))
 
 
 def _inv_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    _require_inverse(args[0], out, ct)
+    out = require_regular(out, args[0], out, ct, "a derivative of inv")
     return (-matmul(swap(out), matmul(ct, swap(out))),)
 
 
@@ -242,6 +262,16 @@ pinv: Primitive = Primitive("pinv", _pinv, jvp=_pinv_jvp, vjp=_pinv_vjp)
 # Cholesky
 
 
+regular_factor: Primitive = Primitive(
+    "regular_factor",
+    lambda x, factor, bar, what: x,
+    jvp=lambda args, tangents, out, params: tangents[0],
+    vjp=lambda ct, args, out, params, wanted: (ct, None, None),
+    keeps=lambda wanted: ((False,) * 3, False),
+)
+"""x, after a test in a kernel whether the matrix with this factor is regular."""
+
+
 def _lower_half(x: Any) -> Any:
     """The lower triangle with half of the diagonal."""
     n = x.shape[-1]
@@ -253,23 +283,23 @@ def _sides(lower: Any, x: Any) -> Any:
     return swap(solve(lower, swap(solve(lower, x))))
 
 
-def _require_definite(lower: Any, ct: Any) -> None:
-    """Raise where the matrix of a factor that a derivative reads is singular within rounding."""
-    if is_known(lower):
-        factor = bottom(lower)
-        inverse = np.linalg.inv(factor)
-        used = np.any(bottom(ct) != 0, axis=(-2, -1)) if is_known(ct) else True
-        rounding.require_inverse(np.matmul(factor, swap(factor)), np.matmul(swap(inverse), inverse), "a derivative of cholesky", used)
+def _of_regular(lower: Any, ct: Any) -> Any:
+    """A factor that a derivative reads. Its matrix is not singular within rounding."""
+    factor, what = bottom(lower), "a derivative of cholesky"
+    if not is_known(factor):
+        return regular_factor(lower, factor, bottom(ct), what=what)
+    inverse = inv(factor)
+    return require_regular(lower, matmul(factor, swap(factor)), matmul(swap(inverse), inverse), ct, what)
 
 
 def _cholesky_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
-    _require_definite(out, tangents[0])
+    out = _of_regular(out, tangents[0])
     dot = (tangents[0] + swap(tangents[0])) * 0.5
     return matmul(out, _lower_half(_sides(out, dot)))
 
 
 def _cholesky_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    _require_definite(out, ct)
+    out = _of_regular(out, ct)
     phi = _lower_half(matmul(swap(out), ct))
     bar = _sides_t(out, phi)
     return ((bar + swap(bar)) * 0.5,)

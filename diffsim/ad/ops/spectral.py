@@ -25,45 +25,45 @@ from diffsim.ad.ops.reduction import pick, winners
 from diffsim.ad.ops.structure import add_up, getitem, reshape, zeros_like
 from diffsim.errors import DerivativeError
 
-_ROUNDING = 64
+ROUNDING = 64
 """The largest sum of terms that cancel, in units of what one rounding of the largest term gives."""
 
 
-def _equal(w: Any) -> Any:
-    """Which pairs of different eigenvalues are equal within rounding."""
+def equal_pairs(w: Any, size: int = 0) -> Any:
+    """Which pairs of different eigenvalues, or singular values of matrices with `size` rows or columns, are equal within rounding."""
     w, n = bottom(w), w.shape[-1]
-    bound = rounding.apart(n, w.dtype) * _largest(w)
-    return (absolute(_columns(w) - _rows(w)) <= bound) & ~np.eye(n, dtype=bool)
+    bound = rounding.apart(max(n, size), w.dtype) * largest(w)
+    return (absolute(columns(w) - rows(w)) <= bound) & ~np.eye(n, dtype=bool)
 
 
-def _rows(w: Any) -> Any:
+def rows(w: Any) -> Any:
     return getitem(w, index=(Ellipsis, None, slice(None)))
 
 
-def _columns(w: Any) -> Any:
+def columns(w: Any) -> Any:
     return getitem(w, index=(Ellipsis, slice(None), None))
 
 
-def _largest(x: Any) -> Any:
+def largest(x: Any) -> Any:
     """The largest absolute value along the last axis, with two axes of length 1 in its place."""
     size = absolute(x)
     found = pick(size, winners(size, largest=True), -1) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
     return getitem(found, index=(Ellipsis, None))
 
 
-def _gaps(w: Any) -> Any:
+def gaps(w: Any, size: int = 0) -> Any:
     """1 / (w_j - w_i), 0 on the diagonal and for equal eigenvalues."""
-    unlike = logical_not(_equal(w) | np.eye(w.shape[-1], dtype=bool))
-    apart = _rows(w) - _columns(w)
+    unlike = logical_not(equal_pairs(w, size) | np.eye(w.shape[-1], dtype=bool))
+    apart = rows(w) - columns(w)
     return where(unlike, 1.0 / where(unlike, apart, 1.0), 0.0)
 
 
-def _left(x: Any, of: Any, equal: Any) -> Any:
+def left_over(x: Any, of: Any, equal: Any) -> Any:
     """Where, among pairs of equal eigenvalues, a matrix is not 0 within rounding, or may have a derivative. `of`: it is made of sums of
     products of these entries, which may cancel."""
     if isinstance(x, Tracer) and not x.abstract:
         return equal
-    bound = _ROUNDING * x.shape[-1] * rounding.unit(x.dtype) * _largest(reshape(of, shape=(*x.shape[:-2], -1)))
+    bound = ROUNDING * x.shape[-1] * rounding.unit(x.dtype) * largest(reshape(of, shape=(*x.shape[:-2], -1)))
     return equal & logical_not(absolute(x) <= bound)
 
 
@@ -76,11 +76,11 @@ def _turned_back(x: Any, v: Any) -> Any:
     return matmul(v, matmul(x, swap(v)))
 
 
-def _diagonal(x: Any) -> Any:
+def diagonal(x: Any) -> Any:
     return add_up(x * np.eye(x.shape[-1], dtype=x.dtype), axis=(x.ndim - 1,), keepdims=False)
 
 
-def _example(w: np.ndarray, pairs: np.ndarray) -> str:
+def example(w: np.ndarray, pairs: np.ndarray) -> str:
     *place, i, j = np.argwhere(pairs)[0]
     values = w[tuple(place)]
     return f"{min(i, j)} and {max(i, j)} ({values[i]:.6g} and {values[j]:.6g})"
@@ -89,8 +89,8 @@ def _example(w: np.ndarray, pairs: np.ndarray) -> str:
 def _eigh_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
     w, v = out
     inner, own = _turned(tangents[0], v), _turned(tangents[0], _own(w, v))
-    turn = where(_left(inner, tangents[0], _equal(w)), np.nan, inner * _gaps(w))
-    return _diagonal(own), matmul(v, turn)
+    turn = where(left_over(inner, tangents[0], equal_pairs(w)), np.nan, inner * gaps(w))
+    return diagonal(own), matmul(v, turn)
 
 
 def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
@@ -100,31 +100,31 @@ def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         return (bar,)
     inner = matmul(swap(v), v_bar)
     inner = (inner - swap(inner)) * 0.5
-    lost = _left(inner, v_bar, _equal(w))
+    lost = left_over(inner, v_bar, equal_pairs(w))
     if not is_known(lost):
-        return (bar + _turned_back(where(lost, np.nan, inner * _gaps(w)), v),)
+        return (bar + _turned_back(where(lost, np.nan, inner * gaps(w)), v),)
     if lost.any():
         raise DerivativeError(
-            f"a derivative of eigenvectors is taken where eigenvalues {_example(bottom(w), lost)} are equal within rounding, so that their "
+            f"a derivative of eigenvectors is taken where eigenvalues {example(bottom(w), lost)} are equal within rounding, so that their "
             "vectors are not determined; use functions of what these vectors span (v @ v.T) or of the eigenvalues alone, whose first "
             "derivatives exist, or a matrix whose eigenvalues differ"
         )
-    return (bar + _turned_back(inner * _gaps(w), v),)
+    return (bar + _turned_back(inner * gaps(w), v),)
 
 
 def _eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     w, v = np.linalg.eigh(symmetric(a))
-    equal = _equal(w)
-    return (w, v @ _turn(equal).astype(v.dtype)) if equal.any() else (w, v)
+    equal = equal_pairs(w)
+    return (w, v @ rotation(equal).astype(v.dtype)) if equal.any() else (w, v)
 
 
 def _own(w: Any, v: Any) -> Any:
     """The vectors that NumPy gave, with which functions of eigenvalues alone are differentiated."""
-    pairs = _equal(w) if is_known(w) else None
-    return v if pairs is None or not pairs.any() else matmul(v, swap(_turn(pairs).astype(v.dtype)))
+    pairs = equal_pairs(w) if is_known(w) else None
+    return v if pairs is None or not pairs.any() else matmul(v, swap(rotation(pairs).astype(v.dtype)))
 
 
-def _turn(pairs: np.ndarray) -> np.ndarray:
+def rotation(pairs: np.ndarray) -> np.ndarray:
     """A rotation of the axes that form pairs, of which no entry is special (Cayley's form)."""
     n = pairs.shape[-1]
     some = np.random.default_rng(n).uniform(0.25, 0.75, (n, n))
@@ -140,19 +140,19 @@ def _along(x: Any, args: Any, depends: bool) -> Any:
     """The change of v diag(d) v^T as the matrix moves along x, which is its own transpose. `depends`: so does d."""
     d, _, w, v = args
     inner, plain = _turned(x, v), bottom(d)
-    equal = _equal(w)
-    differ = absolute(_columns(plain) - _rows(plain)) > _ROUNDING * rounding.unit(plain.dtype) * _largest(plain)
-    lost = _left(inner, x, equal if depends else equal & differ)
-    apart = _rows(d) - _columns(d)
+    equal = equal_pairs(w)
+    differ = absolute(columns(plain) - rows(plain)) > ROUNDING * rounding.unit(plain.dtype) * largest(plain)
+    lost = left_over(inner, x, equal if depends else equal & differ)
+    apart = rows(d) - columns(d)
     if not is_known(lost):
-        return _turned_back(where(lost, np.nan, inner * (apart * _gaps(w))), v)
+        return _turned_back(where(lost, np.nan, inner * (apart * gaps(w))), v)
     if lost.any():
         raise DerivativeError(
-            f"a second derivative of a function of eigenvalues is taken where eigenvalues {_example(bottom(w), lost)} are equal within "
+            f"a second derivative of a function of eigenvalues is taken where eigenvalues {example(bottom(w), lost)} are equal within "
             "rounding; the function's derivatives for the eigenvalues do not determine it there. Write the function with the matrix "
             "itself, as trace(a @ a) for sum(w**2), or take a matrix whose eigenvalues differ"
         )
-    return _turned_back(inner * (apart * _gaps(w)), v)
+    return _turned_back(inner * (apart * gaps(w)), v)
 
 
 def _rebuilt_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -164,7 +164,7 @@ def _rebuilt_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 
 def _rebuilt_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    d_bar = _diagonal(_turned(ct, args[3])) if wanted[0] else None
+    d_bar = diagonal(_turned(ct, args[3])) if wanted[0] else None
     return d_bar, _along(ct, args, wanted[0]) if wanted[1] else None, None, None
 
 

@@ -15,17 +15,23 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from diffsim import buffers
 from diffsim.ad.core import Tracer, is_known, is_plain, local
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
-from diffsim.ad.transforms.live import LiveEntries
+from diffsim.ad.transforms.live import Live, LiveEntries
 from diffsim.ad.transforms.modes import VALUE, ForwardTracer, Node
 
 _add = buffers.reusing(np.add)
+
+
+class Readers(Protocol):
+    """What tells of a node which entries of its value are read, or None if that is not known."""
+
+    def of(self, node: Node) -> Live | None: ...
 
 
 class _Cotangent:
@@ -103,7 +109,7 @@ def _has_nan(bar: Any) -> bool:
     return bar is not None and bool(bar != bar)
 
 
-def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: LiveEntries | None = None) -> list[Any] | None:
+def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: Readers | None = None) -> list[Any] | None:
     """The cotangents of inputs; None where a pullback would be given NaN and zeros do not win yet.
 
     Args:
@@ -120,7 +126,7 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: LiveE
         local.live, local.sweeping = outer
 
 
-def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: LiveEntries | None) -> list[Any] | None:
+def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: Readers | None) -> list[Any] | None:
     pending: dict[int, Any] = {}  # id of a node -> what has been added up, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
