@@ -1,6 +1,6 @@
 """Differentiable physics on Taichi: PDE solvers with fast, bounded and certified gradients."""
 
-from diffsim import start  # noqa: F401, I001  first, because the other imports take a second or two
+from diffsim.base import start  # noqa: F401, I001  first, because the other imports take a second or two
 import importlib
 from typing import TYPE_CHECKING, Any
 

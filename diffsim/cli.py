@@ -21,14 +21,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from diffsim.arguments import path_of, plural
+from diffsim.base.arguments import path_of, plural
+from diffsim.base.messages import cut, message_shown, path_shown
+from diffsim.base.start import ENDINGS, exit_code, how
+from diffsim.base.system import REGISTER_VARIABLE, register_forced
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
-from diffsim.messages import cut, message_shown, path_shown
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.files import write_aside
 from diffsim.scene.interrupt import Interrupt, Stopped
@@ -39,8 +41,6 @@ from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
 from diffsim.scene.versions import versions
-from diffsim.start import ENDINGS, exit_code, how
-from diffsim.system import REGISTER_VARIABLE, register_forced
 from diffsim.tune import WORK, best_width, fastest, measured
 
 OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import instance, names, plural, real_array, shape_of, shown, whole
+from diffsim.base.arguments import instance, names, plural, real_array, shape_of, shown, whole
+from diffsim.base.quantities import Meaning, along_axis
+from diffsim.base.summary import Rows, Summary
 from diffsim.errors import ShapeError
-from diffsim.quantities import Meaning, along_axis
-from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3

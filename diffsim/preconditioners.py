@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
 import diffsim.numpy as dnp
-from diffsim import arguments
+from diffsim.base import arguments
 from diffsim.errors import ParameterError, SingularError
 from diffsim.linear import Preconditioner
 from diffsim.tile.maps import map_fixed

@@ -16,12 +16,12 @@ from math import prod
 
 import numpy as np
 
+from diffsim.base.system import REGISTER_VARIABLE, REGISTERS
 from diffsim.engine import init
 from diffsim.errors import BackendError
 from diffsim.grid import Grid
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic, Heat
-from diffsim.system import REGISTER_VARIABLE, REGISTERS
 
 SHAPE = (512, 512)
 STEPS = 400

@@ -12,7 +12,8 @@ import numpy as np
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim import buffers, checkpoint, optimize
+from diffsim import checkpoint, optimize
+from diffsim.base import buffers
 
 GRID = ds.Grid((300, 300), 0.05)
 INPUTS = {"kappa": np.full((300, 300), 8e-3), "T": np.ones((300, 300))}

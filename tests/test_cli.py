@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import diffsim
-from diffsim import cli, engine, start
+from diffsim import cli, engine
+from diffsim.base import start
 from diffsim.engine import settings
 from diffsim.errors import SceneError, StorageError
 from diffsim.scene import Outcome, Scene, room, scene_files

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import system
+from diffsim.base import system
 from diffsim.errors import KernelError, ParameterError
 
 REMEDY = "write it like @ds.kernel(reads=('x',), writes={'y': 'x'})"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.arguments import function, shown
+from diffsim.base.arguments import function, shown
 from diffsim.errors import ParameterError, ShapeError
 
 

@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from diffsim.arguments import number, whole
+from diffsim.base.arguments import number, whole
+from diffsim.base.kinds import Kinds
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kinds import Kinds
 
 Value: TypeAlias = float | str
 """The given value of a rule: a number, or the name of a coefficient, a profile or a series of the equation."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.arguments import shown
+from diffsim.base.arguments import shown
 from diffsim.boundary.rules import KINDS, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array

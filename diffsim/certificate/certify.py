@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import instance, mapping, real_array, shown, whole
+from diffsim.base.arguments import instance, mapping, real_array, shown, whole
+from diffsim.base.quantities import ANYTHING
 from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale
 from diffsim.certificate.engine import Direction, Sums, measure
 from diffsim.certificate.line import Certificate
@@ -16,7 +17,6 @@ from diffsim.certificate.measures import MISMATCH, products, random_weights, rea
 from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.quantities import ANYTHING
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.loss import Loss, value_and_cotangents
 from diffsim.typing import Array

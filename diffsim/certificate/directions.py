@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import mapping, real_array, shown
+from diffsim.base.arguments import mapping, real_array, shown
+from diffsim.base.quantities import ANYTHING, Meaning
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.quantities import ANYTHING, Meaning
 from diffsim.typing import Array
 
 Directions: TypeAlias = int | Mapping[str, npt.ArrayLike] | Sequence[Mapping[str, npt.ArrayLike]]

@@ -1,5 +1,6 @@
 """Checkpointing: schedules that reverse many steps in bounded memory, a planner, a checker and a driver."""
 
+from diffsim.base.system import available_memory as available_memory
 from diffsim.checkpoint.actions import Action as Action
 from diffsim.checkpoint.actions import Advance as Advance
 from diffsim.checkpoint.actions import EndForward as EndForward
@@ -63,4 +64,3 @@ from diffsim.checkpoint.storage.host import HostStore as HostStore
 from diffsim.checkpoint.storage.store import StateLayout as StateLayout
 from diffsim.checkpoint.storage.store import Store as Store
 from diffsim.checkpoint.storage.suspend import SweepFile as SweepFile
-from diffsim.system import available_memory as available_memory

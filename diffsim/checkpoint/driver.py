@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from diffsim.arguments import whole
+from diffsim.base.arguments import whole
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
 from diffsim.checkpoint.guard import ReplayGuard

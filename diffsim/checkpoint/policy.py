@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from diffsim.arguments import function, path_of
+from diffsim.base.arguments import function, path_of
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import AUTO, KINDS, AnySchedule, Schedule, require_count, require_schedule

@@ -11,10 +11,10 @@ from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from diffsim.arguments import shown
+from diffsim.base.arguments import shown
+from diffsim.base.kinds import Kinds
 from diffsim.checkpoint.actions import Action, Advance, Keep, Record, Reverse, Undo
 from diffsim.errors import ParameterError, ScheduleError, ShapeError
-from diffsim.kinds import Kinds
 
 AUTO = "auto"
 """The name that requests the fastest kind within the memory."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import buffers
+from diffsim.base import buffers
 from diffsim.engine.engines import language
 from diffsim.engine.kernels import shared_kernel
 from diffsim.engine.session import check_generation, lock, settings

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.packages import needed_by
 from diffsim.engine.cache import Folder, kernel_folder, with_home
 from diffsim.engine.translation import Translator
-from diffsim.packages import needed_by
 
 
 class Engine(ABC):

@@ -15,13 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import whole
-from diffsim.engine import engines
-from diffsim.engine.cache import remove_temporary
-from diffsim.engine.interface import Engine
-from diffsim.engine.tuning import tuned
-from diffsim.errors import BackendError, StaleValueError
-from diffsim.system import (
+from diffsim.base.arguments import whole
+from diffsim.base.system import (
     core_numbers,
     give_back_memory,
     own_threads,
@@ -31,6 +26,11 @@ from diffsim.system import (
     register_forced,
     usable_cores,
 )
+from diffsim.engine import engines
+from diffsim.engine.cache import remove_temporary
+from diffsim.engine.interface import Engine
+from diffsim.engine.tuning import tuned
+from diffsim.errors import BackendError, StaleValueError
 
 ARCHES = ("cpu", "cuda", "vulkan")
 PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
@@ -198,7 +198,7 @@ def compiled_register_bytes(engine: str | None = None) -> int:
 
 
 def usual_register_bytes(engine: str) -> int:
-    """The CPU's width of registers (`diffsim.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them
+    """The CPU's width of registers (`diffsim.base.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them
     for their predecessor (`Engine.llvm`)."""
     width = register_bytes()
     misread = processor_vendor() == "AuthenticAMD" and not register_forced() and engines.ENGINES[engine].llvm < engines.FIRST_LLVM_OF_ZEN_4

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from diffsim.base.system import REGISTERS, processor_name
 from diffsim.engine.cache import cache_folder
 from diffsim.errors import BackendError
-from diffsim.system import REGISTERS, processor_name
 
 VARIABLE = "DIFFSIM_TUNING"
 """Environment variable with the path of the file. Empty: there is none."""

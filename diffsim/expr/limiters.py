@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from diffsim.arguments import function, positive
+from diffsim.base.arguments import function, positive
 from diffsim.errors import ShapeError
 from diffsim.expr.functions import lifted, maximum, where
 from diffsim.expr.metric import metric, stretched_diff

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from diffsim.arguments import one_of
+from diffsim.base.arguments import one_of
 from diffsim.errors import ParameterError
 
 ORDERS = (2, 4, 6, 8, 10, 12)

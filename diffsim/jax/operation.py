@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.base.packages import needed_by
 from diffsim.errors import DiffsimError
-from diffsim.packages import needed_by
 from diffsim.simulation.exported import Exported, ExportedRun, Latest, Pulled
 
 with needed_by("diffsim.jax"):

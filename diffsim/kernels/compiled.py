@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import buffers, engine
+from diffsim import engine
+from diffsim.base import buffers
 from diffsim.kernels.chains import LARGEST_GROUP, ReduceSource, ScanSource
 from diffsim.kernels.chains_adjoint import AdjointSource
 from diffsim.kernels.launch import launch, workers

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import buffers
+from diffsim.base import buffers
 from diffsim.kernels.bins import CHUNK, HistogramAdjointSource, HistogramSource, SortSource
 from diffsim.kernels.launch import launch, workers
 from diffsim.kernels.operator import Operator

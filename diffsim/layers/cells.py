@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from diffsim.arguments import shown, whole
+from diffsim.base.arguments import shown, whole
 from diffsim.errors import ParameterError
 from diffsim.grid import Grid
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.arguments import instance, number, positive, whole
+from diffsim.base.arguments import instance, number, positive, whole
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.operators import add, diff, diff_second, laplacian, place_along
 from diffsim.expr.symbol import Symbol, describe

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.arguments import instance, number, plural, positive, shown
+from diffsim.base.arguments import instance, number, plural, positive, shown
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import arguments
+from diffsim.base import arguments
 from diffsim.errors import ParameterError
 from diffsim.linear.iterations import Product
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import squares
-from diffsim.arguments import real_array, shown
+from diffsim.base.arguments import real_array, shown
+from diffsim.base.quantities import ANYTHING, POINTS, Meaning, counted, plain, times
+from diffsim.base.quantities.units import plain as plain_unit
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.quantities import ANYTHING, POINTS, Meaning, counted, plain, times
 from diffsim.typing import Array
-from diffsim.units import plain as plain_unit
 
 
 def in_f64(name: str, values: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import flag, instance, real_array
+from diffsim.base.arguments import flag, instance, real_array
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, inverse_square, observed
 from diffsim.typing import Array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 import diffsim.numpy as np
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.losses.data_misfit import DataMisfit
 from diffsim.typing import Positive
 

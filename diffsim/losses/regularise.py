@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import number, positive, real_array, shown, whole
+from diffsim.base.arguments import number, positive, real_array, shown, whole
+from diffsim.base.quantities import Meaning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares
-from diffsim.quantities import Meaning
 from diffsim.typing import Array, Positive
 
 Regulariser: TypeAlias = Callable[[Any], Any]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.losses.data_misfit import TraceMisfit
 from diffsim.numpy.dispatch import plain
 from diffsim.typing import Array, Positive

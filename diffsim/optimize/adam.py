@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.arguments import positive, whole
+from diffsim.base.arguments import positive, whole
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.optimize.method import Box, Limits, Stop, all_done, zero_gradient
 from diffsim.typing import Array, IntArray

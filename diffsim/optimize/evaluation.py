@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import real_array, shown
+from diffsim.base.arguments import real_array, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.optimize.journal import Evaluation, Journal
 from diffsim.typing import Array, IntArray

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import function, whole
+from diffsim.base.arguments import function, whole
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.optimize.method import Box, Limits, Stop, all_done, no_lower_value, nothing_gained, zero_gradient
 from diffsim.typing import Array

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.arguments import plural, real_array, shown
+from diffsim.base.arguments import plural, real_array, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.typing import Array

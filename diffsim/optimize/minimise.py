@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.arguments import function, instance, number, one_of, real_array, whole
+from diffsim.base.arguments import function, instance, number, one_of, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.adam import Adam
 from diffsim.optimize.evaluation import Evaluator, Objective, Point, scaled

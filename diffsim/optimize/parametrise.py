@@ -14,7 +14,7 @@ from scipy.optimize import Bounds
 import diffsim.numpy as np
 from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import real_array, shape_of, shown
+from diffsim.base.arguments import real_array, shape_of, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.numpy.dispatch import plain
 from diffsim.optimize.smoothing import smooth

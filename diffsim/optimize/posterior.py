@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import whole
+from diffsim.base.arguments import whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.priors import Prior
 from diffsim.typing import Array

@@ -12,7 +12,7 @@ from scipy.optimize import Bounds
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import real_array
+from diffsim.base.arguments import real_array
 from diffsim.errors import ParameterError
 from diffsim.optimize.parametrise import Parametrisation, check_dtype, check_field, spread
 from diffsim.typing import Array, IntArray

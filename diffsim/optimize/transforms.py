@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 import diffsim.numpy as np
 from diffsim.ad import custom_jvp
 from diffsim.ad.arrays.guard import constant
-from diffsim.arguments import one_of
+from diffsim.base.arguments import one_of
 from diffsim.errors import ParameterError
 
 F64 = npt.NDArray[numpy.float64]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.errors import ShapeError
 from diffsim.photonics.modes import Mode
 from diffsim.photonics.sources import Source, across, axis_of, nearest, nodes, signal_of, uniform

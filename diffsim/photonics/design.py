@@ -12,7 +12,7 @@ from scipy.ndimage import binary_opening, distance_transform_edt
 from scipy.optimize import Bounds
 
 import diffsim.numpy as dnp
-from diffsim.arguments import number, positive
+from diffsim.base.arguments import number, positive
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.numpy.dispatch import plain
 from diffsim.optimize.parametrise import check_theta

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import positive, real_array, whole
+from diffsim.base.arguments import positive, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.photonics.sources import axis_of, uniform
 from diffsim.solvers import Maxwell

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.arguments import instance, one_of, real_array
+from diffsim.base.arguments import instance, one_of, real_array
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.photonics.modes import Mode
 from diffsim.photonics.sources import axis_of, nearest, nodes, uniform

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import instance, real_array, whole
+from diffsim.base.arguments import instance, real_array, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.solvers import Maxwell
 from diffsim.typing import Array

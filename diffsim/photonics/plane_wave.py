@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import one_of
+from diffsim.base.arguments import one_of
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.photonics.sources import Source, nodes, signal_of, uniform
 from diffsim.solvers import Maxwell

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import instance, positive, whole
+from diffsim.base.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.solvers import Maxwell
 from diffsim.typing import Array

@@ -14,7 +14,7 @@ from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimatio
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from diffsim.arguments import function, instance, one_of, whole
+from diffsim.base.arguments import function, instance, one_of, whole
 from diffsim.errors import ParameterError
 from diffsim.plot.chart import Chart, View
 from diffsim.plot.given import Positions, chart_of_grid

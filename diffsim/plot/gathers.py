@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from diffsim.arguments import flag, real_array, whole
+from diffsim.base.arguments import flag, real_array, whole
 from diffsim.errors import ShapeError
 from diffsim.plot.chart import CLOSE
 from diffsim.plot.given import several, times_of

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import instance, real_array, shown
+from diffsim.base.arguments import instance, real_array, shown
+from diffsim.base.quantities import ANYTHING, Meaning, places_on
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Axis, Grid
 from diffsim.plot.chart import Chart
-from diffsim.quantities import ANYTHING, Meaning, places_on
 from diffsim.typing import Array
 
 Positions = npt.ArrayLike | Mapping[str, npt.ArrayLike]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.plot.gathers import Records
 from diffsim.plot.given import several, times_of

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from diffsim.arguments import real_array
+from diffsim.base.arguments import real_array
 from diffsim.errors import ShapeError
 from diffsim.plot.style import ANSWER, FAINT, START, TICKS, dress, new_figure
 from diffsim.typing import Array

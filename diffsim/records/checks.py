@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.errors import DataError
 from diffsim.grid import Grid
 from diffsim.records.fills import fill_shown, fill_value

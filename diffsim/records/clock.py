@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
+from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
-from diffsim.messages import shown
 from diffsim.typing import Array
-from diffsim.units import factor
 
 WORDS = ("times", "time", "t")
 """Names of times, in small letters, the likeliest first."""

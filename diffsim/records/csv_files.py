@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
+from diffsim.base.messages import name_shown, path_shown, reason_shown, shown
+from diffsim.base.quantities.units import conversion, differences_in, is_unit
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.records.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
 from diffsim.records.places import units_of
 from diffsim.records.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
 from diffsim.records.variables import listed
 from diffsim.typing import Array, IntArray
-from diffsim.units import conversion, differences_in, is_unit
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""

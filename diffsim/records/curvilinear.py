@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from diffsim.base.messages import name_shown
 from diffsim.errors import DataError
-from diffsim.messages import name_shown
 from diffsim.records.dimensions import by_name, direction_of
 from diffsim.records.variables import Variable, Variables
 from diffsim.typing import Array

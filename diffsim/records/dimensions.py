@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffsim.base.messages import name_shown
+from diffsim.base.quantities.meaning import KINDS
 from diffsim.errors import DataError
-from diffsim.messages import name_shown
-from diffsim.quantities.meaning import KINDS
 from diffsim.records.places import in_unit
 from diffsim.records.variables import Variable, Variables
 from diffsim.typing import Array

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import one_of, path_of
+from diffsim.base.arguments import one_of, path_of
+from diffsim.base.messages import name_shown, path_shown
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown
 from diffsim.records.curvilinear import over_several, straightened
 from diffsim.records.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
 from diffsim.records.places import units_of, usual_unit

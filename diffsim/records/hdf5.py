@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import name_shown, path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown, reason_shown
 from diffsim.records.clock import date_remedy, is_date
 from diffsim.records.packages import package
 from diffsim.records.packing import USED, unpacked

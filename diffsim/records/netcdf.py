@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import name_shown, path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown, reason_shown
 from diffsim.records.packages import package
 from diffsim.records.packing import unpacked
 from diffsim.records.variables import ABOUT_OTHERS, MAPPING, ArrayFile, Labels, Variable, described, require_room, that_belong

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from diffsim.base.messages import cut, name_shown, path_shown, printable, reason_shown
 from diffsim.errors import DataError
-from diffsim.messages import cut, name_shown, path_shown, printable, reason_shown
 from diffsim.records.clock import seconds_of
 from diffsim.records.packing import numbers
 from diffsim.records.variables import ArrayFile, Labels, Variable, dated, listed, require_room

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from diffsim.base.packages import needed_by
 from diffsim.errors import DataError, MissingPackageError
-from diffsim.packages import needed_by
 
 
 def package(name: str, purpose: str) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
 from diffsim.records.variables import Variable
 from diffsim.typing import Array
-from diffsim.units import conversion
 
 TURN = 360.0
 """Degrees after which longitudes repeat."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffsim.base.messages import path_shown
 from diffsim.errors import DataError
-from diffsim.messages import path_shown
 from diffsim.records.variables import ArrayFile, Variable, require_room
 
 NUMBER = np.dtype("<f4")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from diffsim.arguments import path_of
+from diffsim.base.arguments import path_of
+from diffsim.base.messages import path_shown
 from diffsim.errors import DataError
-from diffsim.messages import path_shown
 from diffsim.records.arrays import records_of
 from diffsim.records.csv_files import read_csv, with_stations
 from diffsim.records.hdf5 import Hdf5File

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.base.messages import name_shown
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.messages import name_shown
 from diffsim.records.variables import listed
 from diffsim.typing import Array
-from diffsim.units import conversion
 
 EVEN = 1e-6
 """Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 import diffsim.numpy as dnp
-from diffsim.arguments import positive, real_array, whole
+from diffsim.base.arguments import positive, real_array, whole
+from diffsim.base.quantities import Meaning
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.quantities import Meaning
 from diffsim.records.records import require_rising
 
 SNAP = 1e-9

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.messages import path_shown, reason_shown
 from diffsim.records.dimensions import UP, by_name
 from diffsim.records.packages import package
 from diffsim.records.places import in_unit, units_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import path_shown, reason_shown, shown
 from diffsim.errors import DataError
-from diffsim.messages import path_shown, reason_shown, shown
 from diffsim.records.packages import package
 from diffsim.records.packing import numbers
 from diffsim.records.variables import require_room

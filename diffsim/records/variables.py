@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import name_shown, path_shown
+from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
-from diffsim.messages import name_shown, path_shown
 from diffsim.records.clock import of_dates
-from diffsim.system import available_memory
 from diffsim.typing import Array
 
 NUMBER = 8

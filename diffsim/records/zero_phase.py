@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.arguments import positive, whole
+from diffsim.base.arguments import positive, whole
 from diffsim.errors import ParameterError, ShapeError
 
 DECAYED = 1e-12

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from diffsim import plot
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.plot.units import number
 from diffsim.report.picture import Picture
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.plot.chart import Chart, axis_scale
 from diffsim.plot.panels import Panel, draw_panels
 from diffsim.plot.style import ANSWER, START, common, diverging, dress, legend_below, new_figure, words

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.grid import Axis
 from diffsim.plot.chart import Cells, Chart, View
 from diffsim.plot.panels import LEGEND, Panel, draw_panels

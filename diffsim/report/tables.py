@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:

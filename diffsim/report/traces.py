@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffsim import plot
-from diffsim.messages import cut
+from diffsim.base.messages import cut
 from diffsim.plot.chart import Chart, place_name
 from diffsim.plot.residuals import amplitudes, by_receiver
 from diffsim.plot.style import words

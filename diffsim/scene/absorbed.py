@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.grid import Grid
 from diffsim.layers.cells import Pair
 from diffsim.scene.domains import everywhere

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import name_shown
 from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser
-from diffsim.messages import name_shown
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
 from diffsim.scene.checkpoints import decided, policy_of

@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from diffsim.base.system import available_memory
 from diffsim.checkpoint import AUTO_FRACTION, Lossless, Lossy, Policy, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.engine import backend
@@ -14,7 +15,6 @@ from diffsim.scene.explain import prefix_error
 from diffsim.scene.schema import Checkpoint
 from diffsim.scene.setup import Setup
 from diffsim.scene.workers import Workers
-from diffsim.system import available_memory
 
 
 def policy_of(model: Checkpoint, folder: Path | None, workers: Workers) -> Policy:

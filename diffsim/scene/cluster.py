@@ -21,15 +21,15 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 from weakref import WeakKeyDictionary
 
-from diffsim.arguments import shown, whole
+from diffsim.base.arguments import shown, whole
+from diffsim.base.packages import needed_by
+from diffsim.base.start import ENDINGS
+from diffsim.base.system import available_memory
 from diffsim.engine import settings
 from diffsim.errors import ParameterError, WorkerError
-from diffsim.packages import needed_by
 from diffsim.scene.cluster_worker import Conditions, Parcel, available_here, run_shots, store
 from diffsim.scene.shot_progress import ShotProgress
 from diffsim.scene.workers import HERE, Workers
-from diffsim.start import ENDINGS
-from diffsim.system import available_memory
 
 if TYPE_CHECKING:
     from distributed import Client, Future

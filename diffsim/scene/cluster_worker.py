@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from diffsim.base.system import available_memory, resident_memory, usable_cores
 from diffsim.checkpoint import Policy
 from diffsim.engine import compiled_register_bytes, init, settings
 from diffsim.errors import WorkerError
 from diffsim.scene.versions import versions
-from diffsim.system import available_memory, resident_memory, usable_cores
 
 T = TypeVar("T")
 

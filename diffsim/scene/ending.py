@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.optimize.method import Reason
 from diffsim.scene.outcome import Compared, Progress
 from diffsim.scene.schema import Description

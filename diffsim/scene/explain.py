@@ -12,9 +12,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
+from diffsim.base.messages import name_shown, shown
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.messages import name_shown, shown
 from diffsim.scene.suggest import nearest
 
 MOST_LINES = 10

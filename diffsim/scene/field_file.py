@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from diffsim.arguments import instance
+from diffsim.base.arguments import instance
 from diffsim.errors import SceneError
 from diffsim.grid import Grid
 from diffsim.scene.explain import explained

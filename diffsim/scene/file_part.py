@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import path_of, plural
+from diffsim.base.arguments import path_of, plural
+from diffsim.base.messages import cut, path_shown
+from diffsim.base.quantities.units import values_in
 from diffsim.errors import DataError, SceneError
 from diffsim.grid import Grid
-from diffsim.messages import cut, path_shown
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field
@@ -25,7 +26,6 @@ from diffsim.scene.place import Place, coordinate_units
 from diffsim.scene.raster import covered, resample, scaled
 from diffsim.scene.rules import TIME
 from diffsim.typing import Array
-from diffsim.units import values_in
 
 NUMPY = (".npy", ".npz")
 

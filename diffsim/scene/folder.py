@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diffsim.base.messages import reason_shown
 from diffsim.checkpoint import KINDS
 from diffsim.checkpoint.progress import time_text
 from diffsim.checkpoint.storage.aside import ENDING, remove_asides
@@ -17,7 +18,6 @@ from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.lock import PathLock
 from diffsim.engine import lanes, settings
 from diffsim.errors import SceneError
-from diffsim.messages import reason_shown
 from diffsim.optimize.journal import recorded
 from diffsim.scene.files import write_aside
 from diffsim.scene.outcome import OUTCOME

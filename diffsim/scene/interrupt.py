@@ -11,7 +11,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from diffsim.start import leave
+from diffsim.base.start import leave
 
 
 class Stopped(KeyboardInterrupt):

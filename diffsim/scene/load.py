@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from diffsim.arguments import path_of
+from diffsim.base.arguments import path_of
+from diffsim.base.messages import cut, name_shown, path_shown, printable, reason_shown, shown
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
-from diffsim.messages import cut, name_shown, path_shown, printable, reason_shown, shown
 from diffsim.scene.explain import explained
 from diffsim.scene.schema import Description
 from diffsim.scene.suggest import nearest

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from diffsim.arguments import path_of
+from diffsim.base.arguments import path_of
+from diffsim.base.messages import name_shown, path_shown, shown
 from diffsim.errors import ReadOnlyError, SceneError
-from diffsim.messages import name_shown, path_shown, shown
 from diffsim.records.clock import is_date
 from diffsim.scene.explain import explained
 

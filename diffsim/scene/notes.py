@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.records.checks import share_within
 from diffsim.scene.absorbed import absorbed
 from diffsim.scene.assemble import Problem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
-from diffsim.messages import shown
 
 T = TypeVar("T")
 

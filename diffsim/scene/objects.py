@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import Any
 
+from diffsim.base.messages import reason_shown, shown
 from diffsim.errors import SceneError
-from diffsim.messages import reason_shown, shown
 
 NAMED = re.compile(r".+ object [0-9a-f]{12}", re.DOTALL)
 """The name of an object in a scene: that of its class, and of its state."""

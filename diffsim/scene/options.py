@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origi
 
 from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary as AnyBoundary
 from diffsim.errors import SceneError
-from diffsim.messages import shown
 from diffsim.scene.rule_keys import TYPES, types_of
 from diffsim.scene.rules import Boundary
 

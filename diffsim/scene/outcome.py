@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.arguments import path_of
+from diffsim.base.arguments import path_of
+from diffsim.base.messages import reason_shown
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
 from diffsim.grid import Axis
-from diffsim.messages import reason_shown
 from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask

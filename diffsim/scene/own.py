@@ -14,8 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from diffsim.base.messages import cut, path_shown, printable, shown
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.messages import cut, path_shown, printable, shown
 from diffsim.scene.objects import is_object
 from diffsim.scene.suggest import nearest
 from diffsim.stepping.equation import Equation

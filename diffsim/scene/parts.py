@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from diffsim.messages import shown
+from diffsim.base.messages import shown
 from diffsim.scene.model import Count, CountOrNone, Model, Name, NotNegative, PathName, Point, Positive, Real, Reals, Start, Widths, whole
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
 from diffsim.grid import Grid
 from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
@@ -20,7 +21,6 @@ from diffsim.scene.place import coordinate_units
 from diffsim.scene.schema import Data
 from diffsim.scene.start_time import after_start, with_time_of
 from diffsim.typing import Array
-from diffsim.units import conversion
 
 SNAP = 1e-9
 """A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""

@@ -7,12 +7,12 @@ import os
 import tempfile
 from pathlib import Path
 
+from diffsim.base.system import free_disk
 from diffsim.checkpoint.storage.aside import ENDING
 from diffsim.checkpoint.storage.failure import failure, no_room
 from diffsim.scene.assemble import Problem
 from diffsim.scene.folder import JOURNAL, JOURNALS
 from diffsim.scene.outcome import RESULT
-from diffsim.system import free_disk
 
 NUMBER = 8
 """Bytes of a number in the results."""

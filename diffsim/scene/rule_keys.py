@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, ge
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from diffsim.base.messages import shown
 from diffsim.boundary import KINDS, Rule, Value
 from diffsim.errors import SceneError
-from diffsim.messages import shown
 from diffsim.scene.model import LONGEST_NAME, MOST, Flag, Name, Real, moderate
 from diffsim.scene.suggest import nearest
 

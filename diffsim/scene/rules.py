@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
+from diffsim.base.messages import shown
 from diffsim.boundary import KINDS, Rule
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.grid import Grid
-from diffsim.messages import shown
 from diffsim.scene.model import Model, Name
 from diffsim.scene.rule_keys import checked
 from diffsim.scene.suggest import nearest

@@ -11,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from diffsim.base.system import peak_memory, register_forced, usable_cores
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings, tuned
@@ -49,7 +50,6 @@ from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.truth import Observed, observe, true_fields
 from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.versions import versions
-from diffsim.system import peak_memory, register_forced, usable_cores
 from diffsim.typing import Array
 
 PLAN_SECONDS = 0.2

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import path_of
+from diffsim.base.arguments import path_of
+from diffsim.base.messages import path_shown
 from diffsim.certificate import Certificate, Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import settings
 from diffsim.errors import SceneError
-from diffsim.messages import path_shown
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify
 from diffsim.scene.cluster import Processes

@@ -18,8 +18,8 @@ from pydantic import (
     model_validator,
 )
 
+from diffsim.base.messages import name_shown, shown
 from diffsim.checkpoint.schedule import AUTO, KINDS
-from diffsim.messages import name_shown, shown
 from diffsim.optimize import Parametrisation
 from diffsim.photonics import Density
 from diffsim.scene.domains import NUMBER

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from diffsim.base.quantities.units import plain
 from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.grid import Grid
 from diffsim.layers import CPML, Sponge
@@ -30,7 +31,6 @@ from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.points import Points, point_table
 from diffsim.typing import Array
-from diffsim.units import plain
 
 Where = tuple[str, str]
 """("traces" or "final", state)"""

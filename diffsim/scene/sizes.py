@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
 from diffsim.grid import AXES
@@ -13,7 +14,6 @@ from diffsim.scene.model import MOST
 from diffsim.scene.parts import PointSet
 from diffsim.scene.rules import TIME, named
 from diffsim.scene.schema import Description, Truth
-from diffsim.system import available_memory
 
 NUMBER = 8
 """Bytes of a number in f64. Everything except the simulation itself uses f64."""

@@ -9,10 +9,10 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from diffsim.base.system import available_memory
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy, parse_memory
 from diffsim.scene.setup import Setup
 from diffsim.simulation import Batch, Solution
-from diffsim.system import available_memory
 from diffsim.typing import Array
 
 CELLS = 2**16

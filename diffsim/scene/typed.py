@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, create_model
 
+from diffsim.base.messages import shown
 from diffsim.errors import SceneError
-from diffsim.messages import shown
 from diffsim.scene.explain import explained, in_full
 from diffsim.scene.model import Model
 from diffsim.scene.objects import PartObject, call_arguments

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
-from diffsim.arguments import function, instance, mapping, real_array, whole
+from diffsim.base.arguments import function, instance, mapping, real_array, whole
+from diffsim.base.quantities import Meaning, places_on, plain
+from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.engine import Rebuilt
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
-from diffsim.quantities import Meaning, places_on, plain
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import Watch
@@ -34,7 +35,6 @@ from diffsim.stepping.batched import Batched, why_not_batched
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import source_points
 from diffsim.stepping.points import Places, Points, PointTable
-from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 PARTS = ("cells", "weights", "starts")

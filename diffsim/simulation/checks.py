@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.arguments import MOST_STEPS, mapping, real_array, shown, whole
+from diffsim.base.arguments import MOST_STEPS, mapping, real_array, shown, whole
+from diffsim.base.quantities import Meaning
+from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
-from diffsim.quantities import Meaning
 from diffsim.simulation.blown_up import cause_of_run, counted
 from diffsim.simulation.solution import Solution
 from diffsim.stepping.points import PointTable
-from diffsim.system import available_memory
 from diffsim.typing import Array
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import mapping, real_array
+from diffsim.base.arguments import mapping, real_array
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError

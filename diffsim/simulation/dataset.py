@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffsim.packages import needed_by
+from diffsim.base.packages import needed_by
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.described import Described
 from diffsim.stepping.forward import receiver_points

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from diffsim.arguments import instance, mapping, real_array
+from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import ShapeError
 from diffsim.field import Location
 from diffsim.simulation.checks import check_names

@@ -17,7 +17,7 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.model import apply
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
-from diffsim.arguments import instance
+from diffsim.base.arguments import instance
 from diffsim.checkpoint import Checkpoint, Policy
 from diffsim.errors import ParameterError
 from diffsim.simulation.batch import Batch

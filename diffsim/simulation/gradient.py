@@ -13,13 +13,13 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import host_array
+from diffsim.base.arguments import host_array
+from diffsim.base.quantities import bare
 from diffsim.checkpoint import AnySchedule, Binomial, OnlineSchedule, choose
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import ParameterError, ReplayError, StorageError
-from diffsim.quantities import bare
 from diffsim.simulation.checks import check_room, checked_cotangents
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.inputs import value_meaning

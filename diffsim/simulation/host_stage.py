@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import arguments
 from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
-from diffsim.arguments import shown
+from diffsim.base import arguments
+from diffsim.base.arguments import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol

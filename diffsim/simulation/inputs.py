@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from diffsim.base.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
 from diffsim.grid import Grid
-from diffsim.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
 from diffsim.simulation.traced import Traced
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.fields import Placed

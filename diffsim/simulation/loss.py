@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.transforms.vjp import vjp
-from diffsim.arguments import number, shown
+from diffsim.base.arguments import number, shown
 from diffsim.errors import DerivativeError, ParameterError
 from diffsim.simulation.checks import LEAST_F32
 from diffsim.simulation.solution import Solution

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.arguments import real_array
+from diffsim.base.arguments import real_array
 from diffsim.checkpoint import Binomial, Costs, DiskStore, HostStore, Policy, StateLayout, Sweep, parse_memory
 from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.storage.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from diffsim.arguments import function, whole
+from diffsim.base.arguments import function, whole
 from diffsim.checkpoint import Action, OnProgress, Policy
 from diffsim.simulation.turns import Turn
 from diffsim.typing import Array

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from diffsim.arguments import instance, mapping, number
+from diffsim.base.arguments import instance, mapping, number
 from diffsim.checkpoint import Plan, Policy, choose
 from diffsim.simulation.checks import check_steps
 from diffsim.simulation.measure import measure

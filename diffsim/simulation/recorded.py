@@ -13,9 +13,9 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.arguments import real_array
+from diffsim.base.arguments import real_array
+from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
-from diffsim.quantities import plain
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.forward import run_forward

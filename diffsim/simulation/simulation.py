@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
-from diffsim.arguments import flag, function, mapping, names, one_of, whole
+from diffsim.base.arguments import flag, function, mapping, names, one_of, whole
+from diffsim.base.quantities import Meaning
+from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, Rebuilt, settings
-from diffsim.quantities import Meaning
 from diffsim.simulation.checks import check_names, check_steps, places
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.dataset import dataset
@@ -36,7 +37,6 @@ from diffsim.stepping.equation import Equation
 from diffsim.stepping.forward import receiver_points, source_points
 from diffsim.stepping.names import dot
 from diffsim.stepping.points import Places, PointTable
-from diffsim.summary import Rows, Summary
 from diffsim.typing import Array
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from diffsim.summary import Rows, Summary, array_shown
+from diffsim.base.summary import Rows, Summary, array_shown
 from diffsim.typing import Array
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol

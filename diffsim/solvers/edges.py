@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.arguments import positive
+from diffsim.base.arguments import positive
 from diffsim.boundary import Boundary, OddImage, per_axis
 from diffsim.errors import ParameterError
 from diffsim.grid import Grid

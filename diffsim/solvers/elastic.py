@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from diffsim.arguments import flag, one_of
+from diffsim.base.arguments import flag, one_of
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from diffsim.arguments import instance, mapping
+from diffsim.base.arguments import instance, mapping
 from diffsim.errors import ParameterError
 from diffsim.stepping.equation import Variable
 

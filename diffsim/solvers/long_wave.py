@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import one_of, positive
+from diffsim.base.arguments import one_of, positive
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import add, diff, interpolate

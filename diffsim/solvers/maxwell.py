@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import flag, instance, positive
+from diffsim.base.arguments import flag, instance, positive
 from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import one_of, plural, shown
+from diffsim.base.arguments import one_of, plural, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.field import Location

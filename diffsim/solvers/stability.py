@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diffsim.arguments import instance, positive, whole
+from diffsim.base.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.weights import centred, staggered
 from diffsim.grid import Grid

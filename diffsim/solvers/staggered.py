@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any, Literal, TypeAlias
 
-from diffsim.arguments import one_of
+from diffsim.base.arguments import one_of
 from diffsim.boundary import per_axis
 from diffsim.errors import ParameterError
 from diffsim.field import Location

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffsim.arguments import one_of, positive
+from diffsim.base.arguments import one_of, positive
 from diffsim.boundary import Boundary, EvenImage, Periodic, per_axis
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import sqrt

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from diffsim.arguments import one_of, shown
+from diffsim.base.arguments import one_of, shown
 from diffsim.boundary import OddImage, Periodic, Rule, Zero
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import interpolate

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffsim import arguments
-from diffsim.arguments import instance, mapping, positive, shown
+from diffsim.base import arguments
+from diffsim.base.arguments import instance, mapping, positive, shown
+from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.grid import Grid
-from diffsim.quantities import stated
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.fields import Placed
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.arguments import instance, real_array, shown, whole
+from diffsim.base.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol

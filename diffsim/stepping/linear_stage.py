@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import arguments
+from diffsim.base import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.expr.graph import Graph
 from diffsim.expr.symbol import Symbol

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from diffsim import arguments
+from diffsim.base import arguments
 from diffsim.boundary import Boundary
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.linear_stage import LinearFunction, linear_stage

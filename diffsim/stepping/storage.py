@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffsim import buffers
+from diffsim.base import buffers
 from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.forward import ring_depths
 from diffsim.stepping.launcher import Launcher

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from diffsim.base.system import last_cache_bytes
 from diffsim.boundary import Rules, ghosts
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import identifier
@@ -29,7 +30,6 @@ from diffsim.stepping.program import Nest, PointGather, Program
 from diffsim.stepping.slabs import grain, slab_bounds
 from diffsim.stepping.stored import StoredFields
 from diffsim.stepping.workers import WorkerKernel
-from diffsim.system import last_cache_bytes
 
 TOGETHER = (8, 4, 2)
 """Steps in a sweep: as many as the cache has room for."""

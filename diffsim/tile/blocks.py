@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers, engine
+from diffsim import engine
 from diffsim.ad.core import Primitive
 from diffsim.ad.ops.structure import like, linear, zeros_like
+from diffsim.base import buffers
 from diffsim.expr.source import Text
 from diffsim.tile.values import row_strides
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers, engine
+from diffsim import engine
 from diffsim.ad.ops import elementwise as ew
+from diffsim.base import buffers
 from diffsim.errors import TileError
 from diffsim.expr.source import Text
 from diffsim.tile import entries, lines, matrices, moves, turns  # noqa: F401 -- these enter their rules in the table

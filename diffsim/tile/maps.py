@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, array_core
 from diffsim.ad.arrays.masked import Masked
 from diffsim.ad.core import Primitive, Tracer, aval, bottom, is_inexact, is_known, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import arguments
 from diffsim.errors import ParameterError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, load_blocks
 from diffsim.tile.compiled import Form, compiled

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers, engine
+from diffsim import engine
+from diffsim.base import buffers
 from diffsim.expr.source import Text
 from diffsim.tile.program import Operation, Program, Variable
 from diffsim.tile.values import LARGEST, QUAD, in_quads, kind_of

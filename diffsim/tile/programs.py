@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.core import Tracer, local, running
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import arguments
 from diffsim.errors import ArrayIndexError, DerivativeError, ShapeError, TileError
 from diffsim.tile.blocks import add_blocks, covered, fit, put_blocks
 from diffsim.tile.compiled import Form

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from diffsim.arguments import mapping, real_array
+from diffsim.base.arguments import mapping, real_array
+from diffsim.base.packages import needed_by
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
-from diffsim.packages import needed_by
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import ExportedRun, export
 from diffsim.simulation.inputs import input_meaning

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.packages import needed_by
 from diffsim.errors import ParameterError
-from diffsim.packages import needed_by
 from diffsim.simulation.exported import Exported, Latest, Pulled
 
 with needed_by("diffsim.torch"):

@@ -29,8 +29,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from diffsim.base.system import REGISTER_VARIABLE
 from diffsim.engine import chosen, compiled_register_bytes
-from diffsim.system import REGISTER_VARIABLE
 
 HERE = Path(__file__).resolve().parent
 COMPILE = ("gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")

@@ -10,8 +10,8 @@ from reference import threads_awake
 from scene import AcousticScene
 
 import diffsim
+from diffsim.base.system import give_back_memory
 from diffsim.checkpoint import Schedule, StoreAll
-from diffsim.system import give_back_memory
 
 TOLERANCE = 1e-4
 """f32 round-off of both sweeps; measured 4e-6."""

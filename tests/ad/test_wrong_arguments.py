@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.errors import DiffsimError
-from tests.wrong_calls import WRONG, Call
+from tests.base.wrong_calls import WRONG, Call
 
 X = np.linspace(1.0, 2.0, 3)
 FURTHER: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.arguments import host_array, real_array
+from diffsim.base.arguments import host_array, real_array
 from diffsim.errors import DerivativeError, ParameterError
 
 STEPS = 5

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from diffsim import engine
+from diffsim.base.system import REGISTER_VARIABLE, usable_cores
 from diffsim.engine import session
-from diffsim.system import REGISTER_VARIABLE, usable_cores
 
 AFFINITIES = """
 import json, os, sys

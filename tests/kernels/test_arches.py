@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from diffsim.system import usable_cores
+from diffsim.base.system import usable_cores
 from tests.arches import require_vulkan
 
 SINGLE = 2e-4

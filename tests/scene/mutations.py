@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
+from diffsim.base.messages import LONGEST_MESSAGE, message_shown
 from diffsim.errors import DiffsimError
-from diffsim.messages import LONGEST_MESSAGE, message_shown
 from diffsim.scene import Scene
 from diffsim.scene.assemble import assemble
 from diffsim.scene.folder import identify

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from diffsim.system import REGISTER_VARIABLE
+from diffsim.base.system import REGISTER_VARIABLE
 from tests.arches import require_vulkan
 
 ROOT = Path(__file__).resolve().parents[2]

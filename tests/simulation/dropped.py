@@ -12,8 +12,8 @@ import sys
 import numpy as np
 
 import diffsim as ds
+from diffsim.base.system import resident_memory
 from diffsim.solvers import Acoustic, Heat
-from diffsim.system import resident_memory
 
 STEPS = 10
 TURNS = 7

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import buffers
+from diffsim.base import buffers
 from diffsim.checkpoint import Binomial, MultiTier, Policy, StoreAll, Tier
 from diffsim.errors import StaleValueError
 from tests.simulation import chaotic

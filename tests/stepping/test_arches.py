@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffsim.system import usable_cores
+from diffsim.base.system import usable_cores
 from tests.arches import require_vulkan
 from tests.cases import CASES, Case
 from tests.sampled import sampled

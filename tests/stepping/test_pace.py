@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import diffsim as ds
+from diffsim.base.system import usable_cores
 from diffsim.solvers import Acoustic
 from diffsim.stepping import slabs
 from diffsim.stepping.pace import STRIKES, TRIAL, Pace
-from diffsim.system import usable_cores
 
 
 def started() -> Pace:

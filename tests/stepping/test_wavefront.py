@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.base.system import usable_cores
 from diffsim.checkpoint import StoreAll
 from diffsim.solvers import Acoustic, Heat
 from diffsim.stepping import barrier, pace, wavefront
 from diffsim.stepping.wavefront import Wavefront
-from diffsim.system import usable_cores
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
 from tests.steps.step import weights
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffsim.base.system import usable_cores
 from diffsim.checkpoint import StoreAll
-from diffsim.system import usable_cores
 from tests.arches import require_vulkan
 from tests.steps import FEW, SOME
 from tests.steps.run_steps import numbers

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.ops.structure import astype
-from diffsim.arguments import real_array
+from diffsim.base.arguments import real_array
 from diffsim.errors import ParameterError
 
 

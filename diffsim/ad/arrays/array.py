@@ -26,8 +26,8 @@ from diffsim.ad.core import Tracer, bottom, laid_out, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
+from diffsim.base.quantities import plain
 from diffsim.errors import ArrayTypeError, ArrayValueError, DerivativeError, ShapeError, StaleValueError
-from diffsim.quantities import plain
 
 
 class _Method:

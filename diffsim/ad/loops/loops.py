@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom, is_known, local
@@ -18,6 +17,7 @@ from diffsim.ad.ops.elementwise import where
 from diffsim.ad.ops.structure import compact, reshape, zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, in_order, unflatten
+from diffsim.base import arguments
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller

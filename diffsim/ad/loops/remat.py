@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diffsim import arguments
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, local
 from diffsim.ad.loops.closure import closed, discover
@@ -13,7 +12,8 @@ from diffsim.ad.loops.replay import Record, Step, require_same
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, unflatten
-from diffsim.copies import remade
+from diffsim.base import arguments
+from diffsim.base.copies import remade
 
 
 @remade

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, is_plain, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
+from diffsim.base import buffers
 from diffsim.errors import DerivativeError
 
 Partial = tuple[Callable[..., Any], str]

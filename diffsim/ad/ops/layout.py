@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffsim import buffers
+from diffsim.base import buffers
 
 _HAS_COPY_FLAG = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 

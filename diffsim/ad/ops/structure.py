@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad.core import Primitive, aval, is_plain, laid_out
 from diffsim.ad.ops import layout
+from diffsim.base import buffers
 
 
 def keeps_nothing(wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments, kernels
+from diffsim import kernels
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import bottom, is_known
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.scans import scalar
 from diffsim.ad.tree import LEAF, Tree, flatten
+from diffsim.base import arguments
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.graph import Graph
 

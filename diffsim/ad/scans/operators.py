@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments, buffers, kernels
+from diffsim import kernels
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import cores_of
 from diffsim.ad.core import Tracer, bottom, is_plain, local
@@ -23,6 +23,7 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.scans import histograms, scalar, scans
 from diffsim.ad.scans.associative import NEUTRAL, Op, apply, as_function, same_record, traced
 from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.base import arguments, buffers
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.graph import Graph
 

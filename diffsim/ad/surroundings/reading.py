@@ -12,7 +12,7 @@ from types import CellType, CodeType, FunctionType, MemberDescriptorType, Method
 from typing import Any, NamedTuple
 
 from diffsim.ad.surroundings.looks import look_of
-from diffsim.copies import Remade
+from diffsim.base.copies import Remade
 
 ABSENT = object()
 """What a reader gives where there is nothing by now."""

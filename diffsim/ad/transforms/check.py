@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.leaves import differentiable
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.base import arguments
 from diffsim.errors import GradientError, ParameterError
 
 TOLERANCE = {np.dtype(np.float32): 2e-2, np.dtype(np.float64): 1e-6}

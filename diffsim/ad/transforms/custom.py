@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.arrays.leaves import Form, as_arrays, as_kept, cores_of, forms_of, is_floating, public
 from diffsim.ad.core import Primitive, aval, is_plain, running
@@ -18,6 +17,7 @@ from diffsim.ad.ops.structure import like, zeros_like
 from diffsim.ad.surroundings import watch as surroundings
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, leaves_like, tree_map, unflatten
+from diffsim.base import arguments
 from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import as_constant, differentiable
 from diffsim.ad.core import Primitive, laid_out
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, tree_map, unflatten
-from diffsim.copies import remade
+from diffsim.base import arguments
+from diffsim.base.copies import remade
 from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 Function = Callable[..., Any]

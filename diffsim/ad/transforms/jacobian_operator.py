@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import core
 from diffsim.ad.arrays.leaves import differentiable
 from diffsim.ad.core import laid_out
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import arguments
 from diffsim.errors import DerivativeError, ShapeError
 from diffsim.typing import Array
 

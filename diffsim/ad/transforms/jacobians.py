@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.leaves import differentiable
 from diffsim.ad.core import laid_out
@@ -16,7 +15,8 @@ from diffsim.ad.transforms.gradients import grad, number_of, place_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
-from diffsim.copies import remade
+from diffsim.base import arguments
+from diffsim.base.copies import remade
 from diffsim.errors import DerivativeError
 
 Function = Callable[..., Any]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable
@@ -16,6 +15,7 @@ from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.transforms.results import Extra, checked_cotangent, result_of, split_aux
 from diffsim.ad.tree import flatten, leaves_like, unflatten
+from diffsim.base import arguments
 from diffsim.errors import DerivativeError, ShapeError
 
 

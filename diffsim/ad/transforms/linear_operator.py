@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import arguments
 
 if TYPE_CHECKING:
     from diffsim.ad.transforms.jacobian_operator import JacobianOperator

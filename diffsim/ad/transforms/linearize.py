@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.leaves import differentiable
 from diffsim.ad.core import laid_out
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, unflatten
-from diffsim.copies import Bound
+from diffsim.base import arguments
+from diffsim.base.copies import Bound
 
 Function = Callable[..., Any]
 

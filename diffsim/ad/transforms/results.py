@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.leaves import array_core
 from diffsim.ad.core import Tracer, ended
 from diffsim.ad.ops.structure import astype
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import buffers
 from diffsim.errors import ShapeError
 
 

@@ -19,11 +19,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from diffsim import buffers
 from diffsim.ad.core import Tracer, is_known, is_plain, local
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
 from diffsim.ad.transforms.live import Live, LiveEntries
 from diffsim.ad.transforms.modes import VALUE, ForwardTracer, Node
+from diffsim.base import buffers
 
 _add = buffers.reusing(np.add)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from diffsim import arguments
 from diffsim.ad.arrays.array import Array, core
 from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable
 from diffsim.ad.core import Tracer, bottom, running
 from diffsim.ad.transforms.modes import Node, ReverseTrace, ReverseTracer
 from diffsim.ad.tree import flatten, unflatten
+from diffsim.base import arguments
 
 TREE_LINES = 200
 """Lines of a tree that are written out; a record stands for a tree that can be exponentially larger."""

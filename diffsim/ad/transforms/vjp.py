@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from diffsim import arguments
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, copied
@@ -15,7 +14,8 @@ from diffsim.ad.transforms.modes import ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.results import Extra, checked_cotangent, result_of, split_aux
 from diffsim.ad.transforms.sweep import backward
 from diffsim.ad.tree import flatten, leaves_like, unflatten
-from diffsim.copies import Bound
+from diffsim.base import arguments
+from diffsim.base.copies import Bound
 from diffsim.errors import ShapeError
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.costs import Sizes
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION
 from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.store_all import StoreAll
-from diffsim.system import available_memory
 
 
 def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:

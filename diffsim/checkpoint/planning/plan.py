@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
+from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
 from diffsim.checkpoint.planning.everything import keeps_all, simplified
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
@@ -22,7 +23,6 @@ from diffsim.checkpoint.schedules.online import Online
 from diffsim.checkpoint.schedules.spilling import Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.errors import PlanError, ScheduleError
-from diffsim.system import available_memory
 
 MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 """Allowed relative differences between measurement and prediction."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diffsim.system import forget_peak, give_back_memory, peak_memory, resident_memory
+from diffsim.base.system import forget_peak, give_back_memory, peak_memory, resident_memory
 
 
 class Resident:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from diffsim.arguments import plural
+from diffsim.base.arguments import plural
 from diffsim.checkpoint.planning.costs import Costs, Sizes
 from diffsim.checkpoint.planning.memory import grouped, memory_text
 from diffsim.checkpoint.planning.option import Measured, Option

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from diffsim.base.system import sync_folder
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.system import sync_folder
 
 ENDING = ".part"
 

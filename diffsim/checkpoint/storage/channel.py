@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 
-from diffsim.system import CACHED, DIRECT, choose_way, read_at, write_at
+from diffsim.base.system import CACHED, DIRECT, choose_way, read_at, write_at
 
 _REFUSED = (errno.EINVAL, errno.EOPNOTSUPP)
 

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from diffsim.arguments import whole
+from diffsim.base.arguments import whole
 from diffsim.checkpoint.storage.store import State, pieces
 from diffsim.errors import ParameterError
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.base.system import LOCKS, allocate_file, lock_file
 from diffsim.checkpoint.storage.aside import ENDING, aside_name
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.checkpoint.storage.compression import BLOCK, Compression, decode
@@ -20,7 +21,6 @@ from diffsim.checkpoint.storage.disk_format import ENTRY_BYTES, Entry, key_diges
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.checkpoint.storage.store import StateLayout, row_buffer
 from diffsim.errors import StorageError
-from diffsim.system import LOCKS, allocate_file, lock_file
 
 
 class DiskFile:

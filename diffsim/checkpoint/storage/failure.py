@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+from diffsim.base.system import free_disk
 from diffsim.checkpoint.planning.memory import least_text, memory_text
 from diffsim.errors import StorageError
-from diffsim.system import free_disk
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import diffsim.numpy as dnp
-from diffsim.arguments import one_of, shown, whole
+from diffsim.base.arguments import one_of, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.grid import Grid

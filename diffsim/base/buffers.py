@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.system import clear_memory, reserves, total_memory
 from diffsim.errors import PlanError
-from diffsim.system import clear_memory, reserves, total_memory
 
 SMALLEST = 1 << 18
 """Least bytes of memory that is kept: 64 pages cost more than the bookkeeping."""

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from diffsim.base.quantities.units import conversion, factor, is_unit, plain
 from diffsim.errors import DataError
-from diffsim.units import conversion, factor, is_unit, plain
 
 SIZES = {
     "length": {

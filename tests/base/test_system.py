@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 import diffsim as ds
-from diffsim import system
+from diffsim.base import system
+from diffsim.base.system import REGISTER_VARIABLE
 from diffsim.engine import compiled_register_bytes
 from diffsim.errors import BackendError, PlanError
-from diffsim.system import REGISTER_VARIABLE
 
 KIB = 1024
 MISSING = {

@@ -10,8 +10,8 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim import buffers
-from diffsim.buffers import SMALLEST, Pool, size_class
+from diffsim.base import buffers
+from diffsim.base.buffers import SMALLEST, Pool, size_class
 
 LARGE = SMALLEST // 8  # entries of f64
 PLENTY = 1 << 30

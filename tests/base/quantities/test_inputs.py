@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.quantities.inputs import pair, soil, targets
-from tests.quantities.members import Member, members, require
+from tests.base.quantities.inputs import pair, soil, targets
+from tests.base.quantities.members import Member, members, require
 
 for package in ("pint", "astropy", "xarray", "torch", "jax"):
     pytest.importorskip(package)

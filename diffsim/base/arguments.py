@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.quantities import ANYTHING, Meaning, plain
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
-from diffsim.quantities import ANYTHING, Meaning, plain
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_STEPS = 2**31 - 2

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.quantities.given import Given
+from diffsim.base.quantities.meaning import KINDS, STEPS, Dimension, Dimensions, Meaning
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError, ParameterError, ShapeError
-from diffsim.quantities.given import Given
-from diffsim.quantities.meaning import KINDS, STEPS, Dimension, Dimensions, Meaning
-from diffsim.units import conversion
 
 TOLERANCE = 1e-3
 """By how much of the distance to the next cell a coordinate may differ from that of a cell."""

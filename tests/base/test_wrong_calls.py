@@ -12,7 +12,7 @@ import pytest
 import diffsim as ds
 import diffsim.expr as ex
 import diffsim.numpy as dn
-from tests.wrong_calls import FITTING, GRID, WRONG, Call, calls
+from tests.base.wrong_calls import FITTING, GRID, WRONG, Call, calls
 
 WORDS = ("expected", "unknown", "exceeds")
 REFUSED_WORDS = (*WORDS, "derivative", "would lose", "out=")

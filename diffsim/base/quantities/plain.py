@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.quantities.given import Given, read
+from diffsim.base.quantities.labels import arranged
+from diffsim.base.quantities.meaning import ANYTHING, Meaning
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError, ParameterError
-from diffsim.quantities.given import Given, read
-from diffsim.quantities.labels import arranged
-from diffsim.quantities.meaning import ANYTHING, Meaning
-from diffsim.units import conversion
 
 
 def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:

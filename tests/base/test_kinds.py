@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from diffsim.base.kinds import Kinds
 from diffsim.errors import ParameterError
-from diffsim.kinds import Kinds
 
 
 class Tool:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.errors import DataError
-from diffsim.messages import shown
 from diffsim.typing import Array
 
 FAR = 1024.0
@@ -56,7 +56,7 @@ class Conversion:
         shift: 0 except for temperatures, whose scales have different zeros.
 
     Example:
-        from diffsim.units import conversion
+        from diffsim.base.quantities.units import conversion
 
         celsius = conversion("degC", "K")
         assert celsius(20.0) == 293.15 and celsius.difference(2.0) == 2.0
@@ -89,7 +89,7 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
         DataError: `unit` is unknown, or has another dimension than `wanted`. The message has both.
 
     Example:
-        from diffsim.units import conversion
+        from diffsim.base.quantities.units import conversion
 
         assert conversion("km h-1", "m/s")(36.0) == 10.0
     """

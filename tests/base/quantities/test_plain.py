@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.base.quantities import Meaning, along_axis, plain
+from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError, ParameterError
-from diffsim.quantities import Meaning, along_axis, plain
-from diffsim.units import conversion
 
 SPEED = Meaning("m/s", ((along_axis("z", np.arange(3.0), "m"), along_axis("x", np.arange(3.0), "m")),))
 VALUES = np.arange(9.0).reshape(3, 3)

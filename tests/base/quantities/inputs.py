@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.expr import diff, laplacian
 from diffsim.losses import HuberMisfit, L2Misfit, Tikhonov
 from diffsim.records import ZeroPhaseFilter
-from tests.quantities.members import Target
+from tests.base.quantities.members import Target
 
 ds.init(arch="cpu", precision="f64")  # as for all tests
 SIDE, STEPS, DT = 5, 4, 0.25

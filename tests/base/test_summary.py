@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.summary import Rows, Summary, array_shown
+from diffsim.base.summary import Rows, Summary, array_shown
 
 
 class Cells(HTMLParser):
